@@ -1,3 +1,5 @@
+import { Readable } from 'node:stream';
+import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
 import type { Random } from './random.ts';
 
@@ -69,7 +71,7 @@ export const faultSchema = z.strictObject({
 export type Fault = z.infer<typeof faultSchema>;
 
 /** A fault with the number of requests that matched it and the number that it affected. */
-export interface FaultRule {
+interface FaultRule {
   /** Counts the rules since the start. */
   readonly number: number;
   readonly fault: Fault;
@@ -89,11 +91,6 @@ export class Faults {
 
   add(fault: Fault): void {
     this.#rules.push({ number: ++this.#lastNumber, fault, seen: 0, hits: 0 });
-  }
-
-  /** Removes the rule of a fault, if it is still there. */
-  end(fault: Fault): void {
-    this.#rules = this.#rules.filter((rule) => rule.fault !== fault);
   }
 
   clear(): void {
@@ -149,4 +146,50 @@ export function matchesOperation(pattern: string, operation: string): boolean {
 /** Returns whether an effect replaces the answer by another status, no answer or a broken connection. */
 export function isAnswerReplaced({ status, noAnswer, reset }: Partial<FaultEffect>): boolean {
   return status !== undefined || noAnswer === true || reset === true;
+}
+
+/**
+ * Returns a copy of an answer with the changes that a fault asks for.
+ * @param selfUrl the URL of the request
+ */
+export function changePayload(payload: unknown, effect: FaultEffect, selfUrl: string): unknown {
+  if (typeof payload !== 'object' || payload === null) return payload;
+  const changed = structuredClone(payload) as Record<string, unknown>;
+  const next = effect.repeatNext
+    ? selfUrl
+    : effect.nextOrigin
+      ? `${effect.nextOrigin}${new URL(selfUrl).pathname}?stolen=1`
+      : null;
+  if (next !== null) changed.links = { next };
+  for (const rows of ['data', 'result'])
+    if (Array.isArray(changed[rows])) changed[rows] = changeRows(changed[rows], effect);
+  for (const { path, value } of effect.set ?? []) setMember(changed, path, value);
+  return changed;
+}
+
+/** Returns a stream that sends a body in pieces. */
+export function streamInPieces(body: string, { bytes, everyMs }: NonNullable<FaultEffect['drip']>): Readable {
+  const all = Buffer.from(body);
+  async function* pieces() {
+    for (let start = 0; start < all.length; start += bytes) {
+      if (start > 0) await wait(everyMs);
+      yield all.subarray(start, start + bytes);
+    }
+  }
+  return Readable.from(pieces(), { objectMode: false });
+}
+
+function changeRows(rows: readonly unknown[], { duplicateRow, reverseRows, hideRow }: FaultEffect): unknown[] {
+  const shown = rows.filter((_, index) => index !== hideRow?.index);
+  if (duplicateRow && shown.length > 0) shown.push(shown[0]);
+  return reverseRows ? shown.reverse() : shown;
+}
+
+function setMember(root: unknown, path: readonly (string | number)[], value: unknown): void {
+  const last = path.at(-1);
+  let target = root;
+  for (const member of path.slice(0, -1)) target = (target as Record<string | number, unknown> | undefined)?.[member];
+  if (typeof target !== 'object' || target === null || last === undefined) return;
+  if (value === undefined) delete (target as Record<string | number, unknown>)[last];
+  else (target as Record<string | number, unknown>)[last] = value;
 }

@@ -1,4 +1,4 @@
-import type { HasId } from './store/sorted-rows.ts';
+import type { StoredRow } from './store/sorted-rows.ts';
 
 /** How long writes are kept. Must exceed the largest `lagMs` of a fault. */
 const keepWritesMs = 15 * 60_000;
@@ -8,7 +8,7 @@ const maxWritesPerRow = 50;
 interface Write {
   readonly atMs: number;
   /** A copy of the row before the write; null if the write created the row. */
-  readonly before: HasId | null;
+  readonly before: StoredRow | null;
 }
 
 /**
@@ -24,7 +24,7 @@ export class ListVisibility {
    * Records a write. Call it before a row is changed, or after a row was created.
    * @param before the row as it is before the change; null if it was created
    */
-  addWrite(type: string, id: number, before: HasId | null): void {
+  addWrite(type: string, id: number, before: StoredRow | null): void {
     const key = `${type} ${id}`;
     const nowMs = performance.now();
     const writes = [
@@ -76,7 +76,7 @@ export class ListVisibility {
    * @param nowMs virtual time
    * @param lagMs real milliseconds by which the list lags behind the writes
    */
-  selectVersion<T extends HasId>(type: string, row: T, nowMs: number, lagMs: number): T | null {
+  selectVersion<T extends StoredRow>(type: string, row: T, nowMs: number, lagMs: number): T | null {
     if (this.isHidden(type, row.id, nowMs)) return null;
     if (lagMs === 0) return row;
     const since = performance.now() - lagMs;

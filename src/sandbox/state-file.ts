@@ -2,33 +2,28 @@ import { closeSync, createReadStream, fsyncSync, openSync, renameSync, rmSync, w
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { type Fault, faultSchema } from './faults.ts';
-import { switchesSchema } from './paging.ts';
-import { chosenSettingsSchema } from './settings-file.ts';
-import type { Authorization, Inbound, Order, Product, ReturnItem, Shipment, Slip } from './store/model.ts';
-import { type PlannedTask, type SimulationState, unknownProductRules } from './store/simulation.ts';
-import { ValuePool } from './store/value-pool.ts';
+import { type Strictness, switchesSchema, type WorldOptions, worldOptionsSchema } from './options.ts';
+import {
+  type Authorization,
+  emptyList,
+  type Inbound,
+  type Order,
+  type Product,
+  type ReturnItem,
+  type Shipment,
+  type Slip,
+} from './store/model.ts';
+import type { PlannedTask, SimulationState } from './store/simulation.ts';
 import { type SandboxClient, World } from './world.ts';
-import type { WorldOptions } from './world-options.ts';
 
 const format = 'fulfilment-sync sandbox state 1';
 const chunkBytes = 1 << 20;
 
-const optionsSchema = z.object({
-  clients: z.array(z.string()).min(1),
-  seed: z.number(),
-  speed: z.number(),
-  startMs: z.number(),
-  zone: z.string(),
-  ordersPerDay: z.number(),
-  lateChanges: z.boolean().optional(),
-  unknownProducts: z.enum(unknownProductRules).optional(),
-  settings: chosenSettingsSchema.optional(),
-});
 const headerSchema = z.object({
   format: z.literal(format),
   nowMs: z.number(),
-  started: optionsSchema,
-  options: optionsSchema,
+  started: worldOptionsSchema,
+  options: worldOptionsSchema,
   switches: switchesSchema,
   faults: z.object({
     state: z.number(),
@@ -100,13 +95,13 @@ function writeLines(world: World, descriptor: number): void {
  * @param speed replaces the saved speed, if given
  * @throws Error that names the file, if the file is not a state file or is incomplete
  */
-export async function loadWorld(file: string, speed: number | undefined): Promise<World> {
+export async function loadWorld(file: string, speed?: number, strictness: Strictness = {}): Promise<World> {
   let [world, count, ended]: [World | null, number, boolean] = [null, 0, false];
   const pool = new ValuePool();
   for await (const text of createInterface({ input: createReadStream(file) })) {
     try {
       const line: unknown = JSON.parse(text);
-      if (world === null) world = createWorld(line, speed);
+      if (world === null) world = createWorld(line, speed, strictness);
       else if (isEndLine(line, count)) ended = true;
       else storeLine(world, pool.share(line) as StateLine);
     } catch (cause) {
@@ -124,12 +119,11 @@ export async function loadWorld(file: string, speed: number | undefined): Promis
 
 function toHeader({ clock, options, started, switches, faults }: World): z.input<typeof headerSchema> {
   const rules = faults.rules.map(({ fault, seen, hits }) => ({ fault, seen, hits }));
-  const copyOptions = (given: WorldOptions) => ({ ...given, clients: [...given.clients] });
   return {
     format,
     nowMs: clock.nowMs(),
-    started: copyOptions(started),
-    options: copyOptions(options),
+    started,
+    options,
     switches,
     faults: { state: faults.random.state, rules },
   };
@@ -151,10 +145,10 @@ function* toLines({ simulation, visibility }: SandboxClient, client: number): Ge
   yield { client, is: 'simulation', row: simulation.state };
 }
 
-function createWorld(line: unknown, speed: number | undefined): World {
+function createWorld(line: unknown, speed: number | undefined, strictness: Strictness): World {
   const { nowMs, options, switches, faults, started } = headerSchema.parse(line);
   const worldOptions: WorldOptions = { ...options, speed: speed ?? options.speed };
-  const world = new World(worldOptions, { nowMs, switches, started });
+  const world = new World(worldOptions, strictness, { nowMs, switches, started });
   world.faults.random.state = faults.state;
   world.faults.restore(faults.rules as { fault: Fault; seen: number; hits: number }[]);
   return world;
@@ -215,4 +209,36 @@ function storeLine(world: World, line: StateLine): void {
 function writeText(descriptor: number, text: string): void {
   const bytes = Buffer.from(text);
   for (let offset = 0; offset < bytes.length; ) offset += writeSync(descriptor, bytes, offset);
+}
+
+const maxValues = 50_000;
+
+/**
+ * A pool of values that lets loaded rows share equal parts, such as skus, addresses and empty lists. Without it a
+ * million rows that are read line by line would take far more memory.
+ */
+class ValuePool {
+  readonly #texts = new Map<string, string>();
+  readonly #addresses = new Map<string, object>();
+
+  /** Replaces the parts of a value by equal parts of earlier values. Changes objects and lists in place. */
+  share(value: unknown): unknown {
+    if (typeof value === 'string') return findOrAdd(this.#texts, value, value);
+    if (typeof value !== 'object' || value === null) return value;
+    if (Array.isArray(value)) {
+      for (const [index, part] of value.entries()) value[index] = this.share(part);
+      return value.length === 0 ? emptyList : value;
+    }
+    const parts = value as Record<string, unknown>;
+    for (const [name, part] of Object.entries(parts)) parts[name] = this.share(part);
+    return 'street1' in parts ? findOrAdd(this.#addresses, JSON.stringify(parts), parts) : parts;
+  }
+}
+
+function findOrAdd<T>(known: Map<string, T>, key: string, value: T): T {
+  const same = known.get(key);
+  if (same !== undefined) return same;
+  if (known.size >= maxValues) known.clear();
+  known.set(key, value);
+  return value;
 }

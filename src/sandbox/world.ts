@@ -4,25 +4,21 @@
  */
 
 import { randomBytes } from 'node:crypto';
-import { VirtualClock } from './clock.ts';
 import { Faults } from './faults.ts';
-import { Findings } from './findings/findings.ts';
+import { Findings } from './findings.ts';
 import { ListVisibility } from './list-visibility.ts';
-import type { Switches } from './paging.ts';
+import { type Dialect, parseSwitches, type Strictness, type Switches, type WorldOptions } from './options.ts';
 import { deriveSeed, Random } from './random.ts';
 import { badParameter, Refusal } from './refusal.ts';
-import { RequestLog } from './requests/request-log.ts';
-import type { Dialect } from './resources/dialect.ts';
+import { RequestLog } from './request-log.ts';
 import { planFirstDay, simulateUntil } from './robot/robot.ts';
-import { createFirstProducts } from './store/catalogue.ts';
+import { createFirstProducts } from './rules/products.ts';
 import { ClientStore } from './store/client-store.ts';
-import { Ids } from './store/ids.ts';
 import { ServiceSettings } from './store/settings.ts';
-import { Simulation, type SimulationOptions } from './store/simulation.ts';
-import { parseSwitches, type WorldOptions } from './world-options.ts';
+import { Ids, Simulation, type SimulationOptions } from './store/simulation.ts';
 
 /** The part of a saved world that belongs to no client. */
-export interface SavedWorld {
+interface SavedWorld {
   readonly nowMs: number;
   readonly switches: Switches;
   readonly started: WorldOptions;
@@ -41,17 +37,9 @@ const tokensBeforeCleanup = 1_000;
 export class World {
   readonly log = new RequestLog();
   readonly findings = new Findings();
-  /**
-   * Whether requests must match docs/interface.md exactly. Otherwise, what clients can send to similar services is
-   * accepted. It is set at each start: it is not part of the saved state, and a reset does not change it.
-   */
-  strict = false;
-  #firstDialect: Dialect = 'plain';
-  /**
-   * Whether operations and members that docs/interface.md does not name are unknown. Otherwise they are served, because
-   * clients of similar services use them. It is set at each start, like `strict`.
-   */
-  onlyDescribed = false;
+  readonly strict: boolean;
+  readonly onlyDescribed: boolean;
+  readonly #firstDialect: Dialect | undefined;
   /** The options of the first start. A reset does not change them. */
   readonly started: WorldOptions;
   #options: WorldOptions;
@@ -64,18 +52,26 @@ export class World {
   /** Number of calls that may have changed the state. The state is saved only if this number has grown. */
   changes = 0;
   /** Number of resets. */
-  beginnings = 0;
+  resets = 0;
 
   /**
    * Creates a world whose clients have their first products and tasks.
    * @param saved if given, the world continues a saved one: its clients are empty, and the caller fills them through
    *   `getUnadvancedClient`
    */
-  constructor(options: WorldOptions, saved?: SavedWorld) {
+  constructor(
+    options: WorldOptions,
+    { strict = false, onlyDescribed = false, dialect }: Strictness = {},
+    saved?: SavedWorld,
+  ) {
+    this.strict = strict;
+    this.onlyDescribed = onlyDescribed;
+    this.#firstDialect = dialect;
     this.#options = options;
     this.started = saved?.started ?? options;
     this.#clock = new VirtualClock(saved?.nowMs ?? options.startMs, options.speed);
-    this.#switches = saved?.switches ?? parseSwitches({}, options);
+    this.#switches =
+      saved === undefined ? parseSwitches({}, options, dialect) : { ...saved.switches, ...(dialect && { dialect }) };
     this.#simulationOptions = toSimulationOptions(options, this.#switches);
     this.#clients = createClients(options, this.#simulationOptions, saved === undefined);
     this.faults = new Faults(new Random(options.seed));
@@ -86,7 +82,7 @@ export class World {
    * @param options replaces options such as the seed; the others keep their values
    */
   reset(options: Partial<WorldOptions> = {}): void {
-    this.beginnings++;
+    this.resets++;
     this.#options = { ...this.#options, ...options };
     this.#clock = new VirtualClock(this.#options.startMs, this.#options.speed);
     this.#switches = parseSwitches({}, this.#options, this.#firstDialect);
@@ -110,19 +106,13 @@ export class World {
     return this.#switches;
   }
 
-  set switches(switches: Switches) {
-    this.#switches = switches;
-    Object.assign(this.#simulationOptions, toSimulationOptions(this.#options, switches));
-  }
-
-  /** The dialect of this start. A reset, and switches that name no dialect, select it again. */
-  get firstDialect(): Dialect {
-    return this.#firstDialect;
-  }
-
-  set firstDialect(dialect: Dialect) {
-    this.#firstDialect = dialect;
-    this.#switches = { ...this.#switches, dialect };
+  /**
+   * Sets all switches. Those that are left out get their defaults.
+   * @throws ZodError if a switch is unknown or has a wrong value
+   */
+  setSwitches(given: unknown): void {
+    this.#switches = parseSwitches(given, this.#options, this.#firstDialect);
+    Object.assign(this.#simulationOptions, toSimulationOptions(this.#options, this.#switches));
   }
 
   get clientNames(): string[] {
@@ -227,4 +217,28 @@ function createClients(
     return [name, { simulation, visibility: new ListVisibility() }];
   });
   return new Map(entries);
+}
+
+/**
+ * A clock of virtual time. It runs `speed` times as fast as real time, or not at all if `speed` is 0. `advance` moves
+ * it forward at once.
+ */
+class VirtualClock {
+  #baseMs: number;
+  #realBaseMs = performance.now();
+  #speed: number;
+
+  constructor(startMs: number, speed: number) {
+    this.#baseMs = startMs;
+    this.#speed = speed;
+  }
+
+  nowMs(): number {
+    return Math.floor(this.#baseMs + (performance.now() - this.#realBaseMs) * this.#speed);
+  }
+
+  advance(ms: number): void {
+    this.#baseMs = this.nowMs() + ms;
+    this.#realBaseMs = performance.now();
+  }
 }

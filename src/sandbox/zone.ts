@@ -36,19 +36,6 @@ export class Zone {
   }
 
   /**
-   * Returns the moment of a local time, in milliseconds since 1970. A time that occurs twice means the first one.
-   * @param day YYYY-MM-DD
-   * @param later number of days after `day`
-   * @param time HH:MM
-   */
-  toInstant(day: string, later: number, time: string): number {
-    return Temporal.PlainDate.from(day)
-      .add({ days: later })
-      .toPlainDateTime(Temporal.PlainTime.from(time))
-      .toZonedDateTime(this.name, { disambiguation: 'compatible' }).epochMilliseconds;
-  }
-
-  /**
    * Returns the moment itself, or the next full hour that is unambiguous. The hours around the one that occurs twice
    * when summer time ends are skipped, because a time without a zone could mean either.
    */

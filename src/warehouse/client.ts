@@ -1,12 +1,12 @@
 import type { WarehouseClient } from '../../config/files.ts';
-import type { OperationName, Operations } from '../../config/operations.ts';
+import type { OperationName } from '../../config/operations.ts';
 import { WarehouseError } from '../core/errors.ts';
 import type { Json } from '../core/json.ts';
 import { decodeEnvelope } from './decoding/envelope.ts';
 import { type Document, decodeDocument } from './decoding/jsonapi.ts';
 import { TokenSource } from './transport/auth.ts';
 import { type HttpAnswer, type HttpOptions, type HttpRequest, WarehouseHttp } from './transport/http.ts';
-import { readNextQuery } from './transport/links.ts';
+import { readNextQuery } from './transport/query.ts';
 
 /** One page of a v3 list. */
 export interface ListPage extends Document {
@@ -65,7 +65,8 @@ export class Warehouse {
   readonly #http: WarehouseHttp;
   readonly #tokens: TokenSource;
   readonly #retries: boolean;
-  readonly #operations: Operations;
+  readonly #client: WarehouseClient;
+  readonly #options: Omit<HttpOptions, 'baseUrl'>;
 
   constructor(
     client: WarehouseClient,
@@ -76,16 +77,18 @@ export class Warehouse {
     this.#tokens =
       shared?.tokens ?? new TokenSource(this.#http, { username: client.username, password: client.password });
     this.#retries = shared === undefined;
-    this.#operations = options.operations;
-    this.withoutRetries = () => new Warehouse(client, options, { http: this.#http, tokens: this.#tokens });
+    this.#client = client;
+    this.#options = options;
   }
 
   /** Returns the same service with the same token, but each read is sent once. For callers that retry by themselves. */
-  readonly withoutRetries: () => Warehouse;
+  withoutRetries(): Warehouse {
+    return new Warehouse(this.#client, this.#options, { http: this.#http, tokens: this.#tokens });
+  }
 
   /** Returns whether an operation may be used. An optional one may if WAREHOUSE_OPERATIONS_FILE has an entry for it. */
   isEnabled(operation: OperationName): boolean {
-    return this.#operations[operation].enabled ?? true;
+    return this.#options.operations[operation].enabled ?? true;
   }
 
   /** Checks that the service is up. It needs no token (docs/interface.md, 6.1 Service status). */
@@ -107,7 +110,7 @@ export class Warehouse {
 
   /** Returns true if `page[size]` may be sent to a list (docs/assumptions.md). */
   takesPageSize(operation: OperationName): boolean {
-    return this.#operations[operation].pageSize !== false;
+    return this.#options.operations[operation].pageSize !== false;
   }
 
   /** Reads one page of a v3 list. `query` is encoded, without the question mark. */
@@ -131,7 +134,7 @@ export class Warehouse {
       const answer = await this.#authorized({ operation, path: { id }, query, signal: options.signal }, options);
       return { ...decodeDocument(operation, answer.body, 'single'), dateMs: answer.dateMs };
     } catch (error) {
-      if (error instanceof WarehouseError && error.status === 404 && error.jsonBody) return null;
+      if (isAbsence(error)) return null;
       throw error;
     }
   }
@@ -142,7 +145,7 @@ export class Warehouse {
       await this.#authorized({ operation, path: { id }, signal: options.signal }, options);
       return true;
     } catch (error) {
-      if (error instanceof WarehouseError && error.status === 404 && error.jsonBody) return false;
+      if (isAbsence(error)) return false;
       throw error;
     }
   }
@@ -217,6 +220,9 @@ export class Warehouse {
     }
   }
 }
+
+/** Returns true if the service itself, and not a proxy, says that a resource does not exist. */
+const isAbsence = (error: unknown) => error instanceof WarehouseError && error.status === 404 && error.jsonBody;
 
 /** Makes the error of a 401 that a new token does not cure. */
 function makeTokenRefusedError(operation: OperationName, cause: WarehouseError): WarehouseError {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect } from 'vitest';
 import { operations } from '../../src/sandbox/operations/all.ts';
-import { answerSchema } from '../../src/sandbox/resources/dialect-schema.ts';
+import { answerSchema } from '../../src/sandbox/operations/v3-dialect.ts';
 import type { SandboxControl } from './sandbox-control.ts';
 
 /** A resource of an answer, as far as tests read it. `readOne` reads a document with a single resource. */

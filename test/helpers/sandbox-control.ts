@@ -1,7 +1,6 @@
 import type { Fault } from '../../src/sandbox/faults.ts';
-import type { Switches } from '../../src/sandbox/paging.ts';
-import type { LoggedRequest } from '../../src/sandbox/requests/request-log.ts';
-import type { Dialect } from '../../src/sandbox/resources/dialect.ts';
+import type { Dialect, Switches } from '../../src/sandbox/options.ts';
+import type { LoggedRequest } from '../../src/sandbox/request-log.ts';
 import type { ShipmentStatus } from '../../src/sandbox/store/model.ts';
 
 export type FaultRule = Partial<Fault> & Pick<Fault, 'operation' | 'effect'>;

@@ -1,9 +1,8 @@
 import type { FastifyInstance } from 'fastify';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { z } from 'zod';
-import { dialects } from '../../src/sandbox/resources/dialect.ts';
+import { dialects, type UnknownProducts } from '../../src/sandbox/options.ts';
 import { createSandbox } from '../../src/sandbox/server/server.ts';
-import type { UnknownProducts } from '../../src/sandbox/store/simulation.ts';
 import { World } from '../../src/sandbox/world.ts';
 import { SandboxControl } from './sandbox-control.ts';
 
@@ -42,10 +41,7 @@ export function useSandbox(
   let world: World;
   const control = new SandboxControl();
   beforeAll(async () => {
-    world = new World(options());
-    world.strict = strict;
-    world.firstDialect = firstDialect;
-    world.onlyDescribed = onlyDescribed;
+    world = new World(options(), { strict, onlyDescribed, dialect: firstDialect });
     app = createSandbox(world);
     control.url = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
   });

@@ -1,8 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Html } from '../../core/html.ts';
-import type { Overview } from '../health/overview.ts';
-import { withReadTimeout } from '../health/read-timeout.ts';
+import { type Overview, withReadTimeout } from '../health/overview.ts';
 import { addBasePath } from './access/base-path.ts';
 import { maskQuotes } from './pages/mask-quotes.ts';
 import { renderOverviewParts } from './pages/overview.ts';

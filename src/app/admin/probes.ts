@@ -1,8 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { sweepMs } from '../../queue/sweeper.ts';
 import type { LateJob } from '../health/late-jobs.ts';
-import type { CurrentState } from '../health/overview.ts';
-import { withReadTimeout } from '../health/read-timeout.ts';
+import { type CurrentState, withReadTimeout } from '../health/overview.ts';
 import type { AdminDeps } from './admin-deps.ts';
 
 /** A worker is not ready if its last complete sweep is older than this, in milliseconds. */

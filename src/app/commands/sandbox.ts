@@ -4,12 +4,10 @@ import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
 import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
-import { DocumentError } from '../../sandbox/document.ts';
-import type { Dialect } from '../../sandbox/resources/dialect.ts';
+import { type Dialect, defaultOrdersPerDay, type UnknownProducts } from '../../sandbox/options.ts';
 import { createSandbox } from '../../sandbox/server/server.ts';
-import { type ChosenSettings, readSettingsFile } from '../../sandbox/settings-file.ts';
+import { type ChosenSettings, DocumentError, readSettingsFile } from '../../sandbox/settings-file.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
-import { defaultOrdersPerDay, type UnknownProducts } from '../../sandbox/store/simulation.ts';
 import { World } from '../../sandbox/world.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { UsageError } from '../cli/usage.ts';
@@ -40,9 +38,6 @@ const maxSavingShare = 0.05;
 export async function sandboxCommand(options: SandboxOptions): Promise<number> {
   const { host, port, state } = options;
   const world = await openWorld(options);
-  world.strict = options.strict ?? false;
-  if (options.dialect !== undefined) world.firstDialect = options.dialect;
-  world.onlyDescribed = world.strict || (options.onlyDescribed ?? false);
   // Saves at once, so that a file that cannot be written is noticed at the start.
   if (state !== undefined) saveFirst(world, state);
   const app = createSandbox(world);
@@ -71,15 +66,17 @@ function saveFirst(world: World, file: string): void {
 /** Opens the world of the state file if there is one, else creates a new world. */
 async function openWorld(options: SandboxOptions): Promise<World> {
   const names = parseClientNames(options.clients);
-  const { state, speed, seed, ordersPerDay, lateChanges = false, unknownProducts } = options;
+  const { state, speed, seed, ordersPerDay, lateChanges = false, unknownProducts, dialect } = options;
+  const { strict = false, onlyDescribed = false } = options;
+  const strictness = { strict, onlyDescribed: strict || onlyDescribed, ...(dialect && { dialect }) };
   if (state !== undefined && existsSync(state)) {
-    const world = await loadWorld(state, speed);
+    const world = await loadWorld(state, speed, strictness);
     assertSameOptions(world, options, names);
     assertSameSettings(world, options, openSettings(options.settings, world.clientNames));
     return world;
   }
   const clients = names ?? ['default'];
-  return new World({
+  const world = {
     clients,
     seed: seed ?? 1,
     speed: speed ?? defaultSpeed,
@@ -89,7 +86,8 @@ async function openWorld(options: SandboxOptions): Promise<World> {
     startMs: Date.now(),
     zone: defaultTimeZone,
     settings: openSettings(options.settings, clients),
-  });
+  };
+  return new World(world, strictness);
 }
 
 /**

@@ -11,18 +11,18 @@ import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import { outputClosed } from '../cli/closed-output.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { connectDatabase } from '../deps/database.ts';
-import { findAlertProblems } from '../health/alert-problems.ts';
-import { findParcelProblems } from '../health/parcel-problems.ts';
 import {
   describeProblem,
+  findAlertProblems,
   findClientProblems,
   findJobProblems,
+  findParcelProblems,
+  findStockProblems,
   findStreamProblems,
   formatWait,
   toPauseProblem,
-} from '../health/problems.ts';
+} from '../health/find-problems.ts';
 import { readSnapshot } from '../health/snapshot.ts';
-import { findStockProblems } from '../health/stock-problems.ts';
 import { silentLogger } from '../logging/logger.ts';
 import { formatOutbox } from '../terminal/outbox-view.ts';
 import { formatTable, toStateLook } from '../terminal/table.ts';

@@ -4,15 +4,14 @@ import type { WarehouseClient } from '../../../config/files.ts';
 import { toVisible } from '../../core/quote.ts';
 import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
-import { openProber } from '../deps/warehouses.ts';
-import { tokenCheck } from '../verify/checks/access.ts';
-import type { Judgement } from '../verify/finding.ts';
-import { formatReport, type Report } from '../verify/report.ts';
+import { openRawClient } from '../deps/warehouses.ts';
+import { tokenCheck } from '../verify/access-checks.ts';
+import type { Judgement } from '../verify/check.ts';
+import { collectEntries, collectVariables, formatReport, type Report, writeEntries } from '../verify/report.ts';
 import { readOnlyChecks, runChecks } from '../verify/run-checks.ts';
 import { Service } from '../verify/service.ts';
-import { collectEntries, collectVariables, writeEntries } from '../verify/settings-file.ts';
-import { createWriteChecks } from '../verify/writes/checks.ts';
-import { WriteSession } from '../verify/writes/session.ts';
+import { createWriteChecks } from '../verify/write-checks.ts';
+import { WriteSession } from '../verify/write-session.ts';
 
 export interface VerifyOptions {
   readonly baseUrl?: string;
@@ -116,9 +115,9 @@ async function verifyClient(
   options: VerifyOptions,
   stop: AbortSignal,
 ): Promise<VerifiedClient> {
-  const { prober, close } = openProber(config, client);
+  const { rawClient, close } = openRawClient(config, client);
   // The timeouts of HTTP end each request. A stop ends the checks, but not the cancellations.
-  const service = new Service(prober, config.operations, new AbortController().signal);
+  const service = new Service(rawClient, config.operations, new AbortController().signal);
   const session = new WriteSession(service, options.sku ?? null);
   const left: string[] = [];
   let report: Omit<VerifiedClient, 'left'> | null = null;

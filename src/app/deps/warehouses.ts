@@ -6,7 +6,7 @@ import type { Config } from '../../../config/env.ts';
 import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
 import { Warehouse } from '../../warehouse/client.ts';
 import type { Exchange } from '../../warehouse/transport/http.ts';
-import { Prober } from '../../warehouse/transport/prober.ts';
+import { RawClient } from '../../warehouse/transport/raw-client.ts';
 import { type Logger, silentLogger } from '../logging/logger.ts';
 import { openDispatcher } from './dispatcher.ts';
 import { openRequestBudgets } from './request-budgets.ts';
@@ -44,9 +44,12 @@ export function openWarehouses(
 }
 
 /** Opens the service of one client for questions with any method and path. */
-export function openProber(config: Config, client: WarehouseClient): { prober: Prober; close: () => Promise<void> } {
+export function openRawClient(
+  config: Config,
+  client: WarehouseClient,
+): { rawClient: RawClient; close: () => Promise<void> } {
   const { options, budgets, close } = openTransport(config, silentLogger);
-  return { prober: new Prober(client, { ...options, budget: budgets.open(toIdentity(client)) }), close };
+  return { rawClient: new RawClient(client, { ...options, budget: budgets.open(toIdentity(client)) }), close };
 }
 
 /** Opens what the requests of all clients share. `close` lets requests fail that wait or are under way. */

@@ -1,15 +1,26 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Config } from '../../../config/env.ts';
+import type { Operations } from '../../../config/operations.ts';
+import { changeInWords } from '../../core/database-mark.ts';
 import type { Database } from '../../erp/connection/pool.ts';
+import { readOutboxKinds } from '../../erp/outbox/kinds.ts';
+import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import {
   readMissingGrants,
   readMissingRoles,
   readServerFacts,
+  readSessionSettings,
   readUnusableSchemas,
+  type SessionSettings,
 } from '../../erp/reports/database-facts.ts';
 import { readSchemaDrift } from '../../erp/schema/drift.ts';
 import { SchemaError } from '../../erp/schema/migration-files.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
+import { listPayloadSchemas } from '../../sync/push/kinds/registry.ts';
+import { connectDatabase } from '../deps/database.ts';
+import { openQueueConnection } from '../deps/queue.ts';
+import type { Logger } from '../logging/logger.ts';
 import { version } from '../version.ts';
-import { poolerRemedy } from './check-sessions.ts';
 import { type Finding, fail, ok, runCheck, warn } from './finding.ts';
 
 /** Largest difference of the clocks without a warning. Only log times suffer: due times use the database's clock. */
@@ -109,4 +120,78 @@ async function checkGrants(db: Database): Promise<readonly Finding[]> {
           'run the statements in docs/erp.md under Roles as a superuser',
         ),
   ];
+}
+
+/** Settings that every session of our pools must have. The program works correctly only with these. */
+const workSettings: Partial<SessionSettings> = { timeZone: 'UTC', searchPath: 'pg_catalog', lockTimeoutMs: 5_000 };
+const queueSettings: Partial<SessionSettings> = { searchPath: 'bullmq' };
+
+/** What to do if a pooler refuses or drops the `options` of a connection. pgbouncer can do nothing else. */
+const poolerRemedy =
+  'a connection pooler does not pass on the `options` of a connection, as pgbouncer in every mode: let DATABASE_URL of' +
+  ' this program lead to Postgres itself (docs/operations.md)';
+
+/** Checks that the sessions of each pool have the settings that the program gives them. */
+export function checkSessions(config: Config, log: Logger): Promise<readonly Finding[]> {
+  const url = config.DATABASE_URL ?? '';
+  return runCheck('sessions', 'see the log of Postgres', async () => {
+    const work = connectDatabase(url, log, 'doctor sessions', 1);
+    const queue = config.REDIS_URL === undefined ? openQueueConnection(url, log) : null;
+    try {
+      const wrong = [
+        ...findDifferences('work', workSettings, await readSessionSettings(work.db)),
+        ...(queue === null ? [] : findDifferences('queue', queueSettings, await readSessionSettings(queue.db))),
+      ];
+      return [
+        wrong.length === 0
+          ? ok('sessions', 'the sessions of every pool have the right settings')
+          : fail('sessions', wrong.join('; '), poolerRemedy),
+      ];
+    } finally {
+      await Promise.all([work.close(), queue?.close()]);
+    }
+  });
+}
+
+function findDifferences(pool: string, wanted: Partial<SessionSettings>, found: SessionSettings): string[] {
+  return (Object.keys(wanted) as (keyof SessionSettings)[])
+    .filter((name) => wanted[name] !== found[name])
+    .map((name) => `pool ${pool}: ${name} is ${found[name]}, not ${wanted[name]}`);
+}
+
+/**
+ * Compares the payload schemas that `migrate` stored, and that `fulfilment.outbox_check` uses, with those of this process.
+ * They differ if the file of operations has changed since, or if `migrate` did not have it.
+ */
+export async function checkPayloadSchemas(db: Database, operations: Operations): Promise<readonly Finding[]> {
+  const stored = await readOutboxKinds(db);
+  const differing = listPayloadSchemas(operations)
+    .filter(({ kind, schema }) => !isDeepStrictEqual(stored.get(kind), JSON.parse(JSON.stringify(schema))))
+    .map(({ kind }) => kind);
+  if (differing.length === 0) return [ok('payloads', 'SQL checks payloads by the rules of this process')];
+  return [
+    warn(
+      'payloads',
+      `fulfilment.outbox_check has other rules than this process for ${differing.join(', ')}`,
+      'run: fulfilment-sync migrate, with the same WAREHOUSE_OPERATIONS_FILE as the workers',
+    ),
+  ];
+}
+
+/** Checks whether rows may be sent from this database (docs/operations.md). */
+export function checkPushes(db: Database): Promise<readonly Finding[]> {
+  return runCheck('pushes', 'run: fulfilment-sync migrate', async () => {
+    const database = await readPushDatabase(db);
+    if (database === null) return [ok('pushes', 'no worker has run yet; the first one sends from this database')];
+    const { change, acceptedAs, acceptedAt } = database;
+    const since = acceptedAt.toISOString();
+    if (change !== 'none') {
+      const remedy =
+        'say what it is: fulfilment-sync database accept --as moved, restored or copy (docs/operations.md)';
+      return [fail('pushes', `nothing is sent (database_changed): ${changeInWords[change]}`, remedy)];
+    }
+    if (acceptedAs === 'copy')
+      return [ok('pushes', `this database was accepted as a copy at ${since}: nothing is sent from it`)];
+    return [ok('pushes', `rows are sent from this database since ${since}`)];
+  });
 }

@@ -3,15 +3,15 @@
  */
 
 import { statfs } from 'node:fs/promises';
+import { isLoopback } from '../../../config/admin.ts';
 import { type Config, findSetVariables, secretNames, variableNames } from '../../../config/env.ts';
 import { pushJob, toScheduleVariable } from '../../../config/jobs.ts';
 import { listSetSwitches } from '../../../config/switches.ts';
+import { parseConnectionUrl } from '../../../config/values.ts';
 import { hourMs } from '../../core/time.ts';
 import type { WatchedArticles } from '../../erp/reports/database-facts.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
-import { findStockProblems } from '../health/stock-problems.ts';
-import { checkAlerts } from './check-alerts.ts';
-import { checkTransport } from './check-transport.ts';
+import { findStockProblems } from '../health/find-problems.ts';
 import { type Finding, ok, runCheck, warn } from './finding.ts';
 
 const fileVariables = secretNames.map((name) => `${name}_FILE`);
@@ -94,4 +94,62 @@ async function checkDisk(): Promise<readonly Finding[]> {
       ? warn('disk', free, 'free disk space: logs need it, and Postgres if it runs on this machine')
       : ok('disk', free),
   ];
+}
+
+/** Values of sslmode that always encrypt the connection to Postgres. */
+const encryptedModes = ['require', 'verify-ca', 'verify-full', 'no-verify'];
+
+/** Checks whether anything leaves this machine in clear text, and names the proxies in use. */
+export function checkTransport(config: Config): readonly Finding[] {
+  const unencrypted: string[] = [];
+  for (const { key, baseUrl } of config.clients)
+    if (baseUrl.protocol === 'http:' && !isLocal(baseUrl)) unencrypted.push(`the service of ${key} (http://)`);
+  const database = config.DATABASE_URL === undefined ? null : parseConnectionUrl(config.DATABASE_URL);
+  if (database !== null && !isLocal(database) && !encryptedModes.includes(database.searchParams.get('sslmode') ?? ''))
+    unencrypted.push('Postgres (DATABASE_URL without sslmode)');
+  const isUnchecked = database?.searchParams.get('sslmode') === 'no-verify';
+  const redis = config.REDIS_URL === undefined ? null : parseConnectionUrl(config.REDIS_URL);
+  if (redis !== null && redis.protocol === 'redis:' && !isLocal(redis)) unencrypted.push('Redis (redis://)');
+  const alerts = config.ALERT_WEBHOOK_URL === undefined ? null : new URL(config.ALERT_WEBHOOK_URL);
+  if (alerts !== null && alerts.protocol === 'http:' && !isLocal(alerts))
+    unencrypted.push('alerts (ALERT_WEBHOOK_URL)');
+  for (const { url } of [config.telemetry?.traces, config.telemetry?.metrics].filter((one) => one != null))
+    if (url.startsWith('http:') && !isLocal(new URL(url))) unencrypted.push(`telemetry (${new URL(url).host})`);
+  const proxies = [config.HTTP_PROXY, config.HTTPS_PROXY].flatMap((url) =>
+    url === undefined ? [] : [new URL(url).host],
+  );
+  return [
+    unencrypted.length === 0
+      ? ok('encryption', 'nothing leaves this machine in clear text')
+      : warn(
+          'encryption',
+          `sent in clear text to other machines: ${unencrypted.join(', ')}`,
+          'use https://, sslmode=verify-full and rediss://, unless you trust the network between',
+        ),
+    ...(isUnchecked
+      ? [
+          warn(
+            'certificates',
+            'TLS: sslmode=no-verify in DATABASE_URL checks no certificate, so anybody between could read and write',
+            'use sslmode=verify-full, and name the certificate of the authority as sslrootcert',
+          ),
+        ]
+      : []),
+    ...(proxies.length === 0 ? [] : [ok('proxy', `requests to the service go by ${[...new Set(proxies)].join(', ')}`)]),
+  ];
+}
+
+/** Returns true for a socket, and for an address that only this machine can reach. */
+const isLocal = ({ hostname }: URL) => hostname === '' || isLoopback(hostname.replace(/^\[|\]$/g, ''));
+
+/** Checks where problems are posted to. Shows only the origin, because the path may be secret. */
+export function checkAlerts({
+  ALERT_WEBHOOK_URL: url,
+  ALERT_WEBHOOK_SECRET: secret,
+}: Pick<Config, 'ALERT_WEBHOOK_URL' | 'ALERT_WEBHOOK_SECRET'>): readonly Finding[] {
+  if (url === undefined) return [];
+  const found = `problems are posted to ${new URL(url).origin}`;
+  if (secret !== undefined) return [ok('alerts', `${found}, signed`)];
+  const remedy = 'set ALERT_WEBHOOK_SECRET if the receiver can check signatures; Slack cannot';
+  return [warn('alerts', `${found}, but not signed`, remedy)];
 }

@@ -22,7 +22,7 @@ export interface LateJob {
 /**
  * Finds the jobs that are late by their schedule, the longest first. For a job without a success, the time counts from
  * the acceptance of its client's account. Its first run is never late while it is under way.
- * @param acceptedAtByClient when the account of each client was accepted
+ * @param acceptedAt when the account of each client was accepted
  * @param now the database's clock, like the times in `jobs`
  */
 export function findLateJobs(

@@ -1,17 +1,16 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../../config/env.ts';
 import { isAutomatic, type Schedule } from '../../../config/schedules.ts';
+import { CodedError } from '../../core/errors.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readDatabaseClock } from '../../erp/reports/job-status.ts';
 import { type RecentRuns, readRecentRuns } from '../../erp/reports/run-list.ts';
-import { findAlertProblems } from './alert-problems.ts';
+import { findAlertProblems, findParcelProblems, findProblems, findStockProblems } from './find-problems.ts';
 import { findLateJobs, type LateJob } from './late-jobs.ts';
-import { findParcelProblems } from './parcel-problems.ts';
 import { createProblem, type Problem } from './problem.ts';
-import { findProblems } from './problems.ts';
-import { type ChartedSpan, readTrends } from './read-trends.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
-import { findStockProblems } from './stock-problems.ts';
+import { type ChartedSpan, readTrends } from './trends.ts';
 
 /** How long a result is reused, in milliseconds, so that many watchers cost the database no more than one. */
 const cacheMs = 1_500;
@@ -118,4 +117,24 @@ function toLateJobProblems(stale: readonly LateJob[], { now }: Snapshot): Proble
         `check that a worker is running and that the client is not held; run it now with: fulfilment-sync run ${job} --client ${client}`,
       ),
     );
+}
+
+/** Timeout of a read in milliseconds. A scrape or a probe gives up after about ten seconds. */
+const readTimeoutMs = 3_000;
+
+/**
+ * Waits for a read, but not for long. Without this, a database that does not answer would also delay everything that
+ * does not need it.
+ * @throws CodedError `not_in_time`
+ */
+export async function withReadTimeout<T>(read: Promise<T>): Promise<T> {
+  const done = new AbortController();
+  const late = wait(readTimeoutMs, undefined, { signal: done.signal }).then(() => {
+    throw new CodedError('not_in_time', `There was no answer within ${readTimeoutMs / 1_000} s`);
+  });
+  try {
+    return await Promise.race([read, late]);
+  } finally {
+    done.abort();
+  }
 }

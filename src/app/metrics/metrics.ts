@@ -1,7 +1,6 @@
 import { Registry } from 'prom-client';
 import type { Config } from '../../../config/env.ts';
-import type { CurrentState } from '../health/overview.ts';
-import { withReadTimeout } from '../health/read-timeout.ts';
+import { type CurrentState, withReadTimeout } from '../health/overview.ts';
 import type { Logger } from '../logging/logger.ts';
 import { StateMetrics } from './state-metrics.ts';
 import type { WorkMetrics } from './work-metrics.ts';

@@ -8,7 +8,6 @@ import { ConfigError } from '../../../config/config-error.ts';
 import { loadEnvFile } from '../../../config/env-file.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
-import { dialects } from '../../sandbox/resources/dialect.ts';
 import { UsageError } from '../cli/usage.ts';
 import type { ClientOptions } from '../commands/client.ts';
 import type { DatabaseOptions } from '../commands/database.ts';
@@ -142,9 +141,10 @@ function addSandboxCommands(cli: Command): void {
     )
     .option('--settings <file>', 'YAML or JSON file with the settings lists that clients map their codes to')
     .addOption(
-      new Option('--dialect <name>', 'shapes of v3 answers: rich has links and products, and leaves out null').choices(
-        dialects,
-      ),
+      new Option('--dialect <name>', 'shapes of v3 answers: rich has links and products, and leaves out null').choices([
+        'plain',
+        'rich',
+      ]),
     )
     .option('--state <file>', 'keep the state in this file, and continue from it at the next start')
     .addHelpText(

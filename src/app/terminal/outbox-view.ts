@@ -1,7 +1,7 @@
 import { toVisible } from '../../core/quote.ts';
 import { formatSpan } from '../../core/time.ts';
+import { describeProblem } from '../health/find-problems.ts';
 import { findOutboxProblems } from '../health/outbox-problems.ts';
-import { describeProblem } from '../health/problems.ts';
 import type { Snapshot } from '../health/snapshot.ts';
 import { formatTable } from './table.ts';
 

@@ -1,35 +1,35 @@
 import { isObject, type Json } from '../../core/json.ts';
-import type { ProbedAnswer } from '../../warehouse/transport/prober.ts';
+import type { JsonAnswer } from '../../warehouse/transport/raw-client.ts';
 
 type JsonObject = { readonly [member: string]: Json };
 
 /** Returns true for a 2xx answer. */
-export const isDone = ({ status }: ProbedAnswer): boolean => status >= 200 && status < 300;
+export const isDone = ({ status }: JsonAnswer): boolean => status >= 200 && status < 300;
 
 /** Returns true if the answer says that the path or the method does not exist. */
-export const isNoRoute = (answer: ProbedAnswer): boolean =>
+export const isNoRoute = (answer: JsonAnswer): boolean =>
   [404, 405, 501].includes(answer.status) && readEnvelope(answer) === null;
 
 /** Returns the envelope of an answer (docs/interface.md, 2.2 Envelope), or null if it is none. */
-export function readEnvelope({ json }: ProbedAnswer): { readonly isOk: boolean; readonly result: Json } | null {
+export function readEnvelope({ json }: JsonAnswer): { readonly isOk: boolean; readonly result: Json } | null {
   if (!isObject(json) || (json.messageCode !== 'OK' && json.messageCode !== 'NOK')) return null;
   return { isOk: json.messageCode === 'OK', result: json.result ?? null };
 }
 
 /** Returns `errors[]` of JSON:API, or null. */
-export function readErrors({ json }: ProbedAnswer): readonly Json[] | null {
+export function readErrors({ json }: JsonAnswer): readonly Json[] | null {
   return isObject(json) && Array.isArray(json.errors) ? json.errors : null;
 }
 
 /** Returns the resources of a document, or null if it has no `data`. */
-export function readData({ json }: ProbedAnswer): JsonObject[] | null {
+export function readData({ json }: JsonAnswer): JsonObject[] | null {
   const data = isObject(json) ? json.data : undefined;
   if (Array.isArray(data)) return data.filter(isObject);
   return isObject(data) ? [data] : null;
 }
 
 /** Returns the resources that are included in a document, inside its resources or at its top. */
-export function readIncluded(answer: ProbedAnswer): { readonly inside: JsonObject[]; readonly top: JsonObject[] } {
+export function readIncluded(answer: JsonAnswer): { readonly inside: JsonObject[]; readonly top: JsonObject[] } {
   const { json } = answer;
   const list = (value: Json | undefined) => (Array.isArray(value) ? value.filter(isObject) : []);
   return {
@@ -58,7 +58,7 @@ export function readNumber(value: Json | undefined): number | null {
 }
 
 /** Describes an answer without a word of its body. */
-export function describeAnswer(answer: ProbedAnswer): string {
+export function describeAnswer(answer: JsonAnswer): string {
   const { status, json } = answer;
   const envelope = readEnvelope(answer);
   const errors = readErrors(answer);

@@ -3,9 +3,7 @@
  */
 
 import type { WarehouseClient } from '../../../config/files.ts';
-import { CodedError, describeError } from '../../core/errors.ts';
-import { removeQuotes } from '../../core/quote.ts';
-import { cannotTell, type Finding, type Judgement } from './finding.ts';
+import type { Operation, OperationName } from '../../../config/operations.ts';
 import type { Service } from './service.ts';
 
 /** What every check gets. */
@@ -30,18 +28,41 @@ export interface Check {
   readonly run: (context: CheckContext) => Promise<Finding>;
 }
 
-/**
- * Runs one check. What it finds is a setting from then on, so that the following checks use it. An error of the service
- * or of the network is a finding, too.
- */
-export async function judge(check: Check, context: CheckContext): Promise<Judgement> {
-  const finding = await check.run(context).catch((error: unknown) => {
-    if (!(error instanceof CodedError) || error.code === 'stopped') throw error;
-    // An answer may repeat what belongs to a person.
-    return cannotTell(removeQuotes(describeError(error)));
-  });
-  for (const setting of finding.settings)
-    if (setting.kind === 'entry') context.service.learn(setting.operation, setting.entry);
-  const { id, section, assumption } = check;
-  return { client: context.client.key, id, section, assumption, ...finding };
+/** The result of a check: what is assumed is true, is not true, or could not be found out. */
+export type Verdict = 'holds' | 'differs' | 'cannot tell';
+
+/** A setting that makes the daemon fit the service. */
+type Setting =
+  | { readonly kind: 'variable'; readonly name: string; readonly value: string }
+  | { readonly kind: 'entry'; readonly operation: OperationName; readonly entry: Partial<Operation> };
+
+/** What a check found. `evidence` holds counts, statuses, paths and names of members, but no values of a client. */
+export interface Finding {
+  readonly verdict: Verdict;
+  readonly evidence: string;
+  readonly settings: readonly Setting[];
+}
+
+export const holds = (evidence: string): Finding => ({ verdict: 'holds', evidence, settings: [] });
+export const cannotTell = (evidence: string): Finding => ({ verdict: 'cannot tell', evidence, settings: [] });
+export const differs = (evidence: string, ...settings: readonly Setting[]): Finding => ({
+  verdict: 'differs',
+  evidence,
+  settings,
+});
+
+/** A setting in WAREHOUSE_OPERATIONS_FILE. */
+export const entry = (operation: OperationName, changes: Partial<Operation>): Setting => ({
+  kind: 'entry',
+  operation,
+  entry: changes,
+});
+
+/** A finding with the assumption that it is about. */
+export interface Judgement extends Finding {
+  readonly client: string;
+  readonly id: string;
+  /** Section of docs/interface.md. */
+  readonly section: string;
+  readonly assumption: string;
 }

@@ -1,27 +1,18 @@
-import { StoppedError } from '../../core/errors.ts';
-import { type Check, type CheckContext, judge } from './check.ts';
-import { accessChecks, tokenCheck } from './checks/access.ts';
-import { errorChecks } from './checks/errors.ts';
-import { includedChecks } from './checks/included.ts';
-import { listChecks } from './checks/lists.ts';
-import { orderChecks } from './checks/orders.ts';
-import { readRouteChecks } from './checks/routes.ts';
-import { shipmentChecks } from './checks/shipments.ts';
-import { timeChecks } from './checks/times.ts';
-import { writeRouteChecks } from './checks/write-routes.ts';
-import { cannotTell, type Judgement } from './finding.ts';
+import { CodedError, describeError, StoppedError } from '../../core/errors.ts';
+import { removeQuotes } from '../../core/quote.ts';
+import { accessChecks, errorChecks, tokenCheck } from './access-checks.ts';
+import { type Check, type CheckContext, cannotTell, type Judgement } from './check.ts';
+import { listChecks } from './list-checks.ts';
+import { resourceChecks } from './resource-checks.ts';
+import { routeChecks } from './route-checks.ts';
 
 /** All checks that write nothing, in their order: what one learns, the following ones use. */
 export const readOnlyChecks: readonly Check[] = [
   ...accessChecks,
-  ...readRouteChecks,
-  ...writeRouteChecks,
+  ...routeChecks,
   ...listChecks,
-  ...includedChecks,
   ...errorChecks,
-  ...orderChecks,
-  ...shipmentChecks,
-  ...timeChecks,
+  ...resourceChecks,
 ];
 
 /**
@@ -42,4 +33,20 @@ export async function runChecks(
     judgements.push(token.verdict === 'holds' ? await judge(check, context) : skipped);
   }
   return judgements;
+}
+
+/**
+ * Runs one check. What it finds is a setting from then on, so that the following checks use it. An error of the service
+ * or of the network is a finding, too.
+ */
+async function judge(check: Check, context: CheckContext): Promise<Judgement> {
+  const finding = await check.run(context).catch((error: unknown) => {
+    if (!(error instanceof CodedError) || error.code === 'stopped') throw error;
+    // An answer may repeat what belongs to a person.
+    return cannotTell(removeQuotes(describeError(error)));
+  });
+  for (const setting of finding.settings)
+    if (setting.kind === 'entry') context.service.learn(setting.operation, setting.entry);
+  const { id, section, assumption } = check;
+  return { client: context.client.key, id, section, assumption, ...finding };
 }

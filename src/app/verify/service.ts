@@ -1,8 +1,8 @@
 import type { Operation, OperationName, Operations } from '../../../config/operations.ts';
 import { WarehouseError } from '../../core/errors.ts';
 import type { Json } from '../../core/json.ts';
-import type { ProbedAnswer, Prober, Question } from '../../warehouse/transport/prober.ts';
 import { encodeQuery, type QueryParameters } from '../../warehouse/transport/query.ts';
+import type { JsonAnswer, Question, RawClient } from '../../warehouse/transport/raw-client.ts';
 import { isDone, readAttribute, readData, readIncluded } from './answer.ts';
 
 /** The parts of a request that do not depend on the path. */
@@ -23,14 +23,14 @@ const passing = new Set([401, 408, 425, 429, 500, 502, 503, 504]);
  * one after the other.
  */
 export class Service {
-  readonly #prober: Prober;
+  readonly #client: RawClient;
   readonly #inUse: Operations;
   readonly #learned = new Map<OperationName, Partial<Operation>>();
   readonly #signal: AbortSignal;
   readonly #samples = new Map<string, Promise<readonly { readonly [member: string]: Json }[]>>();
 
-  constructor(prober: Prober, operations: Operations, signal: AbortSignal) {
-    this.#prober = prober;
+  constructor(rawClient: RawClient, operations: Operations, signal: AbortSignal) {
+    this.#client = rawClient;
     this.#inUse = operations;
     this.#signal = signal;
   }
@@ -66,7 +66,7 @@ export class Service {
   async ask(method: Question['method'], template: string, call: Call & Pick<Question, 'form' | 'open'> = {}) {
     const { query, ...rest } = call;
     const text = typeof query === 'string' ? query : query && encodeQuery(query);
-    const answer = await this.#prober.ask({
+    const answer = await this.#client.ask({
       ...rest,
       method,
       template,
@@ -82,7 +82,7 @@ export class Service {
   }
 
   /** Calls an operation as it is in use. */
-  call(name: OperationName, call: Call = {}): Promise<ProbedAnswer> {
+  call(name: OperationName, call: Call = {}): Promise<JsonAnswer> {
     const { method, path } = this.operation(name);
     return this.ask(method, path, call);
   }

@@ -3,19 +3,19 @@
  * and the page of `npm run coverage` are all created from this list.
  */
 
-import { extraProductOperations } from './extra/products.ts';
-import { extraShipmentOperations } from './extra/shipments.ts';
-import { oldestOperations } from './oldest/oldest.ts';
+import { extraOperations } from './extra.ts';
+import { oldestOperations } from './oldest.ts';
 import type { Operation } from './operation.ts';
 import { commonOperations } from './token-and-settings.ts';
-import { v2OrderOperations } from './v2/orders.ts';
-import { v2ReturnOperations } from './v2/returns.ts';
-import { v2ShipmentOperations } from './v2/shipments.ts';
-import { authorizationOperations } from './v3/authorizations.ts';
-import { orderItemOperations } from './v3/order-items.ts';
-import { orderOperations } from './v3/orders.ts';
-import { goodsOperations } from './v3/returns-and-inbounds.ts';
-import { shipmentOperations } from './v3/shipments.ts';
+import { v2OrderOperations } from './v2-orders.ts';
+import { v2ReturnOperations } from './v2-returns.ts';
+import { v2ShipmentOperations } from './v2-shipments.ts';
+import { goodsOperations } from './v3-goods.ts';
+import { orderItemOperations } from './v3-order-items.ts';
+import { orderUpdateOperations } from './v3-order-update.ts';
+import { orderOperations } from './v3-orders.ts';
+import { returnOperations } from './v3-returns.ts';
+import { shipmentOperations } from './v3-shipments.ts';
 
 /**
  * All operations that the sandbox serves: those of docs/interface.md, and last some that it does not name. The `described`
@@ -28,12 +28,12 @@ export const operations: readonly Operation[] = [
   ...v2ShipmentOperations,
   ...v2ReturnOperations,
   ...orderOperations,
+  ...orderUpdateOperations,
   ...orderItemOperations,
   ...shipmentOperations,
-  ...authorizationOperations,
+  ...returnOperations,
   ...goodsOperations,
-  ...extraProductOperations,
-  ...extraShipmentOperations,
+  ...extraOperations,
 ];
 
 /** Operations that the sandbox does not serve, with the reason. */

@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { type PageRequest, type RenderedResource, renderDocument, renderPage } from '../paging.ts';
 import { notFound } from '../refusal.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { Selection } from '../store/listing.ts';
 import type { Simulation } from '../store/simulation.ts';
-import type { HasId } from '../store/sorted-rows.ts';
+import type { StoredRow } from '../store/sorted-rows.ts';
 import type { SandboxClient, World } from '../world.ts';
+import { type PageRequest, type RenderedResource, renderDocument, renderPage } from './paging.ts';
 import type { Parameters, ParameterValues } from './parameters.ts';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -61,7 +61,7 @@ export class Call<Query, Body> {
   }
 
   /** Returns a page of a list as this caller sees it. */
-  renderList<T extends HasId>(
+  renderList<T extends StoredRow>(
     type: string,
     selection: Selection<T>,
     render: (row: T) => RenderedResource,
@@ -82,7 +82,7 @@ export class Call<Query, Body> {
    * Returns a row of a list or search as this caller sees it, which may be an earlier version. Returns null if the
    * caller does not see the row.
    */
-  viewRow<T extends HasId>(type: string, row: T): T | null {
+  viewRow<T extends StoredRow>(type: string, row: T): T | null {
     return this.#visibility.selectVersion(type, row, this.nowMs, this.#lagMs);
   }
 
@@ -90,7 +90,7 @@ export class Call<Query, Body> {
    * Returns a row that was requested by id.
    * @throws Refusal if the row does not exist or is hidden
    */
-  requireRow<T extends HasId>(type: string, row: T | undefined): T {
+  requireRow<T extends StoredRow>(type: string, row: T | undefined): T {
     if (row === undefined || this.#visibility.isHidden(type, row.id, this.nowMs)) throw notFound(type);
     return row;
   }
@@ -99,7 +99,7 @@ export class Call<Query, Body> {
    * Records a write, so that lists can lag behind it. Call it before a row is changed, or after a row was created.
    * @param before the row as it is before the change; null if it was created
    */
-  recordWrite(type: string, id: number, before: HasId | null): void {
+  recordWrite(type: string, id: number, before: StoredRow | null): void {
     this.#visibility.addWrite(type, id, before);
   }
 

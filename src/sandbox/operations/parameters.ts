@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { Oddity } from '../findings/findings.ts';
-import { readBoolean } from '../findings/scalar.ts';
+import type { Oddity } from '../findings.ts';
+import { readBoolean } from '../normalize-body.ts';
 import { badParameter } from '../refusal.ts';
 
 /**

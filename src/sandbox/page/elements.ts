@@ -78,3 +78,26 @@ export const hidden = (name: string, value: string | number): Html =>
 /** Renders a form that calls a control. */
 export const controlForm = (path: string, content: Child): Html =>
   html`<form method="post" action="/_sandbox/${path}">${content}</form>`;
+
+/** Renders a whole page around its content. */
+export function renderFrame(title: string, header: Child, body: Child): string {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title}</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/_sandbox/page.css">
+<script src="/_sandbox/page.js" defer></script>
+</head>
+<body>
+<a class="skip" href="#main">Skip to content</a>
+<header><a class="name" href="/">Sandbox</a>${header}</header>
+<main id="main" tabindex="-1">
+${body}
+</main>
+</body>
+</html>
+`.text;
+}

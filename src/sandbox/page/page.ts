@@ -1,17 +1,76 @@
+/**
+ * The page of the sandbox. Every part of it is rendered here as HTML, so that it also works without its script. The
+ * script loads the changed parts once a second.
+ */
+
+import { readFileSync } from 'node:fs';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
 import { type Child, type Html, html } from '../../core/html.ts';
+import { sandboxAssetsFolder } from '../../core/installation.ts';
+import { isForm } from '../form.ts';
 import type { World } from '../world.ts';
 import { renderData } from './data.ts';
-import { field, hidden } from './elements.ts';
-import { renderFaults } from './fault-form.ts';
-import { renderActions } from './forms.ts';
-import { renderFrame } from './frame.ts';
-import { findMessage } from './outcome.ts';
-import { renderFindings, renderLog, renderLogFilter } from './requests.ts';
+import { field, hidden, renderFrame } from './elements.ts';
+import { renderActions, renderFaults } from './forms.ts';
+import { renderExchange, renderFindings, renderLog, renderLogFilter } from './requests.ts';
 import { renderResults } from './results.ts';
-import { type View, writeAddress } from './view.ts';
+import { readReferrer, readView, type View, writeAddress } from './view.ts';
+
+const contentPolicy = [
+  "default-src 'none'",
+  "style-src 'self'",
+  "script-src 'self'",
+  "connect-src 'self'",
+  'img-src data:',
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/** Adds the page `/` with its parts, style and script. It changes nothing: its forms call the controls. */
+export function addPageRoutes(app: FastifyInstance, world: World): void {
+  const config = { operation: null };
+  app.get('/', { config }, async (request, reply) => sendPage(reply, renderPage(world, readView(request.url, world))));
+  app.get('/_sandbox/page/parts', { config }, async (request, reply) => {
+    const parts = Object.entries(renderParts(world, readView(request.url, world)));
+    reply.header('cache-control', 'no-store');
+    return Object.fromEntries(parts.map(([id, part]) => [id, html`${part}`.text]));
+  });
+  app.get('/_sandbox/page/requests/:place', { config }, async (request, reply) => {
+    const { place } = z.object({ place: z.coerce.number().int() }).parse(request.params);
+    const exchange = renderExchange(world, place, `${request.protocol}://${request.host}`);
+    return sendPage(reply, renderFrame('Sandbox: request', html`<a href="/#requests">All requests</a>`, exchange));
+  });
+  for (const [name, type] of [
+    ['page.css', 'text/css'],
+    ['page.js', 'text/javascript'],
+  ] as const) {
+    const text = readFileSync(new URL(name, sandboxAssetsFolder), 'utf8');
+    app.get(`/_sandbox/${name}`, { config }, async (_request, reply) =>
+      reply.type(`${type}; charset=utf-8`).header('cache-control', 'no-cache').send(text),
+    );
+  }
+  app.addHook('preSerialization', async (request, reply, payload) => {
+    // Refusals are answered by the error handler.
+    if (isPageForm(request) && reply.statusCode === 200) leadBack(request, reply, payload);
+    return payload;
+  });
+}
+
+/** Sends a page with its content policy. */
+export function sendPage(reply: FastifyReply, page: string): FastifyReply {
+  return reply
+    .type('text/html; charset=utf-8')
+    .header('content-security-policy', contentPolicy)
+    .header('referrer-policy', 'same-origin')
+    .header('x-content-type-options', 'nosniff')
+    .header('cache-control', 'no-store')
+    .send(page);
+}
 
 /** Renders the parts of the page that change by themselves, by the id of their element. */
-export function renderParts(world: World, view: View): Record<string, Child> {
+function renderParts(world: World, view: View): Record<string, Child> {
   const client = world.findClient(view.client);
   const store = client?.simulation.store;
   return {
@@ -31,7 +90,7 @@ function renderClock({ clock, options: { speed } }: World): Html {
 }
 
 /** Renders the page. */
-export function renderPage(world: World, view: View): string {
+function renderPage(world: World, view: View): string {
   const parts = renderParts(world, view);
   const part = (id: string) => html`<div id="${id}" class="part">${parts[id]}</div>`;
   const store = world.findClient(view.client)?.simulation.store;
@@ -52,5 +111,47 @@ ${part('results')}
 <div class="columns"><section class="actions" aria-label="Actions"><h2>Actions</h2>
 ${store === undefined ? '' : renderActions(world, store)}<h3>Active faults</h3>${part('active-faults')}</section>
 <div class="lists"><div class="bar">${renderLogFilter(view)}</div>${part('log')}${part('all-findings')}${part('data')}</div></div>`,
+  );
+}
+
+/** What the page says after an action, by the path of the control. */
+const messages: Readonly<Record<string, string>> = {
+  advance: 'The time has advanced.',
+  order: 'The order is placed.',
+  ship: 'The warehouse has shipped the order.',
+  return: 'The return is announced.',
+  'return/process': 'The warehouse has processed the return.',
+  faults: 'The fault is active.',
+  'faults/remove': 'The fault is removed.',
+  reset: 'The sandbox has started over. All tokens are invalid.',
+};
+
+/** Returns what to say about an action; empty if the action is unknown. */
+const findMessage = (said: string): string => (Object.hasOwn(messages, said) ? (messages[said] ?? '') : '');
+
+/** Returns whether a browser without script has sent a form of the page to a control. Programs get JSON instead. */
+export function isPageForm(request: FastifyRequest): boolean {
+  const isControl = request.routeOptions.config.operation === null;
+  return isControl && isForm(request) && (request.headers.accept ?? '').includes('text/html');
+}
+
+/** Leads the browser back to the page that sent the form. The page says what was done, and shows a new order. */
+function leadBack(request: FastifyRequest, reply: FastifyReply, answer: unknown): void {
+  const query = new URLSearchParams(readReferrer(request).slice(2));
+  const action = request.url.replace('/_sandbox/', '');
+  query.set('said', action);
+  const { externalOrderNumber } = answer as { externalOrderNumber?: string };
+  if (action === 'order' && externalOrderNumber !== undefined) query.set('q', externalOrderNumber);
+  reply.code(303).header('location', `/?${query}`);
+}
+
+/** Renders why a form was refused. */
+export function renderRefusedForm(request: FastifyRequest, problems: readonly string[]): string {
+  return renderFrame(
+    'Sandbox: refused',
+    '',
+    html`<h1>Refused</h1>
+<div id="refused" class="why" role="alert">${problems.map((problem) => html`<p>${problem}</p>`)}</div>
+<p><a href="${readReferrer(request)}">Back to the page</a></p>`,
   );
 }

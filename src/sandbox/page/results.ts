@@ -12,10 +12,10 @@ import {
   toShipmentRow,
 } from './data.ts';
 import { facts, moment, type Row, table } from './elements.ts';
-import { findByText } from './search.ts';
 import { type View, writeAddress } from './view.ts';
 
 const shownOrders = 10;
+/** Rows that are looked at if no index helps. */
 const scannedRows = 5_000;
 
 /** Renders what a search has found, each with what belongs to it. Renders nothing if nothing is searched for. */
@@ -41,7 +41,7 @@ ${cards}`;
 const card = (title: Child, content: Child): Html => html`<article class="card"><h3>${title}</h3>${content}</article>`;
 
 /** Renders a table under its title, or nothing if it has no rows. */
-const rowsOf = (title: string, headings: readonly string[], rows: readonly Row[]): Child =>
+const renderRows = (title: string, headings: readonly string[], rows: readonly Row[]): Child =>
   rows.length === 0 ? '' : html`<h4>${title}</h4>${table(title, headings, rows)}`;
 
 /** Gives rows other ids than the same rows have in the lists of the page. */
@@ -66,17 +66,21 @@ function renderOrder(store: ClientStore, order: Order): Html {
       ['to', [order.deliveryAddress.city, order.deliveryAddress.countryCode].filter(Boolean).join(', ')],
     ]),
     renderShipButton(store, order),
-    rowsOf(
+    renderRows(
       'Items',
       ['sku', 'ordered', 'cancelled', 'fulfilled'],
       items.map(({ sku, ordered, quantity, fulfilled }) => ({
         cells: [search(store, sku), ordered, ordered - quantity, fulfilled],
       })),
     ),
-    rowsOf('Shipments', shipmentHeadings, rename(shipments.map((shipment) => toShipmentRow(store, shipment)))),
-    rowsOf('Packages', ['shipment', 'package', 'code', 'reported (UTC)'], packages),
-    rowsOf('Announced returns', authorizationHeadings, rename(announced.map((row) => toAuthorizationRow(store, row)))),
-    rowsOf(
+    renderRows('Shipments', shipmentHeadings, rename(shipments.map((shipment) => toShipmentRow(store, shipment)))),
+    renderRows('Packages', ['shipment', 'package', 'code', 'reported (UTC)'], packages),
+    renderRows(
+      'Announced returns',
+      authorizationHeadings,
+      rename(announced.map((row) => toAuthorizationRow(store, row))),
+    ),
+    renderRows(
       'Returned items',
       ['id', 'sku', 'quantity', 'processed on', 'restocked in', 'comment'],
       returned.map((row) => ({
@@ -103,14 +107,14 @@ function renderProduct(store: ClientStore, { sku, name, stock, service, barcode 
         ? [['stock', 'service product'] as const]
         : Object.entries(stock).map(([code, pieces]) => [`stock ${code}`, pieces] as const)),
     ]),
-    rowsOf(
+    renderRows(
       'Latest orders',
       ['number', 'ordered on', 'goods'],
       orders.map((order) => ({
         cells: [search(store, order.externalOrderNumber), order.orderedOn, listGoods(order.items)],
       })),
     ),
-    rowsOf(
+    renderRows(
       'Latest inbound packing slips',
       ['id', 'reference', 'state', 'goods'],
       slips.map((slip) => ({
@@ -131,7 +135,7 @@ function renderSlip(store: ClientStore, slip: Slip): Html {
       ['received (UTC)', moment(slip.receivedOnMs)],
       ['completed (UTC)', moment(slip.completedOnMs)],
     ]),
-    rowsOf(
+    renderRows(
       'Items',
       ['sku', 'announced', 'received'],
       slip.items.map(({ sku, quantity, received }) => ({ cells: [search(store, sku), quantity, received] })),
@@ -150,10 +154,98 @@ function renderInbound(store: ClientStore, inbound: Inbound): Html {
       ['created (UTC)', moment(createdOnMs)],
       ['completed (UTC)', moment(completedOnMs)],
     ]),
-    rowsOf(
+    renderRows(
       'Counted items',
       ['sku', 'quantity', 'lot'],
       items.map(({ sku, quantity, lotNumber }) => ({ cells: [search(store, sku), quantity, lotNumber ?? '–'] })),
     ),
   ]);
+}
+
+/** What a search has found. Shipments and returns are shown with their order. */
+interface SearchResult {
+  readonly orders: readonly Order[];
+  readonly products: readonly Product[];
+  readonly slips: readonly Slip[];
+  /** Inbounds of other slips, or without a slip. */
+  readonly inbounds: readonly Inbound[];
+}
+
+/** Results of each kind. */
+const maxResults = 10;
+
+/**
+ * Finds what has a number, an id, a sku or a reference. If nothing has exactly this text, finds what contains it.
+ * Looks only at the latest rows, except for numbers and ids.
+ */
+function findByText(store: ClientStore, text: string): SearchResult {
+  const found = findExactly(store, text);
+  const isEmpty = Object.values(found).every((rows) => rows.length === 0);
+  return isEmpty ? findSimilar(store, text.toLowerCase()) : found;
+}
+
+function findExactly(store: ClientStore, text: string): SearchResult {
+  const id = /^\d{1,15}$/.test(text) ? Number(text) : null;
+  const slips = [
+    ...(id === null ? [] : [store.slips.get(id)]),
+    ...store.slips
+      .latest(scannedRows)
+      .filter((slip) => slip.reference === text || (slip.inboundId === id && id !== null)),
+  ];
+  const inbounds = [
+    ...(id === null ? [] : [store.inbounds.get(id)]),
+    ...store.inbounds.latest(scannedRows).filter(({ reference }) => reference === text),
+  ];
+  return limit({
+    orders: [
+      store.orderByNumber.get(text),
+      ...(id === null ? [] : findOrdersById(store, id)),
+      ...findOrdersByReference(store, text),
+    ],
+    products: [store.products.get(text), store.productByBarcode.get(text)],
+    slips,
+    inbounds,
+  });
+}
+
+/** Finds the orders that have an id, or a part that has it. */
+function findOrdersById(store: ClientStore, id: number): (Order | undefined)[] {
+  const shipmentId = store.shipments.get(id)?.id ?? store.authorizations.get(id)?.shipmentId ?? -1;
+  const returned =
+    store.returnItems.get(id) ?? store.returnItems.latest(scannedRows).find(({ returnId }) => returnId === id);
+  const orderIds = [id, store.shipments.get(shipmentId)?.orderId, returned?.orderId];
+  return [...orderIds.map((orderId) => store.orders.get(orderId ?? -1)), store.findOrderOfItem(id)];
+}
+
+function findOrdersByReference(store: ClientStore, text: string): (Order | undefined)[] {
+  const announced = store.authorizations
+    .latest(scannedRows)
+    .filter(({ externalReference }) => externalReference === text);
+  return [
+    ...store.listedOrders.findRows('reference', text).latest(maxResults),
+    ...announced.map(({ shipmentId }) => store.orders.get(store.shipments.get(shipmentId)?.orderId ?? -1)),
+  ];
+}
+
+function findSimilar(store: ClientStore, text: string): SearchResult {
+  const has = (value: string | null) => value?.toLowerCase().includes(text) ?? false;
+  return limit({
+    orders: store.orders
+      .latest(scannedRows)
+      .filter(({ externalOrderNumber, reference }) => has(externalOrderNumber) || has(reference)),
+    products: [...store.products.values()].filter(({ sku, name }) => has(sku) || has(name)),
+    slips: store.slips.latest(scannedRows).filter(({ reference }) => has(reference)),
+    inbounds: store.inbounds.latest(scannedRows).filter(({ reference }) => has(reference)),
+  });
+}
+
+/** Removes what is absent or given twice, and what exceeds the number of results. */
+function limit(
+  found: { readonly [Kind in keyof SearchResult]: readonly (SearchResult[Kind][number] | undefined)[] },
+): SearchResult {
+  const keep = <T>(rows: readonly (T | undefined)[]): T[] =>
+    [...new Set(rows)].filter((row) => row !== undefined).slice(0, maxResults);
+  const slips = keep(found.slips);
+  const others = keep(found.inbounds).filter(({ slipId }) => !slips.some(({ id }) => id === slipId));
+  return { orders: keep(found.orders), products: keep(found.products), slips, inbounds: others };
 }

@@ -1,6 +1,14 @@
 import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
-import { emptyList } from '../store/empty-list.ts';
-import type { Order, OrderItem, Product, Shipment, ShipmentItem, ShipmentStatus } from '../store/model.ts';
+import { ruleBroken } from '../refusal.ts';
+import {
+  emptyList,
+  type Order,
+  type OrderItem,
+  type Product,
+  type Shipment,
+  type ShipmentItem,
+  type ShipmentStatus,
+} from '../store/model.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { startTracking } from './carrier.ts';
 import { planUnannouncedReturn } from './returns.ts';
@@ -206,4 +214,40 @@ function planMove(simulation: Simulation, shipment: Shipment, path: readonly Shi
   const { random } = simulation;
   const waitMs = shipment.status === 'ERROR' ? random.between(24, 72) * hourMs : random.between(20, 300) * minuteMs;
   simulation.plan(fromMs + waitMs, { kind: 'move', shipmentId: shipment.id, path });
+}
+
+/**
+ * Ships all of an order that can be shipped now, without the hours that the warehouse needs.
+ * @returns the number of shipments that became SHIPPED
+ * @throws Refusal if the order must wait, with the reason
+ */
+export function finishOrder(simulation: Simulation, order: Order, nowMs: number): number {
+  const { store } = simulation;
+  const reason = findReasonToWait(simulation, order, nowMs);
+  if (reason !== null) throw ruleBroken(`Order ${order.externalOrderNumber} cannot be shipped: ${reason}`);
+  // An order may leave in several steps.
+  for (let known = -1; known < order.shipmentIds.length; ) {
+    known = order.shipmentIds.length;
+    fulfilOrder(simulation, nowMs, order.id);
+  }
+  const waiting = store.listShipments(order).filter(({ status }) => status !== 'SHIPPED');
+  for (const shipment of waiting) {
+    if (shipment.visibleFromMs > nowMs) {
+      shipment.visibleFromMs = nowMs;
+      store.showShipment(shipment, nowMs);
+    }
+    moveShipment(simulation, nowMs, shipment.id, ['SHIPPED']);
+  }
+  if (waiting.length === 0 && order.items.some(({ quantity, fulfilled }) => quantity > fulfilled))
+    throw ruleBroken(`Order ${order.externalOrderNumber} cannot be shipped: goods are missing in the warehouses`);
+  return waiting.length;
+}
+
+function findReasonToWait({ store }: Simulation, order: Order, nowMs: number): string | null {
+  if (order.onHold) return 'it is on hold';
+  if (order.notValid) return 'its address has no house number';
+  const { preferredShippingDate } = order;
+  return preferredShippingDate !== null && preferredShippingDate > store.zone.day(nowMs)
+    ? `it is to be shipped on ${preferredShippingDate}`
+    : null;
 }

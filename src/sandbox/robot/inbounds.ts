@@ -1,5 +1,5 @@
 import { dayMs, hourMs } from '../../core/time.ts';
-import { soldSkus } from '../store/catalogue.ts';
+import { soldSkus } from '../rules/products.ts';
 import { type Inbound, type Slip, type SlipStatus, slipStatuses } from '../store/model.ts';
 import type { Simulation, TruckLine } from '../store/simulation.ts';
 

@@ -1,5 +1,6 @@
 import { dayMs, hourMs } from '../../core/time.ts';
-import type { ReturnItem, Shipment, ShipmentItem } from '../store/model.ts';
+import { ruleBroken } from '../refusal.ts';
+import type { Authorization, ReturnItem, Shipment, ShipmentItem } from '../store/model.ts';
 import type { Simulation } from '../store/simulation.ts';
 
 /** The quantity of a shipment item that comes back. */
@@ -146,4 +147,22 @@ function linkAuthorization({ store }: Simulation, row: ReturnItem, processedOn: 
   line.returnItemId = row.id;
   row.authorizationItemId = line.id;
   authorization.modifiedOn = processedOn;
+}
+
+/**
+ * Receives an announced return, unless it has arrived already, and processes its items.
+ * @returns the processed items
+ * @throws Refusal if there is nothing to process
+ */
+export function finishReturn(simulation: Simulation, authorization: Authorization, nowMs: number): ReturnItem[] {
+  const { store } = simulation;
+  const listItems = () => [...store.returnItems].filter((row) => row.authorizationId === authorization.id);
+  if (store.shipments.get(authorization.shipmentId)?.status !== 'SHIPPED')
+    throw ruleBroken(`Shipment ${authorization.shipmentId} has not been shipped, so nothing of it can come back`);
+  if (listItems().length === 0) receiveReturn(simulation, nowMs, authorization.shipmentId, authorization.id);
+  const items = listItems().filter(({ processedOn }) => processedOn === null);
+  if (items.length === 0)
+    throw ruleBroken(`Return ${authorization.id} was processed before, or nothing of it is left to come back`);
+  for (const { id } of items) processReturn(simulation, nowMs, id);
+  return items;
 }

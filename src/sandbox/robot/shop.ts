@@ -1,12 +1,13 @@
 import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
+import { defaultOrdersPerDay } from '../options.ts';
 import type { Random } from '../random.ts';
-import { addOrder, type OrderDraft, placeOrder } from '../rules/place-order.ts';
+import { addOrder, type OrderDraft, placeOrder } from '../rules/orders.ts';
+import { soldSkus } from '../rules/products.ts';
 import { announceGoods } from '../rules/slips.ts';
-import { soldSkus } from '../store/catalogue.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { AddressLines, Order, ShipmentStatus } from '../store/model.ts';
 import type { ServiceSettings } from '../store/settings.ts';
-import { defaultOrdersPerDay, type Simulation } from '../store/simulation.ts';
+import type { Simulation } from '../store/simulation.ts';
 import { createShipment, createShipmentItem } from './fulfil.ts';
 
 const customers = [

@@ -1,7 +1,7 @@
 import { hourMs } from '../../core/time.ts';
 import type { Slip, Texts } from '../store/model.ts';
 import type { Simulation } from '../store/simulation.ts';
-import { checkWarehouse } from './place-order.ts';
+import { checkWarehouse } from './orders.ts';
 import { findProducts } from './products.ts';
 
 export interface SlipDraft {

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { notServed, operations } from '../operations/all.ts';
 import type { Operation } from '../operations/operation.ts';
-import type { Dialect } from '../resources/dialect.ts';
-import { answerSchema } from '../resources/dialect-schema.ts';
+import { answerSchema } from '../operations/v3-dialect.ts';
+import type { Dialect } from '../options.ts';
 import type { World } from '../world.ts';
 
 const errorsSchema = z.strictObject({

@@ -150,9 +150,9 @@ export class ClientStore {
     const oldest = this.#oldestDay(nowMs);
     if (this.#sweptUntilDay === oldest) return;
     this.#sweptUntilDay = oldest;
-    for (const rows of this.listedShipments.filterByRange('readyOn', null, oldest).sources ?? [])
+    for (const rows of this.listedShipments.filterByRange('readyOn', null, oldest).sources)
       for (const shipment of [...rows]) this.listedShipments.delete(shipment);
-    for (const rows of this.listedSlips.filterByRange('expectedOn', null, oldest).sources ?? [])
+    for (const rows of this.listedSlips.filterByRange('expectedOn', null, oldest).sources)
       for (const slip of [...rows]) this.listedSlips.delete(slip);
   }
 

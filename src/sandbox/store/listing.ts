@@ -1,22 +1,23 @@
-import { type HasId, SortedRows } from './sorted-rows.ts';
+import { toDayNumber } from '../zone.ts';
+import { SortedRows, type StoredRow } from './sorted-rows.ts';
 
 type IndexKey = string | number;
 
 /** A condition of a list: where its rows are found, and a test for rows that were found elsewhere. */
-export interface Filter<T extends HasId> {
-  /** Together these hold every row that meets the condition. Null if no index helps. */
-  readonly sources: readonly SortedRows<T>[] | null;
+export interface Filter<T extends StoredRow> {
+  /** Together these hold every row that meets the condition. */
+  readonly sources: readonly SortedRows<T>[];
   readonly test: (row: T) => boolean;
 }
 
 /** The rows of a list request: sources to read from, and tests that each row must pass. */
-export interface Selection<T extends HasId> {
+export interface Selection<T extends StoredRow> {
   readonly sources: readonly SortedRows<T>[];
   readonly tests: readonly Filter<T>['test'][];
 }
 
 /** The rows that a list operation can show, with an index for each of its conditions. */
-export class Listing<T extends HasId, Name extends string> {
+export class Listing<T extends StoredRow, Name extends string> {
   readonly all = new SortedRows<T>();
   readonly #keyReaders: Readonly<Record<Name, (row: T) => IndexKey | null>>;
   readonly #indexes: ReadonlyMap<Name, Map<IndexKey, SortedRows<T>>>;
@@ -64,14 +65,13 @@ export class Listing<T extends HasId, Name extends string> {
     return this.#indexes.get(name)?.get(key) ?? new SortedRows<T>();
   }
 
-  /** Returns the filter for rows whose key is one of `keys`. */
-  filterByKeys(name: Name, keys: Iterable<IndexKey>): Filter<T> {
+  /** Returns the filter for rows whose key is one of `keys`; none if `keys` is absent. */
+  filterByKeys(name: Name, keys: Iterable<IndexKey> | undefined): Filter<T>[] {
+    if (keys === undefined) return [];
     const wanted = new Set(keys);
     const readKey = this.#keyReaders[name];
-    return {
-      sources: [...wanted].map((key) => this.findRows(name, key)),
-      test: (row) => wanted.has(readKey(row) ?? Number.NaN),
-    };
+    const sources = [...wanted].map((key) => this.findRows(name, key));
+    return [{ sources, test: (row) => wanted.has(readKey(row) ?? Number.NaN) }];
   }
 
   /** Returns the filter for rows whose numeric key lies between two bounds, both exclusive. Null means no bound. */
@@ -85,6 +85,12 @@ export class Listing<T extends HasId, Name extends string> {
     };
   }
 
+  /** Returns the filter for rows whose day lies between two days YYYY-MM-DD, both exclusive; none if neither is given. */
+  filterByDays(name: Name, after: string | undefined, before: string | undefined): Filter<T>[] {
+    if (after === undefined && before === undefined) return [];
+    return [this.filterByRange(name, after ? toDayNumber(after) : null, before ? toDayNumber(before) : null)];
+  }
+
   /** Selects the rows that pass all filters. Uses the filter with the fewest rows as the source. */
   select(filters: readonly Filter<T>[]): Selection<T> {
     let [sources, tests, least]: [Selection<T>['sources'], readonly Filter<T>[], number] = [
@@ -93,7 +99,7 @@ export class Listing<T extends HasId, Name extends string> {
       this.all.size,
     ];
     for (const filter of filters) {
-      if (filter.sources === null || countRows(filter.sources) > least) continue;
+      if (countRows(filter.sources) > least) continue;
       sources = filter.sources;
       tests = filters.filter((other) => other !== filter);
       least = countRows(sources);
@@ -103,14 +109,14 @@ export class Listing<T extends HasId, Name extends string> {
 }
 
 /** Yields the rows of a selection whose id is larger than `afterId`, in ascending order. */
-export function* readRowsAfter<T extends HasId>({ sources, tests }: Selection<T>, afterId: number): Generator<T> {
+export function* readRowsAfter<T extends StoredRow>({ sources, tests }: Selection<T>, afterId: number): Generator<T> {
   for (const row of mergeRows(sources.map((source) => source.after(afterId)))) {
     if (tests.every((test) => test(row))) yield row;
   }
 }
 
 /** Yields the rows of a selection from a position on. If there are tests, it reads all rows before the position too. */
-export function* readRowsFrom<T extends HasId>(selection: Selection<T>, position: number): Generator<T> {
+export function* readRowsFrom<T extends StoredRow>(selection: Selection<T>, position: number): Generator<T> {
   if (selection.tests.length === 0) {
     yield* readRowsAfter(selection, findIdBefore(selection.sources, position));
     return;
@@ -120,7 +126,7 @@ export function* readRowsFrom<T extends HasId>(selection: Selection<T>, position
 }
 
 /** Finds the largest id up to which there are at most `position` rows. Uses a binary search. */
-function findIdBefore(sources: readonly SortedRows<HasId>[], position: number): number {
+function findIdBefore(sources: readonly SortedRows<StoredRow>[], position: number): number {
   let [low, high] = [0, Math.max(0, ...sources.map(({ lastId }) => lastId))];
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
@@ -131,12 +137,12 @@ function findIdBefore(sources: readonly SortedRows<HasId>[], position: number): 
   return low;
 }
 
-function countRows(sources: readonly SortedRows<HasId>[]): number {
+function countRows(sources: readonly SortedRows<StoredRow>[]): number {
   return sources.reduce((sum, { size }) => sum + size, 0);
 }
 
 /** Merges several ascending sequences into one. */
-function* mergeRows<T extends HasId>(sequences: readonly Generator<T>[]): Generator<T> {
+function* mergeRows<T extends StoredRow>(sequences: readonly Generator<T>[]): Generator<T> {
   const [only] = sequences;
   if (only !== undefined && sequences.length === 1) {
     yield* only;

@@ -6,7 +6,7 @@ const text = z.string().min(1).max(200);
 const option = z.strictObject({ id, name: text, code: text });
 
 /** Returns the schema of a list whose ids and codes are unique. */
-function listOf<T extends z.ZodType<{ readonly id: number; readonly code: string }>>(entry: T, fewest = 0) {
+function uniqueListSchema<T extends z.ZodType<{ readonly id: number; readonly code: string }>>(entry: T, fewest = 0) {
   return z
     .array(entry)
     .min(fewest)
@@ -28,24 +28,24 @@ function listOf<T extends z.ZodType<{ readonly id: number; readonly code: string
  * that `GET settings/get` does not show say what the sandbox does with an entry.
  */
 export const settingsSchema = z.strictObject({
-  mainShippingMethods: listOf(
+  mainShippingMethods: uniqueListSchema(
     option.extend({ shippingMethods: z.array(z.strictObject({ id, warehouse: text })).max(maxEntries) }),
     1,
   ).optional(),
-  shippingMethods: listOf(option).optional(),
+  shippingMethods: uniqueListSchema(option).optional(),
   /** `paperless`: its label is a code that is shown at the counter. */
-  returnShippingMethods: listOf(option.extend({ paperless: z.boolean().optional() }), 1).optional(),
+  returnShippingMethods: uniqueListSchema(option.extend({ paperless: z.boolean().optional() }), 1).optional(),
   /** `partialDelivery`: whether an order may leave in several parcels if it does not say so itself. */
-  orderTypes: listOf(option.extend({ partialDelivery: z.boolean().optional() }), 1).optional(),
+  orderTypes: uniqueListSchema(option.extend({ partialDelivery: z.boolean().optional() }), 1).optional(),
   /** `available: false`: the reason exists but is not available to the client, and is not listed. */
-  returnReasons: listOf(option.extend({ available: z.boolean().optional() }), 1)
+  returnReasons: uniqueListSchema(option.extend({ available: z.boolean().optional() }), 1)
     .refine((reasons) => reasons.some(({ available }) => available !== false), 'no reason is available')
     .optional(),
-  languages: listOf(option, 1).optional(),
-  countries: listOf(option).optional(),
-  paymentMethods: listOf(option).optional(),
+  languages: uniqueListSchema(option, 1).optional(),
+  countries: uniqueListSchema(option).optional(),
+  paymentMethods: uniqueListSchema(option).optional(),
   /** The warehouses of the fulfilment strategy. Absent: those that `mainShippingMethods` names. */
-  warehouses: listOf(z.strictObject({ id, code: text }), 1).optional(),
+  warehouses: uniqueListSchema(z.strictObject({ id, code: text }), 1).optional(),
 });
 export type GivenSettings = z.infer<typeof settingsSchema>;
 type Lists = { readonly [List in keyof GivenSettings]-?: NonNullable<GivenSettings[List]> };

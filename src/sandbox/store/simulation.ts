@@ -1,8 +1,7 @@
 import { minuteMs } from '../../core/time.ts';
+import type { UnknownProducts } from '../options.ts';
 import type { Random } from '../random.ts';
-import { Agenda, type TimedEntry } from './agenda.ts';
 import type { ClientStore } from './client-store.ts';
-import type { Ids } from './ids.ts';
 import type { ShipmentStatus } from './model.ts';
 
 /** A task of the robot at one moment. It is plain data, so that it can be saved in the state file. */
@@ -31,10 +30,6 @@ export interface TruckLine {
 /** A task with its moment. */
 export type PlannedTask = TimedEntry & { readonly task: Task };
 
-/** What happens if an order or a slip names an unknown product: the product is created, or the request is refused. */
-export const unknownProductRules = ['refuse', 'accept'] as const;
-export type UnknownProducts = (typeof unknownProductRules)[number];
-
 /** Settings of the robot and the rules, for what docs/interface.md leaves open. */
 export interface SimulationOptions {
   /** Orders per day that the robot's shop takes; 0 for none. */
@@ -47,9 +42,6 @@ export interface SimulationOptions {
   /** Whether an order may have the number of another order. */
   repeatedNumbers: boolean;
 }
-
-/** Default for the orders per day of the robot's shop. */
-export const defaultOrdersPerDay = 68;
 
 /** The state of a simulation without its rows and its agenda. */
 export interface SimulationState {
@@ -121,5 +113,91 @@ export class Simulation {
   retryWaitingOrders(atMs: number): void {
     for (const orderId of this.waitingForStock) this.plan(atMs + 10 * minuteMs, { kind: 'fulfil', orderId });
     this.waitingForStock.clear();
+  }
+}
+
+/** The position of a client among the clients of a world. */
+interface ClientPosition {
+  readonly index: number;
+  readonly count: number;
+}
+
+/** Draws ascending ids with gaps. No two clients of a world get the same id. */
+export class Ids {
+  readonly #random: Random;
+  readonly #position: ClientPosition;
+  /** The last drawn number. */
+  last = 1_000;
+
+  constructor(random: Random, position: ClientPosition) {
+    this.#random = random;
+    this.#position = position;
+  }
+
+  next(): number {
+    this.last += this.#random.between(1, 3);
+    return this.last * this.#position.count + this.#position.index;
+  }
+}
+
+/** An entry of the agenda: something that happens at a moment of virtual time. */
+interface TimedEntry {
+  readonly atMs: number;
+  /** Order among the entries of the same moment. */
+  readonly place: number;
+}
+
+const comesBefore = (left: TimedEntry, right: TimedEntry) =>
+  left.atMs < right.atMs || (left.atMs === right.atMs && left.place < right.place);
+
+/** The planned entries, earliest first (a binary heap). */
+export class Agenda<T extends TimedEntry> {
+  readonly #entries: T[] = [];
+
+  /** All entries, in no particular order. */
+  get entries(): readonly T[] {
+    return this.#entries;
+  }
+
+  /** Returns the earliest entry and keeps it. */
+  peek(): T | undefined {
+    return this.#entries[0];
+  }
+
+  push(entry: T): void {
+    const entries = this.#entries;
+    let index = entries.push(entry) - 1;
+    while (index > 0) {
+      const parent = (index - 1) >> 1;
+      if (!this.#swapIfBefore(index, parent)) return;
+      index = parent;
+    }
+  }
+
+  /** Removes and returns the earliest entry. */
+  pop(): T | undefined {
+    const entries = this.#entries;
+    const [first, last] = [entries[0], entries.pop()];
+    if (first === undefined || last === undefined || entries.length === 0) return first;
+    entries[0] = last;
+    for (let index = 0; ; ) {
+      const [left, right] = [2 * index + 1, 2 * index + 2];
+      const smaller = this.#isBefore(right, left) ? right : left;
+      if (!this.#swapIfBefore(smaller, index)) return first;
+      index = smaller;
+    }
+  }
+
+  #isBefore(index: number, other: number): boolean {
+    const [left, right] = [this.#entries[index], this.#entries[other]];
+    return left !== undefined && right !== undefined && comesBefore(left, right);
+  }
+
+  #swapIfBefore(index: number, other: number): boolean {
+    if (!this.#isBefore(index, other)) return false;
+    const [left, right] = [this.#entries[index] as T, this.#entries[other] as T];
+    this.#entries[index] = right;
+    this.#entries[other] = left;
+    return true;
   }
 }

@@ -1,4 +1,5 @@
-export interface HasId {
+/** What every row of the store has. */
+export interface StoredRow {
   readonly id: number;
 }
 
@@ -8,11 +9,11 @@ const bucketSize = 512;
  * Rows in ascending order of id, stored in buckets. Adding, removing and finding a row by id or position is fast even
  * with a million rows.
  */
-export class SortedRows<T extends HasId> {
+export class SortedRows<T extends StoredRow> {
   #buckets: T[][] = [];
   #size = 0;
 
-  static fromRows<T extends HasId>(rows: Iterable<T>): SortedRows<T> {
+  static fromRows<T extends StoredRow>(rows: Iterable<T>): SortedRows<T> {
     const sorted = new SortedRows<T>();
     for (const row of rows) sorted.add(row);
     return sorted;
@@ -128,7 +129,7 @@ export class SortedRows<T extends HasId> {
 }
 
 /** Returns the place of the first row in a bucket whose id is at least `id`. */
-function findPlace(bucket: readonly HasId[], id: number): number {
+function findPlace(bucket: readonly StoredRow[], id: number): number {
   let [low, high] = [0, bucket.length];
   while (low < high) {
     const middle = (low + high) >> 1;

@@ -13,7 +13,7 @@ import { storeTrackTraces } from '../../erp/resources/track-trace.ts';
 import { closeGate, type Gate, passGate } from '../../erp/runs/gates.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress, type Totals } from '../../erp/runs/ledger.ts';
-import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../../warehouse/decoding/track-trace.ts';
+import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../../warehouse/decoding/parcels.ts';
 import { findRefusalSqlState } from '../commit/find-refused.ts';
 import { checkQuarantineShare } from '../reading/decode.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';

@@ -9,7 +9,7 @@ import {
   type AuthorizationItem,
   authorizationItemSchema,
   authorizationSchema,
-} from '../../warehouse/decoding/v3-returns.ts';
+} from '../../warehouse/decoding/v3.ts';
 import { readByIds } from '../paging/read-by-ids.ts';
 import { type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
 import type { MirroredResource } from '../reading/stream.ts';

@@ -9,7 +9,7 @@ import {
   type OrderItem,
   orderItemSchema,
   orderSchema,
-} from '../../warehouse/decoding/v3-orders.ts';
+} from '../../warehouse/decoding/v3.ts';
 import { type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
 
 export const itemTable = declareChildTable('order_items', 'order_id');

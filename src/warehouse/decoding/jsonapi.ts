@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { makeUndecodableError, type WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json, parseExact, ShapeError, toWholeNumber } from '../../core/json.ts';
-import { isMissing, readUsual } from './usual.ts';
+import { isMissing, readUsual } from './members.ts';
 
 /** A resource as received, not decoded yet. */
 export type Resource = { [member: string]: Json };

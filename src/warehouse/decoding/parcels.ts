@@ -1,10 +1,88 @@
 import { z } from 'zod';
 import { makeUndecodableError } from '../../core/errors.ts';
-import type { Json } from '../../core/json.ts';
+import { isObject, type Json, toWholeNumber } from '../../core/json.ts';
 import { readDateTime } from '../../core/time.ts';
 import { type DecodingProblem, decodeWith, idSchema } from './jsonapi.ts';
-import { nameOrNumber } from './track-trace.ts';
-import { convertedText } from './v3-members.ts';
+import { convertedText, text } from './members.ts';
+
+/** A number from a carrier. It may come as a string of digits; an empty string means that it is absent. */
+const code = z.preprocess(readNumber, z.int32().nullish()).transform((value) => value ?? null);
+/** A text that may come as a number. */
+const nameOrNumber = z
+  .preprocess(
+    (value) => (JSON.isRawJSON(value) ? value.rawJSON : typeof value === 'number' ? String(value) : value),
+    z.string().nullish(),
+  )
+  .transform((value) => value ?? null);
+
+/** A time without a zone designator, which is read in `zone`. An empty string means that it is absent. */
+const localTime = (zone: string) =>
+  z.preprocess(
+    (value) => (value === '' ? null : value),
+    convertedText((value) => readDateTime(value, zone)),
+  );
+
+function readNumber(value: unknown): unknown {
+  if (typeof value !== 'string') return toWholeNumber(value);
+  if (value.trim() === '') return null;
+  return /^-?\d{1,10}$/.test(value.trim()) ? Number(value) : value;
+}
+
+function trackTraceSchema(zone: string) {
+  return z.looseObject({
+    shipmentId: idSchema,
+    externalOrderNumber: text,
+    packageNumber: nameOrNumber,
+    shipmentMethod: text,
+    currentTrackTraceStatus: code,
+    currentTrackTraceStatusDateTime: localTime(zone),
+    currentTrackTraceExceptionLevel: code,
+  });
+}
+
+/** The track-trace state of one package (docs/interface.md, 15.5 Track-trace item). */
+export interface TrackTrace {
+  readonly shipmentId: number;
+  /** Empty if there is none. */
+  readonly packageNumber: string;
+  readonly externalOrderNumber: string | null;
+  readonly shipmentMethod: string | null;
+  readonly status: number | null;
+  readonly statusAt: string | null;
+  readonly exceptionLevel: number | null;
+  /** The item as received. */
+  readonly raw: Json;
+}
+
+export interface TrackTraceList {
+  readonly items: readonly TrackTrace[];
+  readonly undecodable: readonly (DecodingProblem & { readonly raw: Json; readonly shipmentId: number | null })[];
+}
+
+/**
+ * Decodes the result of the track-trace list, item by item.
+ * @param zone IANA zone of its times, which have no zone designator
+ * @throws WarehouseError `undecodable` if the result is not a list; then nothing of it is used
+ */
+export function decodeTrackTraces(result: Json, zone: string): TrackTraceList {
+  const { items, undecodable } = decodeItems('v2.shipment.trackTrace', result, trackTraceSchema(zone));
+  return {
+    items: items.map(({ item, raw }) => ({
+      shipmentId: item.shipmentId,
+      packageNumber: item.packageNumber ?? '',
+      externalOrderNumber: item.externalOrderNumber,
+      shipmentMethod: item.shipmentMethod,
+      status: item.currentTrackTraceStatus,
+      statusAt: item.currentTrackTraceStatusDateTime,
+      exceptionLevel: item.currentTrackTraceExceptionLevel,
+      raw,
+    })),
+    undecodable: undecodable.map((problem) => {
+      const { raw } = problem;
+      return { ...problem, shipmentId: isObject(raw) ? (idSchema.safeParse(raw.shipmentId).data ?? null) : null };
+    }),
+  };
+}
 
 function parcelSchema(zone: string) {
   return z.looseObject({
@@ -16,10 +94,7 @@ function parcelSchema(zone: string) {
     returnPackageNumber: nameOrNumber,
     currentTrackTraceStatus: nameOrNumber,
     currentTrackTraceExceptionLevel: nameOrNumber,
-    shippingDate: z.preprocess(
-      (value) => (value === '' ? null : value),
-      convertedText((value) => readDateTime(value, zone)),
-    ),
+    shippingDate: localTime(zone),
   });
 }
 
@@ -51,31 +126,33 @@ export interface ParcelList {
  * @throws WarehouseError `undecodable` if the result is not a list
  */
 export function decodeParcels(result: Json, zone: string): ParcelList {
+  const { items, undecodable } = decodeItems('v2.shipment.search', result, parcelSchema(zone));
+  const parcels = items.map(({ item, raw }) => ({
+    shipmentId: item.id,
+    packageNumber: item.packageNumber ?? '',
+    colloNumber: item.colloNr,
+    code: item.trackAndTraceCode,
+    barCode: item.trackAndTraceBarCode,
+    returnPackageNumber: item.returnPackageNumber,
+    status: item.currentTrackTraceStatus,
+    exceptionLevel: item.currentTrackTraceExceptionLevel,
+    shippingDate: item.shippingDate,
+    raw,
+  }));
+  return { parcels, undecodable };
+}
+
+/** Decodes the items of a list one by one. Each is returned with what was received. */
+function decodeItems<T>(operation: string, result: Json, schema: z.ZodType<T>) {
   // In other answers of this generation, null means that there is no result.
   const list = result ?? [];
-  if (!Array.isArray(list)) throw makeUndecodableError('v2.shipment.search: the result is not a list');
-  const schema = parcelSchema(zone);
-  const parcels: Parcel[] = [];
-  const undecodable: ParcelList['undecodable'][number][] = [];
+  if (!Array.isArray(list)) throw makeUndecodableError(`${operation}: the result is not a list`);
+  const items: { readonly item: T; readonly raw: Json }[] = [];
+  const undecodable: (DecodingProblem & { readonly raw: Json })[] = [];
   for (const raw of list) {
     const decoded = decodeWith(schema, raw);
-    if ('problem' in decoded) {
-      undecodable.push({ ...decoded.problem, raw });
-      continue;
-    }
-    const item = decoded.value;
-    parcels.push({
-      shipmentId: item.id,
-      packageNumber: item.packageNumber ?? '',
-      colloNumber: item.colloNr,
-      code: item.trackAndTraceCode,
-      barCode: item.trackAndTraceBarCode,
-      returnPackageNumber: item.returnPackageNumber,
-      status: item.currentTrackTraceStatus,
-      exceptionLevel: item.currentTrackTraceExceptionLevel,
-      shippingDate: item.shippingDate,
-      raw,
-    });
+    if ('problem' in decoded) undecodable.push({ ...decoded.problem, raw });
+    else items.push({ item: decoded.value, raw });
   }
-  return { parcels, undecodable };
+  return { items, undecodable };
 }

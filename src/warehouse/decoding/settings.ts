@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { makeUndecodableError } from '../../core/errors.ts';
 import type { Json } from '../../core/json.ts';
 import { idSchema } from './jsonapi.ts';
+import { text } from './members.ts';
 
 /** Lists of settings/get (docs/interface.md, 6.2 Settings). */
 export const settingLists = [
@@ -16,10 +17,6 @@ export const settingLists = [
 ] as const;
 export type SettingList = (typeof settingLists)[number];
 
-const text = z
-  .string()
-  .nullish()
-  .transform((value) => value ?? null);
 const option = z.looseObject({ id: idSchema, name: text, code: text });
 const mainMethod = option.extend({
   shippingMethods: z.array(z.looseObject({ id: idSchema, warehouse: text })).nullish(),

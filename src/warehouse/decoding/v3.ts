@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { readDateTime } from '../../core/time.ts';
 import { idSchema, toMany, toOne } from './jsonapi.ts';
-import { convertedText, count, date, flag, metadata, relations, text } from './v3-members.ts';
+import { convertedText, count, date, flag, metadata, relations, text } from './members.ts';
 
 /** shipmentItem (docs/interface.md, 10.2 Shipment items). */
 export const shipmentItemSchema = z.object({
@@ -127,3 +127,118 @@ export function inboundPackingSlipSchema(zone: string) {
   });
 }
 export type InboundPackingSlip = z.infer<ReturnType<typeof inboundPackingSlipSchema>>;
+
+/**
+ * A decimal with its original digits. It may come as a number or as a string (docs/interface.md, 8.1 Fields). Exponents
+ * of three or more digits are refused, because Postgres cannot store all of them.
+ */
+const decimal = z
+  .preprocess(
+    (value) => (JSON.isRawJSON(value) ? value.rawJSON : typeof value === 'number' ? String(value) : value),
+    z
+      .string()
+      .max(100)
+      .regex(/^-?\d+(\.\d+)?([eE][+-]?\d{1,2})?$/, 'is not a decimal number')
+      .nullish(),
+  )
+  .transform((value) => value ?? null);
+
+/** orderItem (docs/interface.md, 8.1 Fields). */
+export const orderItemSchema = z.looseObject({
+  id: idSchema,
+  type: z.literal('orderItem'),
+  attributes: z.looseObject({
+    sku: text,
+    quantity: count,
+    fulfillFrom: text,
+    price: decimal,
+    vat: decimal,
+    name: text,
+    channelIdentifier: text,
+    metadata,
+  }),
+  relationships: relations({ product: toOne }),
+});
+export type OrderItem = z.infer<typeof orderItemSchema>;
+
+/** address (docs/interface.md, 7.2 Addresses). */
+export const addressSchema = z.looseObject({
+  id: idSchema,
+  type: z.literal('address'),
+  attributes: z.looseObject({
+    firstName: text,
+    lastName: text,
+    prefix: text,
+    street1: text,
+    postcode: text,
+    houseNumber: text,
+    houseNumberExtension: text,
+    city: text,
+    countryCode: text,
+  }),
+});
+export type Address = z.infer<typeof addressSchema>;
+
+/** A relationship to a resource that may have no id (docs/interface.md, 7.6 Create). */
+const toOneWithOptionalId = z
+  .looseObject({ data: z.looseObject({ id: idSchema.nullish() }).nullish() })
+  .nullish()
+  .transform((relationship) => (relationship?.data ? { id: relationship.data.id ?? null } : null));
+
+/** order (docs/interface.md, 7.1 Fields). */
+export const orderSchema = z.looseObject({
+  id: idSchema,
+  type: z.literal('order'),
+  attributes: z.looseObject({
+    externalOrderNumber: text,
+    reference: text,
+    orderedOn: date,
+    consumerReference: text,
+    promotionCode: text,
+    currency: text,
+    locale: text,
+    email: text,
+    phoneNumber: text,
+    vatNumber: text,
+    fulfillFrom: text,
+    preferredShippingDate: date,
+    allowPartialDelivery: flag,
+    onHold: flag,
+    metadata,
+    channelIdentifier: text,
+  }),
+  relationships: relations({
+    orderType: toOne,
+    orderItems: toMany,
+    deliveryAddress: toOne,
+    billingAddress: toOne,
+    pickUpPoint: toOneWithOptionalId,
+    preferredShippingMethod: toOne,
+  }),
+});
+export type Order = z.infer<typeof orderSchema>;
+
+/** returnMerchandiseAuthorizationItem (docs/interface.md, 11.2 Items). */
+export const authorizationItemSchema = z.looseObject({
+  id: idSchema,
+  type: z.literal('returnMerchandiseAuthorizationItem'),
+  attributes: z.looseObject({ externalReference: text, sku: text, quantity: count, reasonCode: text, metadata }),
+  relationships: relations({ shipmentItem: toOne, product: toOne, returnReason: toOne, returnItem: toOne }),
+});
+export type AuthorizationItem = z.infer<typeof authorizationItemSchema>;
+
+/** returnMerchandiseAuthorization (docs/interface.md, 11.1 Fields). */
+export const authorizationSchema = z.looseObject({
+  id: idSchema,
+  type: z.literal('returnMerchandiseAuthorization'),
+  attributes: z.looseObject({
+    externalReference: text,
+    comments: text,
+    metadata,
+    status: text,
+    createdOn: date,
+    modifiedOn: date,
+  }),
+  relationships: relations({ shipment: toOne, returnMerchandiseAuthorizationItems: toMany }),
+});
+export type Authorization = z.infer<typeof authorizationSchema>;

@@ -154,7 +154,8 @@ function quoteErrorTitles(errors: readonly Json[]): string {
   return text === '' ? '' : `: ${quote(text)}`;
 }
 
-function parseBody(body: string) {
+/** Parses a body; undefined if it is not JSON. */
+export function parseBody(body: string): Json | undefined {
   try {
     return parseExact(body);
   } catch (error) {

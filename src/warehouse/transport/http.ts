@@ -49,19 +49,22 @@ export interface HttpAnswer {
 }
 
 /** A request with any method and path, for questions that docs/interface.md does not answer. */
-export interface ProbeRequest extends Pick<HttpRequest, 'path' | 'query' | 'headers' | 'body' | 'signal'> {
+export interface RawRequest extends Pick<HttpRequest, 'path' | 'query' | 'headers' | 'body' | 'signal'> {
   readonly method: Dispatcher.HttpMethod;
   /** A path as in `config/operations.ts`. */
   readonly template: string;
 }
 
-/** The answer to a probe, with any status. */
-export interface ProbeAnswer extends HttpAnswer {
+/** An answer with any status. */
+export interface RawAnswer extends HttpAnswer {
   readonly status: number;
   readonly contentType: string;
+  readonly retryAfter: string | undefined;
   /** The header Allow, in upper case; null if there is none. */
   readonly allow: string | null;
 }
+
+const isDone = (status: number) => status >= 200 && status < 300;
 
 /** Content encodings that compress the body. Servers also name encodings that do not change it. */
 const compression = /\b(gzip|deflate|br|zstd|compress)\b/i;
@@ -107,9 +110,11 @@ export class WarehouseHttp {
         status,
         durationMs: performance.now() - startedAtMs,
       });
+    const { method, path } = this.#options.operations[request.operation];
     try {
-      const { status, answer } = await this.#exchange(request);
-      report(String(status));
+      const answer = await this.#exchange(request.operation, { ...request, method, template: path });
+      if (!isDone(answer.status)) throw toStatusError(request.operation, answer);
+      report(String(answer.status));
       return answer;
     } catch (error) {
       report(error instanceof WarehouseError ? String(error.status ?? error.code) : 'stopped');
@@ -121,79 +126,49 @@ export class WarehouseHttp {
    * Sends any request once, and returns any answer.
    * @throws WarehouseError if there is no answer, or StoppedError if the signal was aborted
    */
-  async probe({ method, template, ...request }: ProbeRequest): Promise<ProbeAnswer> {
+  async ask(request: RawRequest): Promise<RawAnswer> {
     await this.#options.budget?.take(request.signal);
-    const operation = `${method} ${template}`;
-    const url = buildUrl(this.#options.baseUrl, template, { operation, ...request });
-    const deadline = AbortSignal.timeout(this.#options.timeoutMs * 2);
+    return this.#exchange(`${request.method} ${request.template}`, request);
+  }
+
+  async #exchange(operation: string, { method, template, ...request }: RawRequest): Promise<RawAnswer> {
+    const { baseUrl, dispatcher, timeoutMs } = this.#options;
+    const url = buildUrl(baseUrl, template, { operation, ...request });
+    const deadline = AbortSignal.timeout(timeoutMs * 2);
     try {
-      const { statusCode, headers, body } = await this.#request(url, method, request, deadline);
+      const { statusCode, headers, body } = await dispatcher.request({
+        origin: url.origin,
+        path: url.pathname + url.search,
+        method,
+        headers: { accept: 'application/json', 'accept-encoding': 'identity', ...request.headers },
+        body: request.body ?? null,
+        headersTimeout: timeoutMs,
+        bodyTimeout: timeoutMs,
+        signal: AbortSignal.any([request.signal, deadline]),
+      });
+      const encoding = String(headers['content-encoding'] ?? '');
+      if (isDone(statusCode) && compression.test(encoding)) {
+        // We end the body on purpose, so its error is expected.
+        body.on('error', () => undefined).destroy();
+        throw makeEncodingError(operation, encoding);
+      }
+      const bytes = await body.arrayBuffer();
       return {
         url,
         status: statusCode,
         contentType: String(headers['content-type'] ?? ''),
+        retryAfter: readFirst(headers['retry-after']),
         allow: readFirst(headers.allow)?.toUpperCase() ?? null,
         dateMs: readDateHeader(headers.date),
-        body: await body.text(),
+        body: new TextDecoder('utf-8', { fatal: isDone(statusCode) }).decode(bytes),
       };
-    } catch (error) {
-      if (request.signal.aborted) throwStopped(request.signal);
-      if (error instanceof WarehouseError) throw error;
-      throw toTransportError(operation, deadline.aborted ? deadline.reason : error);
-    }
-  }
-
-  #request(
-    url: URL,
-    method: Dispatcher.HttpMethod,
-    request: Omit<ProbeRequest, 'template' | 'method'>,
-    deadline: AbortSignal,
-  ) {
-    const { dispatcher, timeoutMs } = this.#options;
-    return dispatcher.request({
-      origin: url.origin,
-      path: url.pathname + url.search,
-      method,
-      headers: { accept: 'application/json', 'accept-encoding': 'identity', ...request.headers },
-      body: request.body ?? null,
-      headersTimeout: timeoutMs,
-      bodyTimeout: timeoutMs,
-      signal: AbortSignal.any([request.signal, deadline]),
-    });
-  }
-
-  async #exchange(request: HttpRequest): Promise<{ readonly status: number; readonly answer: HttpAnswer }> {
-    const { baseUrl, operations, timeoutMs } = this.#options;
-    const operation = operations[request.operation];
-    const url = buildUrl(baseUrl, operation.path, request);
-    const deadline = AbortSignal.timeout(timeoutMs * 2);
-    try {
-      const { statusCode, headers, body } = await this.#request(url, operation.method, request, deadline);
-      const ok = statusCode >= 200 && statusCode < 300;
-      const encoding = String(headers['content-encoding'] ?? '');
-      if (ok && compression.test(encoding)) {
-        // We end the body on purpose, so its error is expected.
-        body.on('error', () => undefined).destroy();
-        throw makeEncodingError(request.operation, encoding);
-      }
-      const bytes = await body.arrayBuffer();
-      const dateMs = readDateHeader(headers.date);
-      const text = new TextDecoder('utf-8', { fatal: ok }).decode(bytes);
-      if (ok) return { status: statusCode, answer: { url, body: text, dateMs } };
-      throw toStatusError(request.operation, {
-        status: statusCode,
-        body: text,
-        contentType: String(headers['content-type'] ?? ''),
-        retryAfter: readFirst(headers['retry-after']),
-        dateMs,
-      });
     } catch (error) {
       if (error instanceof WarehouseError) throw error;
       if (request.signal.aborted) throwStopped(request.signal);
       if (error instanceof TypeError && 'code' in error && error.code === 'ERR_ENCODING_INVALID_ENCODED_DATA') {
-        throw makeUndecodableError(`${request.operation}: the answer is not UTF-8`);
+        throw makeUndecodableError(`${operation}: the answer is not UTF-8`);
       }
-      throw toTransportError(request.operation, deadline.aborted ? deadline.reason : error);
+      throw toTransportError(operation, deadline.aborted ? deadline.reason : error);
     }
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
-import type { Switches } from '../../../src/sandbox/paging.ts';
+import type { Switches } from '../../../src/sandbox/options.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { useSandbox } from '../../helpers/sandbox.ts';

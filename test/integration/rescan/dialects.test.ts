@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { JobName } from '../../../config/jobs.ts';
 import { streams } from '../../../jobs/registry.ts';
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
-import { dialects } from '../../../src/sandbox/resources/dialect.ts';
+import { dialects } from '../../../src/sandbox/options.ts';
 import { useClient } from '../../helpers/client.ts';
 import { type TestDatabase, useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';

@@ -114,7 +114,7 @@ describe('a settings file', () => {
   test('is kept with the state', async () => {
     const file = join(folder, 'state.ndjson');
     saveWorld(createWorld(lists), file);
-    const { logIn } = await serve(await loadWorld(file, undefined));
+    const { logIn } = await serve(await loadWorld(file));
     const shown = (await (await logIn('shop-b')).ask('common.settings.get')).body.result;
     expect(shown).toMatchObject({ orderTypes: [{ code: 'ONLY' }] });
   });

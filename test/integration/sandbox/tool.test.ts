@@ -170,7 +170,7 @@ describe('a state file', () => {
     const before = await readState(world, changeWorld);
     saveWorld(world, file);
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    const again = await loadWorld(file, undefined);
+    const again = await loadWorld(file);
     const listShipments = (of: World) =>
       [...of.getUnadvancedClient('default').simulation.store.listedShipments.all].map(({ id }) => id);
     expect(listShipments(again)).toEqual(listShipments(world));
@@ -194,7 +194,7 @@ describe('a state file', () => {
     const world = new World(options);
     await readState(world, (control) => control.call('POST', '/_sandbox/reset', { seed: 9, ordersPerDay: 3 }));
     saveWorld(world, file);
-    const { started, options: current } = await loadWorld(file, undefined);
+    const { started, options: current } = await loadWorld(file);
     expect([started.seed, started.ordersPerDay]).toEqual([4, 30]);
     expect([current.seed, current.ordersPerDay]).toEqual([9, 3]);
   });
@@ -204,11 +204,11 @@ describe('a state file', () => {
     await readState(world, changeWorld);
     saveWorld(world, file);
     truncateSync(file, statSync(file).size - 30);
-    await expect(loadWorld(file, undefined)).rejects.toThrow(/start over/);
+    await expect(loadWorld(file)).rejects.toThrow(/start over/);
     const lines = readFileSync(file, 'utf8').split('\n');
     writeFileSync(file, [...lines.slice(0, 3), '{"client":0,"is":"guess"}'].join('\n'));
-    await expect(loadWorld(file, undefined)).rejects.toThrow(/Line 4 of/);
+    await expect(loadWorld(file)).rejects.toThrow(/Line 4 of/);
     writeFileSync(file, '{"some": "thing"}\n');
-    await expect(loadWorld(file, undefined)).rejects.toThrow(/Line 1 of/);
+    await expect(loadWorld(file)).rejects.toThrow(/Line 1 of/);
   });
 });

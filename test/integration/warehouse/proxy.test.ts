@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, request, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
-import { checkTransport } from '../../../src/app/doctor/check-transport.ts';
+import { checkTransport } from '../../../src/app/doctor/check-settings.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { done, makeConfig, usePuller } from '../../helpers/puller.ts';

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../../config/env.ts';
 import { decideAlerts, toFoundAlerts } from '../../../src/app/alerts/decide-alerts.ts';
 import type { PostBody } from '../../../src/app/alerts/post-body.ts';
-import { checkAlerts } from '../../../src/app/doctor/check-alerts.ts';
+import { checkAlerts } from '../../../src/app/doctor/check-settings.ts';
 import { createProblem } from '../../../src/app/health/problem.ts';
 import type { AlertChanges, StoredAlert } from '../../../src/erp/alerts/open-alerts.ts';
 

@@ -7,7 +7,7 @@ import type { PushContext } from '../../../src/sync/push/payload/kind.ts';
 import { describeLineDifference } from '../../../src/sync/push/payload/line-difference.ts';
 import { readPayload } from '../../../src/sync/push/payload/payload.ts';
 import type { WriteRequest } from '../../../src/warehouse/client.ts';
-import type { Order } from '../../../src/warehouse/decoding/v3-orders.ts';
+import type { Order } from '../../../src/warehouse/decoding/v3.ts';
 import { withSwitches } from '../../helpers/config/operations-file.ts';
 
 const kind = (name: string) => {

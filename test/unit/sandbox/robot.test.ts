@@ -1,13 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { defaultOrdersPerDay } from '../../../src/sandbox/options.ts';
 import { Random } from '../../../src/sandbox/random.ts';
 import { planFirstDay, simulateUntil } from '../../../src/sandbox/robot/robot.ts';
-import { Agenda } from '../../../src/sandbox/store/agenda.ts';
-import { createFirstProducts } from '../../../src/sandbox/store/catalogue.ts';
+import { createFirstProducts } from '../../../src/sandbox/rules/products.ts';
 import { ClientStore } from '../../../src/sandbox/store/client-store.ts';
-import { Ids } from '../../../src/sandbox/store/ids.ts';
 import { ServiceSettings } from '../../../src/sandbox/store/settings.ts';
-import { defaultOrdersPerDay, Simulation, type SimulationOptions } from '../../../src/sandbox/store/simulation.ts';
+import { Agenda, Ids, Simulation, type SimulationOptions } from '../../../src/sandbox/store/simulation.ts';
 
 const startMs = Date.parse('2026-10-20T06:00:00Z');
 const hourMs = 3_600_000;

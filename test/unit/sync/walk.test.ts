@@ -4,8 +4,7 @@ import { WarehouseError } from '../../../src/core/errors.ts';
 import { type WalkStart, walk } from '../../../src/sync/paging/walk.ts';
 import { findChildren, indexIncluded } from '../../../src/warehouse/decoding/included.ts';
 import { decodeDocument, type Resource } from '../../../src/warehouse/decoding/jsonapi.ts';
-import { readNextQuery } from '../../../src/warehouse/transport/links.ts';
-import { readPageCursor } from '../../../src/warehouse/transport/query.ts';
+import { readNextQuery, readPageCursor } from '../../../src/warehouse/transport/query.ts';
 
 const beginning: WalkStart = { query: null, meaning: 'unknown', lastId: null };
 type Meaning = 'id' | 'offset' | 'opaque';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { readNextQuery } from '../../../src/warehouse/transport/links.ts';
+import { readNextQuery } from '../../../src/warehouse/transport/query.ts';
 
 const requested = new URL('https://service.example/base/v3/shipments?page[size]=100');
 const readErrorCode = (work: () => unknown) => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { decodeWith, type Resource } from '../../../src/warehouse/decoding/jsonapi.ts';
-import { orderSchema } from '../../../src/warehouse/decoding/v3-orders.ts';
+import { orderSchema } from '../../../src/warehouse/decoding/v3.ts';
 
 const order = (more: Record<string, unknown>) =>
   decodeWith(orderSchema, { type: 'order', id: '1', attributes: { externalOrderNumber: 'SO-1' }, ...more } as Resource);

@@ -4,8 +4,8 @@ import type { Config } from '../../../../config/env.ts';
 import { pushJob } from '../../../../config/jobs.ts';
 import type { Schedule } from '../../../../config/schedules.ts';
 import type { Overview } from '../../health/overview.ts';
-import type { ChartedSpan } from '../../health/read-trends.ts';
 import type { Snapshot } from '../../health/snapshot.ts';
+import type { ChartedSpan } from '../../health/trends.ts';
 import { describeSchedule } from '../pages/schedules.ts';
 
 /** Makes the JSON of the overview. */

@@ -4,8 +4,7 @@
 
 import { type Html, html } from '../../../core/html.ts';
 import { formatSpan } from '../../../core/time.ts';
-import type { ChartedSpan } from '../../health/read-trends.ts';
-import type { Series, Trends } from '../../health/trends.ts';
+import type { ChartedSpan, Series, Trends } from '../../health/trends.ts';
 import { type ChartStyle, renderChart } from './chart.ts';
 import { choice, table } from './view.ts';
 

@@ -7,7 +7,7 @@ import { type JobName, pushJob } from '../../../../config/jobs.ts';
 import { type Schedule, writeSpan } from '../../../../config/schedules.ts';
 import { type Html, html } from '../../../core/html.ts';
 import type { JobStatus } from '../../../erp/reports/job-status.ts';
-import { formatTimes } from '../../health/problems.ts';
+import { formatTimes } from '../../health/find-problems.ts';
 import type { Snapshot } from '../../health/snapshot.ts';
 import { ago, badge, choice, table } from './view.ts';
 

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
-import type { Finding } from '../../../../src/sandbox/findings/findings.ts';
+import type { Finding } from '../../../../src/sandbox/findings.ts';
 import { orderBody } from '../../../helpers/client.ts';
 import { createCurl } from '../../../helpers/processes/curl.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Finding } from '../../../../src/sandbox/findings/findings.ts';
+import type { Finding } from '../../../../src/sandbox/findings.ts';
 import { operations } from '../../../../src/sandbox/operations/all.ts';
 import { useClient } from '../../../helpers/client.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';

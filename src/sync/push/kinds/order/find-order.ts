@@ -9,7 +9,7 @@ import { findNewNumber, findRenameTo, type OtherRow } from '../../../../erp/outb
 import type { ListPage, Warehouse } from '../../../../warehouse/client.ts';
 import { addIncluded, indexIncluded } from '../../../../warehouse/decoding/included.ts';
 import { type Document, decodeDocument, decodeKept, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
-import { type Order, orderSchema } from '../../../../warehouse/decoding/v3-orders.ts';
+import { type Order, orderSchema } from '../../../../warehouse/decoding/v3.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { listPages } from '../../../paging/list-pages.ts';
 import { orders } from '../../../streams/orders.ts';

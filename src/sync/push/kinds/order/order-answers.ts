@@ -3,7 +3,7 @@ import { makeUndecodableError } from '../../../../core/errors.ts';
 import { isObject, parseExact } from '../../../../core/json.ts';
 import { findChildren } from '../../../../warehouse/decoding/included.ts';
 import { decodeKept, type Resource, toMany } from '../../../../warehouse/decoding/jsonapi.ts';
-import { orderItemSchema } from '../../../../warehouse/decoding/v3-orders.ts';
+import { orderItemSchema } from '../../../../warehouse/decoding/v3.ts';
 
 const metaSchema = z.looseObject({ modified: z.boolean(), modifiedItems: toMany.optional() });
 

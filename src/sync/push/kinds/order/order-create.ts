@@ -2,7 +2,7 @@ import type { Operations } from '../../../../../config/operations.ts';
 import { makeUndecodableError } from '../../../../core/errors.ts';
 import { type OrderPayload, orderPayload } from '../../../../payloads/order.ts';
 import { decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
-import { orderSchema } from '../../../../warehouse/decoding/v3-orders.ts';
+import { orderSchema } from '../../../../warehouse/decoding/v3.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { describeLineDifference } from '../../payload/line-difference.ts';

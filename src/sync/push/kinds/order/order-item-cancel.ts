@@ -4,7 +4,7 @@ import type { Json } from '../../../../core/json.ts';
 import { cancelledItem } from '../../../../payloads/order.ts';
 import { findItemChoiceProblems } from '../../../../payloads/rules.ts';
 import { decodeDocument, decodeWith, type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
-import { orderItemSchema } from '../../../../warehouse/decoding/v3-orders.ts';
+import { orderItemSchema } from '../../../../warehouse/decoding/v3.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { findOrder } from './find-order.ts';

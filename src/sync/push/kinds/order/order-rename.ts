@@ -3,7 +3,7 @@ import { makeUndecodableError } from '../../../../core/errors.ts';
 import { findTargetIds, findUserOfNumber } from '../../../../erp/outbox/renames.ts';
 import { orderRename as renamedOrder } from '../../../../payloads/order.ts';
 import { decodeWith } from '../../../../warehouse/decoding/jsonapi.ts';
-import { type Order, orderSchema } from '../../../../warehouse/decoding/v3-orders.ts';
+import { type Order, orderSchema } from '../../../../warehouse/decoding/v3.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, PayloadError, type PushContext, type PushResult } from '../../payload/kind.ts';
 import {

@@ -1,5 +1,5 @@
 import type { Json } from '../../../../core/json.ts';
-import type { Order } from '../../../../warehouse/decoding/v3-orders.ts';
+import type { Order } from '../../../../warehouse/decoding/v3.ts';
 import { PayloadError } from '../../payload/kind.ts';
 
 /** The attributes of an order that a change may name. An absent member keeps its value. */

@@ -5,7 +5,7 @@
 import { makeUndecodableError } from '../../../../core/errors.ts';
 import { addIncluded, findChildren, indexIncluded } from '../../../../warehouse/decoding/included.ts';
 import { decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
-import { authorizationItemSchema, authorizationSchema } from '../../../../warehouse/decoding/v3-returns.ts';
+import { authorizationItemSchema, authorizationSchema } from '../../../../warehouse/decoding/v3.ts';
 import { authorizations } from '../../../streams/authorizations.ts';
 import { NotFoundError, type PushContext, type PushResult } from '../../payload/kind.ts';
 

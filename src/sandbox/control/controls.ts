@@ -1,0 +1,314 @@
+/**
+ * The controls of the sandbox: time, the business of a client, faults, switches and state. They are not part of the
+ * service's interface.
+ */
+
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { faultSchema, matchesOperation } from '../faults.ts';
+import { isForm } from '../form.ts';
+import { normalizeBody } from '../normalize-body.ts';
+import { operations } from '../operations/all.ts';
+import { badParameter } from '../refusal.ts';
+import { readExchange } from '../request-log.ts';
+import { finishOrder } from '../robot/fulfil.ts';
+import { finishReturn } from '../robot/returns.ts';
+import { placeRequestedOrder, seedShipments } from '../robot/shop.ts';
+import { announceReturn } from '../rules/authorizations.ts';
+import { addHouseNumber, checkOrderNumber } from '../rules/orders.ts';
+import { shipmentStatuses } from '../store/model.ts';
+import type { Simulation } from '../store/simulation.ts';
+import type { World } from '../world.ts';
+import { dumpClient, stateLists } from './state-dump.ts';
+
+const config = { operation: null };
+const client = z.string();
+const quantity = z.number().int().min(1).max(1_000_000);
+const maxAdvanceSeconds = 400 * 86_400;
+
+/** Adds a control that takes a body and changes the world. */
+type AddControl = <T extends z.ZodType>(path: string, schema: T, run: (body: z.output<T>) => unknown) => void;
+
+/** Adds the controls `/_sandbox/*`. They need no token: anybody who can reach the port can use them. */
+export function addControlRoutes(app: FastifyInstance, world: World): void {
+  const addControl: AddControl = (path, schema, run) =>
+    app.post(`/_sandbox/${path}`, { config }, async (request) => {
+      const answer = run(readControlBody(request, schema));
+      world.changes++;
+      return answer;
+    });
+  addTimeControls(addControl, world);
+  addOrderControls(addControl, world);
+  addReturnControls(addControl, world);
+  addEditControls(addControl, world);
+  addFaultControls(addControl, app, world);
+  app.get('/_sandbox/switches', { config }, async () => world.switches);
+  app.put('/_sandbox/switches', { config }, async (request) => {
+    world.setSwitches(request.body);
+    world.changes++;
+    return world.switches;
+  });
+  addLogRoutes(app, world);
+}
+
+/**
+ * Reads the body of a control call. In a form, empty fields are absent, and texts become the types of the schema.
+ * @throws Refusal, ZodError if the body does not match the schema
+ */
+function readControlBody<T extends z.ZodType>(request: FastifyRequest, schema: T): z.output<T> {
+  if (!isForm(request)) return schema.parse(request.body);
+  const record = ({ code, member }: { code: string; member: string }) => {
+    if (code === 'unknown_member') throw badParameter(member, 'is unknown');
+  };
+  return schema.parse(normalizeBody(dropEmpty(request.body) ?? {}, schema, { isOlder: true, isForm: true, record }));
+}
+
+/** Removes empty texts, and then empty lists and objects. Returns undefined if nothing is left. */
+function dropEmpty(value: unknown): unknown {
+  if (typeof value === 'string') return value.trim() === '' ? undefined : value.trim();
+  if (Array.isArray(value)) {
+    const items = value.map(dropEmpty).filter((item) => item !== undefined);
+    return items.length === 0 ? undefined : items;
+  }
+  if (typeof value !== 'object' || value === null) return value;
+  const members = Object.entries(value).flatMap(([name, member]) => {
+    const kept = dropEmpty(member);
+    return kept === undefined ? [] : [[name, kept] as const];
+  });
+  return members.length === 0 ? undefined : Object.fromEntries(members);
+}
+
+const resetSchema = z
+  .strictObject({
+    seed: z.number().int().optional(),
+    startMs: z.number().int().optional(),
+    speed: z.number().min(0).optional(),
+    ordersPerDay: z.number().min(0).max(1_000_000).optional(),
+    lateChanges: z.boolean().optional(),
+  })
+  .nullish();
+const advanceSchema = z.strictObject({
+  seconds: z.number().positive().max(maxAdvanceSeconds),
+  /** How often the span is added. */
+  times: z.number().positive().default(1),
+});
+
+function addTimeControls(addControl: AddControl, world: World): void {
+  addControl('reset', resetSchema, (body) => {
+    const given = body ?? {};
+    world.reset(Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)));
+    return given;
+  });
+  addControl('advance', advanceSchema, ({ seconds, times }) => {
+    if (seconds * times > maxAdvanceSeconds) throw badParameter('times', 'gives a span of more than 400 days');
+    world.clock.advance(seconds * times * 1_000);
+    for (const name of world.clientNames) world.requireClient(name);
+    return { now: new Date(world.clock.nowMs()).toISOString() };
+  });
+}
+
+const seedSchema = z.strictObject({
+  client,
+  shipments: z.number().int().min(1).max(1_000_000),
+  statuses: z.array(z.enum(shipmentStatuses)).min(1).default(['SHIPPED']),
+  spreadDays: z.number().min(0).max(400).default(30),
+  items: z.number().int().min(1).max(100).optional(),
+});
+const orderSchema = z.strictObject({
+  client,
+  externalOrderNumber: z.string().min(1).max(50).optional(),
+  lines: z
+    .array(z.strictObject({ sku: z.string().min(1), quantity: quantity.default(1) }))
+    .min(1)
+    .max(100)
+    .optional(),
+  onHold: z.boolean().default(false),
+});
+const shipSchema = z.strictObject({ client, externalOrderNumber: z.string() });
+
+/** Adds the controls that create orders and ship them at once. */
+function addOrderControls(addControl: AddControl, world: World): void {
+  addControl('seed', seedSchema, ({ client, ...wanted }) => {
+    const { simulation } = world.requireClient(client);
+    seedShipments(simulation, wanted, world.clock.nowMs());
+    return { client, shipments: simulation.store.shipments.size, orders: simulation.store.orders.size };
+  });
+  addControl('order', orderSchema, ({ client, ...wanted }) => {
+    const order = placeRequestedOrder(world.requireClient(client).simulation, wanted, world.clock.nowMs());
+    return { orderId: order.id, externalOrderNumber: order.externalOrderNumber };
+  });
+  addControl('ship', shipSchema, ({ client, externalOrderNumber }) => {
+    const { simulation } = world.requireClient(client);
+    const order = requireOrder(simulation, externalOrderNumber);
+    const shipped = finishOrder(simulation, order, world.clock.nowMs());
+    return { externalOrderNumber, shipped, shipmentIds: order.shipmentIds };
+  });
+}
+
+function requireOrder({ store }: Simulation, externalOrderNumber: string) {
+  const order = store.orderByNumber.get(externalOrderNumber);
+  if (order === undefined) throw badParameter('externalOrderNumber', 'is no order of this client');
+  return order;
+}
+
+const returnSchema = z.strictObject({
+  client,
+  shipmentId: z.number().int(),
+  shipmentItemId: z.number().int().optional(),
+  quantity: quantity.optional(),
+  /** The first available reason if absent. */
+  reasonId: z.number().int().optional(),
+  externalReference: z.string().optional(),
+});
+const processSchema = z.strictObject({ client, authorizationId: z.number().int() });
+
+/** Adds the controls that announce a return and process it at once. */
+function addReturnControls(addControl: AddControl, world: World): void {
+  addControl('return', returnSchema, ({ client, shipmentId, ...wanted }) => {
+    const { simulation } = world.requireClient(client);
+    const { shipmentItemId, externalReference = null } = wanted;
+    const reasonId = wanted.reasonId ?? simulation.store.settings.returnReasons[0]?.id;
+    if (reasonId === undefined) throw badParameter('reasonId', 'is required, because the settings have no reason');
+    const items = simulation.store.shipments.get(shipmentId)?.items ?? [];
+    const returned = items.filter(({ id }) => shipmentItemId === undefined || id === shipmentItemId);
+    if (returned.length === 0) throw badParameter('shipmentId', 'is no shipment of this client with that item');
+    const lines = returned.map((item) => ({
+      shipmentItemId: item.id,
+      quantity: wanted.quantity ?? item.quantity,
+      reasonId,
+      externalReference: null,
+      metadata: {},
+      claim: { sku: null, productId: null },
+    }));
+    const draft = { shipmentId, externalReference, comments: null, metadata: {}, lines };
+    return { authorizationId: announceReturn(simulation, draft, world.clock.nowMs()).id, shipmentId };
+  });
+  addControl('return/process', processSchema, ({ client, authorizationId }) => {
+    const { simulation } = world.requireClient(client);
+    const authorization = simulation.store.authorizations.get(authorizationId);
+    if (authorization === undefined) throw badParameter('authorizationId', 'is no announced return of this client');
+    const items = finishReturn(simulation, authorization, world.clock.nowMs());
+    return { authorizationId, returnItemIds: items.map(({ id }) => id) };
+  });
+}
+
+const editSchema = z.strictObject({
+  client,
+  shipmentIds: z.array(z.number().int()).min(1),
+  status: z.enum(shipmentStatuses).optional(),
+  returnLabel: z.string().nullable().optional(),
+  itemQuantity: z.number().int().min(0).optional(),
+});
+const renameSchema = z.strictObject({ client, orderId: z.number().int(), externalOrderNumber: z.string().min(1) });
+const houseNumberSchema = z.strictObject({
+  client,
+  externalOrderNumber: z.string(),
+  houseNumber: z.string().min(1),
+});
+const stockSchema = z.strictObject({
+  client,
+  sku: z.string(),
+  warehouse: z.string(),
+  quantity: z.number().int().min(0),
+});
+
+/** Adds the controls for changes that people at the warehouse would make by hand. */
+function addEditControls(addControl: AddControl, world: World): void {
+  addControl('edit', editSchema, ({ client, shipmentIds, status, returnLabel, itemQuantity }) => {
+    const { store } = world.requireClient(client).simulation;
+    const shipments = shipmentIds.map((id) => {
+      const shipment = store.shipments.get(id);
+      if (shipment === undefined) throw badParameter('shipmentIds', `${id} is no shipment of this client`);
+      return shipment;
+    });
+    for (const shipment of shipments) {
+      if (status !== undefined) store.setStatus(shipment, status, world.clock.nowMs());
+      if (returnLabel !== undefined) shipment.returnLabel = returnLabel;
+      if (itemQuantity !== undefined) for (const item of shipment.items) item.quantity = itemQuantity;
+    }
+    return { edited: shipmentIds.length };
+  });
+  addControl('rename', renameSchema, ({ client, orderId, externalOrderNumber }) => {
+    const { simulation } = world.requireClient(client);
+    const order = simulation.store.orders.get(orderId);
+    if (order === undefined) throw badParameter('orderId', 'is no order of this client');
+    checkOrderNumber(simulation, externalOrderNumber, order);
+    simulation.store.changeOrder(order, () => {
+      order.externalOrderNumber = externalOrderNumber;
+    });
+    return { orderId, externalOrderNumber };
+  });
+  addControl('house-number', houseNumberSchema, ({ client, externalOrderNumber, houseNumber }) => {
+    const { simulation } = world.requireClient(client);
+    const order = requireOrder(simulation, externalOrderNumber);
+    addHouseNumber(simulation, order, houseNumber, world.clock.nowMs());
+    return { externalOrderNumber, notValid: order.notValid };
+  });
+  addControl('stock', stockSchema, ({ client, sku, warehouse, quantity }) => {
+    const { simulation } = world.requireClient(client);
+    const product = simulation.store.products.get(sku);
+    if (product === undefined || !Object.hasOwn(product.stock, warehouse))
+      throw badParameter('sku', 'has no stock in that warehouse');
+    product.stock[warehouse] = quantity;
+    simulation.retryWaitingOrders(world.clock.nowMs());
+    return { sku, stock: product.stock };
+  });
+}
+
+const removeSchema = z.strictObject({ number: z.number().int() });
+
+function addFaultControls(addControl: AddControl, app: FastifyInstance, world: World): void {
+  app.get('/_sandbox/faults', { config }, async () => world.faults.list());
+  app.post('/_sandbox/faults', { config }, async (request) => {
+    const faults = Array.isArray(request.body)
+      ? z.array(faultSchema).parse(request.body)
+      : [readControlBody(request, faultSchema)];
+    for (const { operation: pattern } of faults) {
+      if (!operations.some(({ name }) => matchesOperation(pattern, name)))
+        throw badParameter('operation', `${pattern} is none of ${operations.map(({ name }) => name).join(', ')}`);
+    }
+    for (const fault of faults) world.faults.add(fault);
+    world.changes++;
+    return world.faults.list();
+  });
+  addControl('faults/remove', removeSchema, ({ number }) => {
+    if (!world.faults.remove(number)) throw badParameter('number', 'is no active fault');
+    return world.faults.list();
+  });
+  app.delete('/_sandbox/faults', { config }, async () => {
+    world.faults.clear();
+    world.changes++;
+    return [];
+  });
+}
+
+const stateQuerySchema = z.strictObject({
+  lists: z
+    .string()
+    .transform((text) => text.split(','))
+    .pipe(z.array(z.enum(stateLists)))
+    .default([...stateLists]),
+});
+
+/** Adds what shows the requests, the findings and the state. */
+function addLogRoutes(app: FastifyInstance, world: World): void {
+  app.get('/_sandbox/requests', { config }, async (request) => {
+    const { after } = z.object({ after: z.coerce.number().int().default(0) }).parse(request.query);
+    return world.log.since(after);
+  });
+  app.get('/_sandbox/requests/:place', { config }, async (request) => {
+    const { place } = z.object({ place: z.coerce.number().int() }).parse(request.params);
+    return readExchange(world.log, place);
+  });
+  app.get('/_sandbox/findings', { config }, async () => ({
+    findings: world.findings.list(),
+    beyondLimit: world.findings.beyondLimit,
+  }));
+  app.get('/_sandbox/state', { config }, async (request) => {
+    const { lists } = stateQuerySchema.parse(request.query);
+    const clients = world.clientNames.map((name) =>
+      dumpClient(world.requireClient(name).simulation.store, world.clock.nowMs(), lists, world.switches.dialect),
+    );
+    return { now: new Date(world.clock.nowMs()).toISOString(), clients };
+  });
+}

@@ -1,0 +1,206 @@
+/**
+ * The dialects of v3 answers. Operations render answers in the dialect `plain`; `toRichAnswer` changes a finished answer
+ * into the dialect `rich`. docs/interface.md shows neither form completely.
+ */
+
+import { z } from 'zod';
+import type { Dialect } from '../options.ts';
+import type { ClientStore } from '../store/client-store.ts';
+import { type ResourceObject, resourceSchema, toOneOrNone } from './v3-document.ts';
+
+type Members = Readonly<Record<string, unknown>>;
+interface Relationship {
+  readonly data: Link | readonly Link[] | null;
+}
+interface Link {
+  readonly id: number;
+  readonly type: string;
+}
+interface RichAnswerOptions {
+  readonly store: ClientStore;
+  /** The position of `included`. Orders always have it inside (docs/interface.md, 2.3 v3 resource objects). */
+  readonly included: 'inside' | 'top';
+}
+
+/** Ids of addresses, which are local to their order. */
+const localIds = { deliveryAddress: 1, billingAddress: 2 } as const;
+const isResource = (value: unknown): value is ResourceObject =>
+  typeof value === 'object' && value !== null && 'attributes' in value;
+
+/**
+ * Returns a v3 answer in the dialect `rich`: resources and relationships have links, `included` is always there and has
+ * the products, null attributes are left out, and ids of addresses are local to their order.
+ */
+export function toRichAnswer(answer: unknown, options: RichAnswerOptions): unknown {
+  if (isResource(answer)) return enrich(answer, options.store);
+  if (typeof answer !== 'object' || answer === null || !('data' in answer)) return answer;
+  const { data, included = [], ...others } = answer as Members & { included?: readonly ResourceObject[] };
+  const resources = (Array.isArray(data) ? data : [data]) as readonly ResourceObject[];
+  const isInside = options.included === 'inside' || resources[0]?.type === 'order';
+  const rich = resources.map((resource) => enrichWithIncluded(resource, options.store, isInside));
+  return {
+    data: Array.isArray(data) ? rich : rich[0],
+    ...(isInside ? {} : { included: enrichAll(included, options.store, new Map()) }),
+    ...others,
+  };
+}
+
+/** Returns an entry of `/_sandbox/state` in the dialect `rich`. Other members than resources stay as they are. */
+export function toRichEntry(entry: Members, store: ClientStore): Members {
+  if (!isResource(entry.resource)) return entry;
+  const addressIds = localizeAddresses(entry.resource);
+  const rich = Object.entries(entry).map(([name, value]) => {
+    const isList = Array.isArray(value) && value.every(isResource);
+    return [name, isList ? value.map((resource) => enrich(resource, store, addressIds)) : value];
+  });
+  return { ...Object.fromEntries(rich), resource: enrich(entry.resource, store, addressIds) };
+}
+
+/** Returns the relationships of a resource as answers in a dialect show them. */
+export function showRelationships(resource: ResourceObject, store: ClientStore, dialect: Dialect): Members {
+  const shown = dialect === 'plain' ? resource : enrich(resource, store, localizeAddresses(resource));
+  return shown.relationships ?? {};
+}
+
+/** Returns the local ids of the addresses of an order. Returns an empty map for any other resource. */
+function localizeAddresses({ relationships = {} }: ResourceObject): ReadonlyMap<number, number> {
+  const ids = Object.entries(localIds).flatMap(([name, localId]): [number, number][] => {
+    const address = relationships[name] as { data: Link } | undefined;
+    return address === undefined ? [] : [[address.data.id, localId]];
+  });
+  return new Map(ids);
+}
+
+function enrichWithIncluded(resource: ResourceObject, store: ClientStore, isInside: boolean): ResourceObject {
+  const addressIds = localizeAddresses(resource);
+  const { included = [], ...alone } = resource;
+  const rich = enrich(alone, store, addressIds);
+  return isInside ? { ...rich, included: enrichAll(included, store, addressIds) } : rich;
+}
+
+/** Returns included resources in the dialect, followed by the products that they refer to. */
+function enrichAll(
+  included: readonly ResourceObject[],
+  store: ClientStore,
+  addressIds: ReadonlyMap<number, number>,
+): ResourceObject[] {
+  const products = new Map<number, ResourceObject>();
+  for (const { attributes } of included) {
+    const product = store.products.get(String(attributes.sku));
+    if (product === undefined) continue;
+    const { id, sku, name } = product;
+    products.set(id, { id, type: 'product', attributes: { sku, name } });
+  }
+  return [...included, ...products.values()].map((resource) => enrich(resource, store, addressIds));
+}
+
+function enrich(
+  resource: ResourceObject,
+  store: ClientStore,
+  addressIds: ReadonlyMap<number, number> = new Map(),
+): ResourceObject & { links: Members } {
+  const { type, attributes } = resource;
+  const id = type === 'address' ? (addressIds.get(resource.id) ?? resource.id) : resource.id;
+  const self = `/v3/${type}${type.endsWith('s') ? 'es' : 's'}/${id}`;
+  const given = Object.entries(attributes).filter(([, value]) => value !== null);
+  const relationships = Object.entries(addProduct(resource, store)).map(([name, relationship]) => [
+    name,
+    enrichRelationship(relationship as Relationship, `${self}/${name}`, id, addressIds),
+  ]);
+  return {
+    id,
+    type,
+    attributes: Object.fromEntries(given),
+    ...(relationships.length > 0 && { relationships: Object.fromEntries(relationships) }),
+    links: { self },
+  };
+}
+
+/** Returns the relationships of a resource. Items of slips get one to their product, which `plain` does not show. */
+function addProduct({ type, attributes, relationships = {} }: ResourceObject, store: ClientStore): Members {
+  if (type !== 'inboundPackingSlipItem') return relationships;
+  const id = store.products.get(String(attributes.sku))?.id;
+  return { ...relationships, product: { data: id === undefined ? null : { id, type: 'product' } } };
+}
+
+/** Returns a relationship with its link. An absent one is `null` in resources with an even id. */
+function enrichRelationship(
+  { data }: Relationship,
+  related: string,
+  ownerId: number,
+  addressIds: ReadonlyMap<number, number>,
+): Members | null {
+  if (data === null) return ownerId % 2 === 0 ? null : { data: null, links: { related } };
+  const toLocal = ({ id, type }: Link): Link => ({ id: type === 'address' ? (addressIds.get(id) ?? id) : id, type });
+  return { data: Array.isArray(data) ? data.map(toLocal) : toLocal(data as Link), links: { related } };
+}
+
+const selfLinks = z.strictObject({ self: z.string() });
+const relatedLinks = z.strictObject({ related: z.string() });
+const productSchema = resourceSchema('product', { sku: z.string(), name: z.string() }, null).extend({
+  links: selfLinks,
+});
+const richSchemas = new WeakMap<z.ZodType, z.ZodType>();
+
+/** Returns the schema of an operation's answers in a dialect. */
+export function answerSchema({ name, answer }: { name: string; answer: z.ZodType }, dialect: Dialect): z.ZodType {
+  if (dialect === 'plain' || !name.startsWith('v3.')) return answer;
+  const rich = richSchemas.get(answer) ?? toRichSchema(answer);
+  richSchemas.set(answer, rich);
+  return rich;
+}
+
+/** Returns the schema of what `toRichAnswer` makes of the answers of a schema. */
+function toRichSchema(schema: z.ZodType): z.ZodType {
+  if (schema instanceof z.ZodArray)
+    return schema.clone({ ...schema.def, element: toRichSchema(schema.element as z.ZodType) });
+  if (schema instanceof z.ZodOptional) return toRichSchema(schema.unwrap() as z.ZodType).optional();
+  if (schema instanceof z.ZodUnion) return z.union(schema.options.map((option) => toRichSchema(option as z.ZodType)));
+  if (!(schema instanceof z.ZodObject)) return schema;
+  const { shape } = schema as z.ZodObject<z.ZodRawShape>;
+  if ('attributes' in shape) return toRichResource(shape);
+  if (!('data' in shape)) return schema;
+  return z.strictObject({
+    ...shape,
+    data: toRichSchema(shape.data as z.ZodType),
+    included: toIncluded(shape.included),
+  });
+}
+
+function toRichResource(shape: z.ZodRawShape): z.ZodObject {
+  const { attributes, relationships, included, ...others } = shape;
+  const isSlipItem = shape.type instanceof z.ZodLiteral && shape.type.value === 'inboundPackingSlipItem';
+  const given = relationships instanceof z.ZodObject ? relationships.shape : {};
+  const all: z.ZodRawShape = isSlipItem ? { ...given, product: toOneOrNone('product') } : given;
+  return z.strictObject({
+    ...others,
+    attributes: attributes instanceof z.ZodObject ? toRichAttributes(attributes.shape) : (attributes as z.ZodType),
+    ...(Object.keys(all).length > 0 && { relationships: z.strictObject(mapShape(all, toRichRelationship)) }),
+    links: selfLinks,
+    included: toIncluded(included),
+  });
+}
+
+/** Null attributes are left out. */
+function toRichAttributes(shape: z.ZodRawShape): z.ZodObject {
+  return z.strictObject(
+    mapShape(shape, (schema) => (schema instanceof z.ZodNullable ? (schema.unwrap() as z.ZodType).optional() : schema)),
+  );
+}
+
+function toRichRelationship(schema: z.ZodType): z.ZodType {
+  const { data } = (schema as z.ZodObject<{ data: z.ZodType }>).shape;
+  const rich = z.strictObject({ data, links: relatedLinks });
+  return data instanceof z.ZodNullable ? rich.nullable() : rich;
+}
+
+/** The included resources of `plain`, and products. */
+function toIncluded(included: z.core.$ZodType | undefined): z.ZodType {
+  const plain = included instanceof z.ZodOptional ? (included.unwrap() as z.ZodArray<z.ZodType>) : null;
+  const items = plain === null ? productSchema : z.union([toRichSchema(plain.element), productSchema]);
+  return z.array(items).optional();
+}
+
+function mapShape(shape: z.ZodRawShape, map: (schema: z.ZodType) => z.ZodType): z.ZodRawShape {
+  return Object.fromEntries(Object.entries(shape).map(([name, schema]) => [name, map(schema as z.ZodType)]));
+}

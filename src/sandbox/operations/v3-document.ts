@@ -1,0 +1,141 @@
+/**
+ * The schemas and parts of resources in answers. A resource has the same shape in a list and in a document with one
+ * resource.
+ */
+
+import { z } from 'zod';
+import { ruleBroken } from '../refusal.ts';
+import type { Texts } from '../store/model.ts';
+
+/** A v3 resource object (docs/interface.md, 2.3 v3 resource objects). */
+export interface ResourceObject {
+  readonly id: number;
+  readonly type: string;
+  readonly attributes: Readonly<Record<string, unknown>>;
+  readonly relationships?: Readonly<Record<string, unknown>>;
+  readonly included?: readonly ResourceObject[];
+}
+
+export const linkOne = (type: string, id: number) => ({ data: { id, type } });
+export const linkOneOrNone = (type: string, id: number | null) => ({ data: id === null ? null : { id, type } });
+export const linkMany = (type: string, ids: readonly number[]) => ({ data: ids.map((id) => ({ id, type })) });
+
+const identifierSchema = (type: string) => z.strictObject({ id: z.int(), type: z.literal(type) });
+export const toOne = (type: string) => z.strictObject({ data: identifierSchema(type) });
+export const toOneOrNone = (type: string) => z.strictObject({ data: identifierSchema(type).nullable() });
+export const toMany = (type: string) => z.strictObject({ data: z.array(identifierSchema(type)) });
+
+/** Returns the schema of a resource in answers. */
+export function resourceSchema<A extends z.ZodRawShape>(
+  type: string,
+  attributes: A,
+  relationships: z.ZodRawShape | null,
+  included?: z.ZodType,
+) {
+  return z.strictObject({
+    id: z.int(),
+    type: z.literal(type),
+    attributes: z.strictObject(attributes),
+    ...(relationships === null ? {} : { relationships: z.strictObject(relationships) }),
+    ...(included === undefined ? {} : { included: z.array(included).optional() }),
+  });
+}
+
+/**
+ * docs/interface.md does not show the members of `links`. This accepts every form that the switch `links` can select.
+ */
+const linksSchema = z.strictObject({
+  next: z.union([z.string(), z.strictObject({ href: z.string() }), z.null()]).optional(),
+});
+
+/** Returns the schema of an answer with one resource. */
+export const documentSchema = (resource: z.ZodType, included?: z.ZodType) =>
+  z.strictObject({ data: resource, ...(included === undefined ? {} : { included: z.array(included).optional() }) });
+
+/** Returns the schema of a page of a list. */
+export const pageSchema = (resource: z.ZodType, included?: z.ZodType) =>
+  z.strictObject({
+    data: z.array(resource).max(100),
+    links: linksSchema,
+    ...(included === undefined ? {} : { included: z.array(included).optional() }),
+  });
+
+export const text = z.string().nullable();
+/** A day, YYYY-MM-DD. */
+export const date = z.iso.date();
+/** A shipment time: seven digits of a second, without a zone. */
+export const localDateTime = z.iso.datetime({ local: true, precision: 7 });
+/** An inbound time, which ends in Z. */
+export const zuluDateTime = z.iso.datetime();
+export const decimal = z.union([z.number(), z.string().regex(/^-?\d+(\.\d+)?$/, 'must be a decimal')]);
+export const metadata = z.record(z.string(), z.unknown());
+
+const maxDepth = 20;
+
+/** An id in a request: a whole number, or a text with its digits. */
+export const idIn = z
+  .union([z.int(), z.string().regex(/^\d{1,15}$/, 'must be a whole number')])
+  .transform(Number)
+  .pipe(z.int());
+/** An id that the client chooses to link the resources of one request. */
+export const provisionalId = z.union([z.int(), z.string().min(1)]);
+/** A text, null, or absent. */
+export const textIn = z.string().nullish();
+export const dateIn = z.iso.date('must be a date in the form YYYY-MM-DD');
+export const quantityIn = z.int('must be a whole number').min(1, 'must be at least 1').max(1_000_000);
+
+export const linkTo = (type: string) => z.strictObject({ data: z.strictObject({ id: idIn, type: z.literal(type) }) });
+export const linksTo = (type: string) =>
+  z.strictObject({ data: z.array(z.strictObject({ id: provisionalId.optional(), type: z.literal(type) })) });
+
+/** Returns the schema of an object with optional texts under the given names. */
+export const namedTexts = (...names: readonly string[]) =>
+  z.strictObject(Object.fromEntries(names.map((name) => [name, textIn]))).nullish();
+/** An object whose members the client chooses. */
+export const clientMembers = z
+  .record(z.string(), z.unknown())
+  .refine((members) => isShallow(members, maxDepth), `must not be nested deeper than ${maxDepth} levels`);
+export const anyMembers = clientMembers.nullish();
+
+function isShallow(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return true;
+  return levels > 0 && Object.values(value).every((member) => isShallow(member, levels - 1));
+}
+
+/** Returns the given texts by name. Leaves out members that are null or absent. */
+export function keepGivenTexts(given: Readonly<Record<string, string | null | undefined>> | null | undefined): Texts {
+  const entries = Object.entries(given ?? {}).filter(
+    (entry): entry is [string, string] => typeof entry[1] === 'string',
+  );
+  return Object.fromEntries(entries);
+}
+
+/** Returns null for an empty or absent text: both erase the value (docs/interface.md, 7.1 Fields). */
+export const emptyToNull = (text: string | null | undefined): string | null =>
+  text === undefined || text === '' ? null : text;
+
+/** Returns the schema of a document with included resources. These are inside `data` or at the top of the document. */
+export function documentInput<D extends z.ZodRawShape, I extends z.ZodType>(data: D, includedResource: I) {
+  const included = z.array(includedResource).optional();
+  return z.strictObject({ data: z.strictObject({ ...data, included }), included });
+}
+
+/** Returns the included resources of a document, each with its place in the request. */
+export function readIncluded<T>(body: {
+  readonly data: { readonly included?: readonly T[] | undefined };
+  readonly included?: readonly T[] | undefined;
+}): { readonly resource: T; readonly pointer: string }[] {
+  const inside = (body.data.included ?? []).map((resource, index) => ({
+    resource,
+    pointer: `/data/included/${index}`,
+  }));
+  return [...inside, ...(body.included ?? []).map((resource, index) => ({ resource, pointer: `/included/${index}` }))];
+}
+
+/**
+ * Checks that body and path name the same resource.
+ * @throws Refusal if they do not
+ */
+export function assertSameId(id: number, pathId: number): void {
+  if (id !== pathId) throw ruleBroken(`The path names ${pathId}, the body ${id}`, '/data/id');
+}

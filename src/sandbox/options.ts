@@ -1,0 +1,87 @@
+import { z } from 'zod';
+import { isObject } from '../core/json.ts';
+import { chosenSettingsSchema } from './settings-file.ts';
+
+/** What happens if an order or a slip names an unknown product: the product is created, or the request is refused. */
+const unknownProductRules = ['refuse', 'accept'] as const;
+export type UnknownProducts = (typeof unknownProductRules)[number];
+/** The shapes of v3 answers. */
+export const dialects = ['plain', 'rich'] as const;
+export type Dialect = (typeof dialects)[number];
+/** Default for the orders per day of the robot's shop. */
+export const defaultOrdersPerDay = 68;
+
+/** The options that a sandbox starts with. A state file keeps them. */
+export const worldOptionsSchema = z.object({
+  clients: z.array(z.string()).min(1).readonly(),
+  seed: z.number(),
+  /** Virtual seconds per real second. */
+  speed: z.number(),
+  /** Virtual time at the start, in milliseconds since 1970. */
+  startMs: z.number(),
+  /** Time zone of the warehouses. */
+  zone: z.string(),
+  /** Orders per day that the robot's shop takes for each client. */
+  ordersPerDay: z.number(),
+  /**
+   * Whether the robot also does what polls cannot notice: it changes shipments after SHIPPED, and makes some visible
+   * only when they are SHIPPED.
+   */
+  lateChanges: z.boolean().optional(),
+  /** Default of the switch `unknownProducts`: `refuse` if absent. */
+  unknownProducts: z.enum(unknownProductRules).optional(),
+  /** The settings lists that replace built-in ones, for all clients and for each. */
+  settings: chosenSettingsSchema.optional(),
+});
+export type WorldOptions = Readonly<z.infer<typeof worldOptionsSchema>>;
+
+/** How strict a sandbox is. This is chosen at each start: a state file does not keep it, and a reset does not change it. */
+export interface Strictness {
+  /**
+   * Whether requests must match docs/interface.md exactly. Otherwise, what clients can send to similar services is
+   * accepted.
+   */
+  readonly strict?: boolean;
+  /**
+   * Whether operations and members that docs/interface.md does not name are unknown. Otherwise they are served, because
+   * clients of similar services use them.
+   */
+  readonly onlyDescribed?: boolean;
+  /** The dialect at the start, after a reset, and for switches that name none. */
+  readonly dialect?: Dialect;
+}
+
+/** What a running sandbox can be switched to, where docs/interface.md leaves something open. */
+export const switchesSchema = z.strictObject({
+  /** What `page[cursor]` means: the last id, the number of rows before the page, or a number without meaning. */
+  cursor: z.enum(['id', 'offset', 'opaque']).default('id'),
+  /** The form of `links.next`: an object with `href`, a URL, or a URL without its origin. */
+  links: z.enum(['object', 'string', 'relative']).default('object'),
+  /** The shapes of v3 answers. */
+  dialect: z.enum(dialects).default('plain'),
+  /** The position of `included`: inside each resource, or at the top of the document. */
+  included: z.enum(['inside', 'top']).default('inside'),
+  /** Whether a full last page has a next link, which leads to an empty page. */
+  emptyLastPage: z.boolean().default(false),
+  tokenSeconds: z.number().int().positive().default(1_200),
+  unknownProducts: z.enum(unknownProductRules),
+  repeatedReturnLines: z.boolean().default(false),
+  /** Whether v3 accepts an order whose number another order has. Tests thus notice what was sent twice. */
+  repeatedNumbers: z.boolean().default(false),
+  /** Whether an update may change addresses, pick-up point, shipping method and order type. */
+  changeableRelationships: z.boolean().default(false),
+});
+export type Switches = z.infer<typeof switchesSchema>;
+
+/**
+ * Reads switches. Those that are left out have their defaults.
+ * @param dialect the default dialect
+ * @throws ZodError if a switch is unknown or has a wrong value
+ */
+export function parseSwitches(
+  given: unknown,
+  { unknownProducts = 'refuse' }: WorldOptions,
+  dialect: Dialect = 'plain',
+): Switches {
+  return switchesSchema.parse(isObject(given) ? { unknownProducts, dialect, ...given } : given);
+}

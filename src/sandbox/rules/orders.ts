@@ -1,0 +1,280 @@
+/**
+ * The rules of docs/interface.md for orders, returns and products. They apply to requests of all generations alike.
+ */
+
+import { minuteMs } from '../../core/time.ts';
+import { ruleBroken } from '../refusal.ts';
+import {
+  type AddressLines,
+  type Attachment,
+  type ChangeableOrder,
+  type ChangeableRelationships,
+  type Decimal,
+  emptyList,
+  type Order,
+  type OrderItem,
+  type Texts,
+} from '../store/model.ts';
+import type { ServiceSettings } from '../store/settings.ts';
+import type { Simulation } from '../store/simulation.ts';
+import { findProducts } from './products.ts';
+
+export interface LineDraft {
+  readonly sku: string;
+  readonly quantity: number;
+  readonly fulfillFrom: string | null;
+  readonly price: number | null;
+  readonly vat: Decimal | null;
+  readonly name: string | null;
+  /** Only v3 orders have it. */
+  readonly channelIdentifier?: string | null;
+  readonly metadata: Texts;
+  /** Place of the line in the request, for errors. */
+  readonly pointer?: string;
+}
+
+/** An order as a request of any generation or the robot's shop asks for it. */
+export interface OrderDraft extends Omit<ChangeableOrder, 'allowPartialDelivery'> {
+  /** Null: the default of the order type applies. */
+  readonly allowPartialDelivery: boolean | null;
+  readonly orderedOn: string;
+  readonly currency: string;
+  readonly orderTypeId: number;
+  readonly shippingMethodId: number | null;
+  readonly lines: readonly LineDraft[];
+  readonly deliveryAddress: AddressLines;
+  readonly billingAddress: AddressLines;
+  readonly pickUpPoint: Readonly<Record<string, unknown>> | null;
+  readonly attachment: Omit<Attachment, 'id'> | null;
+}
+
+/** Places of the members of a draft in the request, for errors. */
+type Pointers = Readonly<
+  Partial<Record<'externalOrderNumber' | 'orderType' | 'shippingMethod' | 'fulfillFrom', string>>
+>;
+
+/**
+ * Adds an order and plans its fulfilment.
+ * @throws Refusal if `addOrder` refuses the order
+ */
+export function placeOrder(simulation: Simulation, draft: OrderDraft, atMs: number, pointers: Pointers = {}): Order {
+  const order = addOrder(simulation, draft, pointers);
+  planFulfilment(simulation, order, atMs);
+  return order;
+}
+
+/**
+ * Adds an order.
+ * @throws Refusal if another order has its number, or if its order type, method, warehouse or product does not exist
+ */
+export function addOrder(simulation: Simulation, draft: OrderDraft, pointers: Pointers = {}): Order {
+  checkDraft(simulation, draft, pointers);
+  const { store, ids } = simulation;
+  const { lines, attachment, pickUpPoint } = draft;
+  const products = findProducts(simulation, lines);
+  const items = lines.map((line, index) => createItem(ids.next(), line, products[index]?.id ?? 0));
+  const deliveryLines = fillHouseNumber(draft.deliveryAddress);
+  // Listed one by one: a spread object takes nearly twice the memory, and there may be millions of orders.
+  const order: Order = {
+    id: ids.next(),
+    externalOrderNumber: draft.externalOrderNumber,
+    reference: draft.reference,
+    orderedOn: draft.orderedOn,
+    consumerReference: draft.consumerReference,
+    promotionCode: draft.promotionCode,
+    currency: draft.currency,
+    locale: draft.locale,
+    email: draft.email,
+    phoneNumber: draft.phoneNumber,
+    vatNumber: draft.vatNumber,
+    fulfillFrom: draft.fulfillFrom,
+    preferredShippingDate: draft.preferredShippingDate,
+    allowPartialDelivery: draft.allowPartialDelivery ?? store.settings.isDeliveredInParts(draft.orderTypeId),
+    onHold: draft.onHold,
+    metadata: draft.metadata,
+    channelIdentifier: null,
+    orderTypeId: draft.orderTypeId,
+    shippingMethodId: draft.shippingMethodId,
+    items,
+    deliveryAddressId: ids.next(),
+    deliveryAddress: deliveryLines,
+    billingAddressId: ids.next(),
+    billingAddress: fillHouseNumber(draft.billingAddress),
+    pickUpPoint: pickUpPoint === null ? null : { id: ids.next(), attributes: pickUpPoint },
+    attachments: attachment === null ? emptyList : [{ ...attachment, id: ids.next() }],
+    notValid: isHouseNumberMissing(deliveryLines),
+    shipmentIds: emptyList,
+  };
+  store.addOrder(order);
+  return order;
+}
+
+/**
+ * Checks the code of a warehouse.
+ * @throws Refusal if the warehouse is not part of the fulfilment strategy
+ */
+export function checkWarehouse({ warehouseCodes }: ServiceSettings, code: string | null, pointer?: string): void {
+  if (code === null || warehouseCodes.includes(code)) return;
+  throw ruleBroken(
+    `Warehouse ${code} does not belong to the fulfilment strategy (${warehouseCodes.join(', ')})`,
+    pointer,
+  );
+}
+
+/**
+ * Checks that no other order of the client has a number.
+ * @param order the order that is to have the number; null for a new one
+ * @throws Refusal if another order has it
+ */
+export function checkOrderNumber(
+  simulation: Simulation,
+  externalOrderNumber: string,
+  order: Order | null,
+  pointer?: string,
+): void {
+  const holder = simulation.store.orderByNumber.get(externalOrderNumber);
+  if (holder === undefined || holder === order || simulation.options.repeatedNumbers) return;
+  throw ruleBroken(`An order with externalOrderNumber (${externalOrderNumber}) already exists`, pointer);
+}
+
+/**
+ * Checks the order type and the main shipping method.
+ * @throws Refusal if one does not exist
+ */
+function checkOrderSettings(
+  settings: ServiceSettings,
+  { orderTypeId, shippingMethodId: method }: Pick<OrderDraft, 'orderTypeId' | 'shippingMethodId'>,
+  pointers: Pick<Pointers, 'orderType' | 'shippingMethod'>,
+): void {
+  if (!settings.orderTypes.some(({ id }) => id === orderTypeId))
+    throw ruleBroken(`There is no order type ${orderTypeId}`, pointers.orderType);
+  if (method !== null && !settings.mainShippingMethods.some(({ id }) => id === method))
+    throw ruleBroken(`There is no main shipping method ${method}`, pointers.shippingMethod);
+}
+
+function checkDraft(simulation: Simulation, draft: OrderDraft, pointers: Pointers): void {
+  const { settings } = simulation.store;
+  checkOrderNumber(simulation, draft.externalOrderNumber, null, pointers.externalOrderNumber);
+  checkOrderSettings(settings, draft, pointers);
+  checkWarehouse(settings, draft.fulfillFrom, pointers.fulfillFrom);
+  for (const { fulfillFrom, pointer } of draft.lines)
+    checkWarehouse(settings, fulfillFrom, pointer && `${pointer}/attributes/fulfillFrom`);
+}
+
+function createItem(id: number, line: LineDraft, productId: number): OrderItem {
+  const { sku, quantity, fulfillFrom, price, vat, name, channelIdentifier = null, metadata } = line;
+  return {
+    id,
+    sku,
+    ordered: quantity,
+    quantity,
+    fulfilled: 0,
+    fulfillFrom,
+    price,
+    vat,
+    name,
+    channelIdentifier,
+    metadata,
+    productId,
+  };
+}
+
+/** Returns whether nothing of an order remains to be shipped. */
+export function isFulfilled(order: Order): boolean {
+  return order.items.every(({ quantity, fulfilled }) => fulfilled >= quantity);
+}
+
+/** Places of the relationships of an update, for errors. */
+const relationshipPointers = {
+  orderType: '/data/relationships/orderType',
+  shippingMethod: '/data/relationships/preferredShippingMethod',
+};
+
+/**
+ * Changes an order (docs/interface.md, 7.7 Update).
+ * @throws Refusal if the order is completely fulfilled, or if a value is not accepted
+ */
+export function changeOrder(
+  simulation: Simulation,
+  order: Order,
+  wanted: ChangeableOrder & ChangeableRelationships,
+  nowMs: number,
+): void {
+  const toPointer = (member: string) => `/data/attributes/${member}`;
+  if (isFulfilled(order)) throw ruleBroken('The order is completely fulfilled and cannot be changed any more', '/data');
+  checkOrderNumber(simulation, wanted.externalOrderNumber, order, toPointer('externalOrderNumber'));
+  checkWarehouse(simulation.store.settings, wanted.fulfillFrom, toPointer('fulfillFrom'));
+  const { preferredShippingDate } = wanted;
+  if (preferredShippingDate !== null && preferredShippingDate < simulation.store.zone.day(nowMs))
+    throw ruleBroken('preferredShippingDate must be today or later', toPointer('preferredShippingDate'));
+  checkOrderSettings(simulation.store.settings, wanted, relationshipPointers);
+  const deliveryAddress = fillHouseNumber(wanted.deliveryAddress);
+  const addresses = { deliveryAddress, billingAddress: fillHouseNumber(wanted.billingAddress) };
+  const notValid = isHouseNumberMissing(deliveryAddress);
+  simulation.store.changeOrder(order, () => Object.assign(order, wanted, addresses, { notValid }));
+  planFulfilment(simulation, order, nowMs);
+}
+
+/** Plans to fulfil an order that is new, or whose reason to wait may have ended. */
+function planFulfilment(simulation: Simulation, order: Order, nowMs: number): void {
+  simulation.plan(nowMs + simulation.random.between(5, 60) * minuteMs, { kind: 'fulfil', orderId: order.id });
+}
+
+/**
+ * Cancels the quantities of items that are in no shipment yet (docs/interface.md, 7.3 States). Returns the items that
+ * changed.
+ */
+export function cancelItems(
+  simulation: Simulation,
+  order: Order,
+  items: readonly OrderItem[],
+  nowMs: number,
+): readonly OrderItem[] {
+  const changed = items.filter(({ quantity, fulfilled }) => quantity > fulfilled);
+  simulation.store.changeOrder(order, () => {
+    for (const item of changed) item.quantity = item.fulfilled;
+  });
+  // The order may have waited only for what is now cancelled.
+  if (changed.length > 0) planFulfilment(simulation, order, nowMs);
+  return changed;
+}
+
+/**
+ * Releases an order that is on hold.
+ * @throws Refusal if the order is not on hold
+ */
+export function releaseOrder(simulation: Simulation, order: Order, nowMs: number): void {
+  if (!order.onHold) throw ruleBroken(`Order ${order.externalOrderNumber} is not on hold`);
+  simulation.store.changeOrder(order, () => {
+    order.onHold = false;
+  });
+  planFulfilment(simulation, order, nowMs);
+}
+
+/** Adds the missing house number of an order. No operation of docs/interface.md does this. */
+export function addHouseNumber(simulation: Simulation, order: Order, houseNumber: string, nowMs: number): void {
+  order.deliveryAddress = { ...order.deliveryAddress, houseNumber };
+  order.notValid = isHouseNumberMissing(order.deliveryAddress);
+  planFulfilment(simulation, order, nowMs);
+}
+
+const countriesThatRequireIt = new Set(['NL', 'BE', 'DE']);
+const numberAtEnd = /\s(\d{1,5})$/;
+const numberAndLetters = /\s(\d{1,5})[\s-]*([a-z]{1,4})$/i;
+
+/**
+ * Fills in a missing house number from the end of the street (docs/interface.md, 15.3 Add order: rules). The street
+ * keeps the number.
+ */
+function fillHouseNumber(lines: AddressLines): AddressLines {
+  if (!isHouseNumberMissing(lines)) return lines;
+  const street = lines.street1?.trim() ?? '';
+  const [, houseNumber, letters] = numberAtEnd.exec(street) ?? numberAndLetters.exec(street) ?? [];
+  if (houseNumber === undefined) return lines;
+  return { ...lines, houseNumber, houseNumberExtension: lines.houseNumberExtension ?? letters ?? null };
+}
+
+/** Returns whether an address needs a house number and has none. */
+function isHouseNumberMissing({ countryCode, houseNumber }: AddressLines): boolean {
+  return countriesThatRequireIt.has(countryCode ?? '') && (houseNumber ?? '').trim() === '';
+}
