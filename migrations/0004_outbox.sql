@@ -747,9 +747,18 @@ returns table (
     order by o.unlisted_since is not null, o.id desc
     limit 1
   ),
+  services as (
+    select p.sku, p.is_pattern from fulfilment.service_products p where p.client = order_state.client
+  ),
   lines as (
-    select count(*) as all_lines, coalesce(sum(i.quantity), 0)::integer as pieces
+    select count(*) as all_lines, count(*) filter (where not v.is_service) as goods_lines,
+      coalesce(sum(i.quantity), 0) as all_pieces,
+      coalesce(sum(i.quantity) filter (where not v.is_service), 0)::integer as pieces
     from fulfilment.order_items i
+    cross join lateral (
+      select exists (select from services p where case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end)
+        as is_service
+    ) v
     where i.client = order_state.client and i.order_id = (select f.id from found f) and i.unlisted_since is null
   ),
   sent as (
@@ -766,12 +775,16 @@ returns table (
         select sum(i.quantity)
         from sent s
         join fulfilment.shipment_items i on i.client = order_state.client and i.shipment_id = s.id
-        where s.status = 'SHIPPED' and i.unlisted_since is null), 0)::integer as shipped,
+        where s.status = 'SHIPPED' and i.unlisted_since is null and not exists (
+          select from services p where case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end)
+        ), 0)::integer as shipped,
       coalesce((
         select sum(r.quantity)
         from fulfilment.return_items r
-        where r.client = order_state.client and r.order_id = (select f.id from found f) and r.unlisted_since is null),
-        0)::integer as returned,
+        where r.client = order_state.client and r.order_id = (select f.id from found f) and r.unlisted_since is null
+          and not exists (
+            select from services p where case when p.is_pattern then r.sku like p.sku else r.sku = p.sku end)
+        ), 0)::integer as returned,
       (select array_agg(distinct p.track_and_trace_code)
        from sent s
        join fulfilment.parcels p on p.client = order_state.client and p.shipment_id = s.id
@@ -793,7 +806,8 @@ returns table (
         when 'pending' then 'waiting' when 'sending' then 'waiting' when 'unknown' then 'unknown'
         when 'dead' then 'refused' when 'cancelled' then 'cancelled' when 'done' then 'accepted' else 'not_found' end
       when f.unlisted_since is not null then 'unlisted'
-      when l.all_lines > 0 and l.pieces = 0 then 'cancelled'
+      when l.all_lines > 0 and l.all_pieces = 0 or l.goods_lines > 0 and l.pieces = 0 then 'cancelled'
+      when l.all_lines > 0 and l.goods_lines = 0 then 'nothing_to_ship'
       when u.shipped > 0 and u.shipped >= l.pieces then 'shipped'
       when u.errors > 0 then 'warehouse_error'
       when u.shipped > 0 then 'partly_shipped'
@@ -816,7 +830,77 @@ returns table (
   where f.id is not null or exists (select from asked)
 $$;
 comment on function fulfilment.order_state is
-  'State of the order with this number (docs/erp.md lists the states), what its outbox rows wait for, pieces and tracking links; no row if it is unknown';
+  'State of the order with this number (docs/erp.md lists the states), what its outbox rows wait for, pieces without service products, and tracking links; no row if it is unknown';
+
+-- Proposals for fulfilment.service_products. An article that was on any shipment is never proposed. Nothing is assumed: an
+-- article that has not been in stock since its first order looks the same.
+create view fulfilment.service_product_candidates as
+with shipped as (
+  select l.client, l.order_item_id, sum(l.quantity) as pieces
+  from fulfilment.shipment_items l
+  join fulfilment.shipments s on s.client = l.client and s.id = l.shipment_id
+  where s.status = 'SHIPPED' and s.unlisted_since is null and l.unlisted_since is null
+  group by l.client, l.order_item_id
+),
+never_shipped as materialized (
+  select a.client, a.sku
+  from (
+    select i.client, i.sku from fulfilment.order_items i where i.sku is not null
+    except
+    select l.client, l.sku from fulfilment.shipment_items l
+  ) a
+  where not exists (
+    select from fulfilment.service_products p
+    where p.client = a.client and case when p.is_pattern then a.sku like p.sku else a.sku = p.sku end)
+),
+-- Orders of these articles in which every other line was shipped in full, or is of a service product.
+otherwise_shipped as materialized (
+  select i.client, i.order_id, count(*) filter (where n.sku is null and s.pieces >= i.quantity) > 0 as has_shipped
+  from fulfilment.order_items i
+  left join never_shipped n on n.client = i.client and n.sku = i.sku
+  left join shipped s on s.client = i.client and s.order_item_id = i.id
+  where i.quantity > 0 and i.unlisted_since is null
+  group by i.client, i.order_id
+  having bool_or(n.sku is not null) and bool_and(n.sku is not null or coalesce(s.pieces, 0) >= i.quantity or exists (
+    select from fulfilment.service_products p
+    where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end))
+),
+lines as materialized (
+  select i.client, i.sku, i.id, o.id as order_id, o.external_order_number, d.has_shipped
+  from otherwise_shipped d
+  join fulfilment.order_items i on i.client = d.client and i.order_id = d.order_id
+  join never_shipped n on n.client = i.client and n.sku = i.sku
+  join fulfilment.orders o on o.client = i.client and o.id = i.order_id
+  where i.quantity > 0 and i.unlisted_since is null and o.unlisted_since is null
+),
+reasons as (
+  select l.client, l.sku, max(l.order_id) as order_id, format(
+    'the other lines of %s orders were shipped in full, and it was never on a shipment', count(distinct l.order_id)) as reason
+  from lines l
+  where l.has_shipped
+  group by l.client, l.sku
+  having count(distinct l.order_id) >= 5
+  union all
+  select l.client, l.sku, max(l.order_id), format(
+    'order_item.cancel (row %s) did not cancel it, and nothing else of the order was open', max(w.id))
+  from lines l
+  join fulfilment.outbox w on w.client = l.client and w.reference = l.external_order_number
+  where w.kind = 'order_item.cancel'
+    and (w.status = 'done' and w.result ->> 'modified' = 'false' or w.status = 'dead' and w.attempts > 0)
+    and (l.id::text in (w.result ->> 'orderItemId', w.payload ->> 'orderItemId') or l.sku = w.payload ->> 'sku')
+  group by l.client, l.sku
+)
+select r.client, r.sku, string_agg(r.reason, '; ' order by r.reason) as reason,
+  max(o.external_order_number) as external_order_number
+from reasons r
+join fulfilment.orders o on o.client = r.client and o.id = r.order_id
+group by r.client, r.sku;
+comment on view fulfilment.service_product_candidates is
+  'Articles that seem to be service products: insert those that are into service_products. It reads all orders';
+comment on column fulfilment.service_product_candidates.client is 'Client key';
+comment on column fulfilment.service_product_candidates.sku is 'Article';
+comment on column fulfilment.service_product_candidates.reason is 'What the tables show of it';
+comment on column fulfilment.service_product_candidates.external_order_number is 'Number of an order that shows it';
 
 revoke execute on function fulfilment.outbox_replace, fulfilment.outbox_cancel, fulfilment.outbox_schema, fulfilment.outbox_check,
   fulfilment.order_state from public;
