@@ -362,6 +362,19 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
 $$;
 comment on function sync.push_database_hold is 'Returns why nothing is sent from this database; null: it may be sent';
 
+-- A failed attachment blocks only the rows of its lane that need it: a document must not be missing when the order is released
+-- (order.release, or order.update with onHold), it names the order by its number (order.rename), and it belongs to the order
+-- (order.create).
+create function sync.is_failed_attachment(kind text, status text, next_attempt_at timestamptz) returns boolean
+language sql immutable as $$
+  select kind = 'order_attachment.create' and (status = 'dead' or status = 'unknown' and next_attempt_at is null)
+$$;
+comment on function sync.is_failed_attachment is 'Returns true if a row is an attachment that waits for a person';
+create function sync.needs_attachments(kind text) returns boolean language sql immutable as $$
+  select kind not in ('order_attachment.create', 'return_label.create', 'order_item.cancel', 'order.cancel')
+$$;
+comment on function sync.needs_attachments is 'Returns true if rows of this kind wait for failed attachments of their lane';
+
 create view fulfilment.outbox_open as
 select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt_at, o.created_at,
   coalesce(b.id, w.id) as waits_for,
@@ -381,6 +394,7 @@ left join lateral (
   where l.client = o.client and l.family = o.family and l.reference = o.reference
     and (l.id < o.id and l.status in ('pending', 'sending', 'unknown', 'dead')
          or l.id > o.id and o.status = 'pending' and l.status in ('sending', 'unknown'))
+    and (sync.needs_attachments(o.kind) or not sync.is_failed_attachment(l.kind, l.status, l.next_attempt_at))
   order by l.id limit 1
 ) b on true
 left join lateral (
@@ -437,13 +451,14 @@ $$;
 comment on function fulfilment.outbox_replace is
   'Gives a pending or dead row another payload; the row keeps its place in its lane and its history';
 
--- Wakes the first row of a lane, also after attempts that counted.
+-- Wakes the first row of a lane, also after attempts that counted. Failed attachments are passed over.
 create function sync.wake_lane(of_client text, of_family text, of_reference text) returns void language sql as $$
   update fulfilment.outbox o set next_attempt_at = clock_timestamp()
   where o.status = 'pending' and o.id = (
     select min(b.id) from fulfilment.outbox b
     where b.client = of_client and b.family = of_family and b.reference = of_reference
-      and b.status in ('pending', 'sending', 'unknown', 'dead'))
+      and b.status in ('pending', 'sending', 'unknown', 'dead')
+      and not sync.is_failed_attachment(b.kind, b.status, b.next_attempt_at))
 $$;
 
 -- Wakes the lane again after the commit of the ERP's transaction: rows that were inserted behind the row meanwhile were

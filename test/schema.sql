@@ -1013,7 +1013,7 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
             l.status,
             l.last_error
            FROM fulfilment.outbox l
-          WHERE ((l.client = o.client) AND (l.family = o.family) AND (l.reference = o.reference) AND (((l.id < o.id) AND (l.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]))) OR ((l.id > o.id) AND (o.status = 'pending'::text) AND (l.status = ANY (ARRAY['sending'::text, 'unknown'::text])))))
+          WHERE ((l.client = o.client) AND (l.family = o.family) AND (l.reference = o.reference) AND (((l.id < o.id) AND (l.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]))) OR ((l.id > o.id) AND (o.status = 'pending'::text) AND (l.status = ANY (ARRAY['sending'::text, 'unknown'::text])))) AND (sync.needs_attachments(o.kind) OR (NOT sync.is_failed_attachment(l.kind, l.status, l.next_attempt_at))))
           ORDER BY l.id
          LIMIT 1) b ON (true))
      LEFT JOIN LATERAL ( SELECT min(q.since) AS since
@@ -1726,6 +1726,22 @@ begin
 end
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.is_failed_attachment(kind text, status text, next_attempt_at timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select kind = 'order_attachment.create' and (status = 'dead' or status = 'unknown' and next_attempt_at is null)
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.needs_attachments(kind text)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select kind not in ('order_attachment.create', 'return_label.create', 'order_item.cancel', 'order.cancel')
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.notify_changes()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1896,7 +1912,8 @@ AS $function$
   where o.status = 'pending' and o.id = (
     select min(b.id) from fulfilment.outbox b
     where b.client = of_client and b.family = of_family and b.reference = of_reference
-      and b.status in ('pending', 'sending', 'unknown', 'dead'))
+      and b.status in ('pending', 'sending', 'unknown', 'dead')
+      and not sync.is_failed_attachment(b.kind, b.status, b.next_attempt_at))
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.wake_product_waiters()
