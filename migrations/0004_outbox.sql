@@ -508,9 +508,10 @@ comment on function fulfilment.outbox_schema is 'Returns the JSON Schema of the 
 
 -- Compares a value with a JSON Schema of sync.outbox_kinds. It goes as deep as the schema, not as deep as the value, and stops
 -- after the first problems of a list, so that a hostile payload costs little. It knows the keywords type, anyOf, const, enum,
--- properties, required, additionalProperties, items and the limits; workers check patterns.
-create function sync.find_payload_problems(rule jsonb, given jsonb, place text)
-returns table (path text, problem text) language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+-- properties, required, additionalProperties, items and the limits; workers check patterns. Codes are compared with the list of
+-- the client that x-list names; if the rule has a pattern, only if all codes of the list match it.
+create function sync.find_payload_problems(rule jsonb, given jsonb, place text, of_client text)
+returns table (path text, problem text) language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   max_entries constant integer := 5000;
   max_problems constant integer := 100;
@@ -523,17 +524,26 @@ declare
   found_now bigint;
   found_before bigint := 0;
 begin
+  if rule ? 'x-list' and given_type = 'string' then
+    return query
+      select place, format('there is no code %s (known codes: %s)', left(given #>> '{}', 100),
+        left(string_agg(distinct nullif(o.code, ''), ', '), 1000))
+      from fulfilment.setting_options o
+      where o.client = of_client and o.list = rule ->> 'x-list' and o.removed_at is null
+      having count(*) > 0 and bool_and(o.code is distinct from given #>> '{}')
+        and (not rule ? 'pattern' or bool_and(coalesce(o.code ~ (rule ->> 'pattern'), false)));
+  end if;
   if rule ? 'anyOf' then
     if given_type = 'null' and (rule -> 'anyOf') @> '[{"type": "null"}]' then
       return;
     end if;
     branches := array(select b from jsonb_array_elements(rule -> 'anyOf') b where b ->> 'type' is distinct from 'null');
     if cardinality(branches) = 1 then
-      return query select f.path, f.problem from sync.find_payload_problems(branches[1], given, place) f;
+      return query select f.path, f.problem from sync.find_payload_problems(branches[1], given, place, of_client) f;
       return;
     end if;
     foreach branch in array branches loop
-      if not exists (select from sync.find_payload_problems(branch, given, place)) then
+      if not exists (select from sync.find_payload_problems(branch, given, place, of_client)) then
         return;
       end if;
     end loop;
@@ -581,7 +591,7 @@ begin
       select p.key, p.value from jsonb_each(rule -> 'properties') p where given ? p.key order by p.key
     loop
       return query select f.path, f.problem
-        from sync.find_payload_problems(part.value, given -> part.key, member_of || part.key) f;
+        from sync.find_payload_problems(part.value, given -> part.key, member_of || part.key, of_client) f;
     end loop;
   elsif given_type = 'array' then
     if jsonb_array_length(given) < (rule ->> 'minItems')::integer then
@@ -594,7 +604,7 @@ begin
           with ordinality as e (value, nth)
       loop
         return query select f.path, f.problem
-          from sync.find_payload_problems(rule -> 'items', part.value, place || '[' || part.nth - 1 || ']') f;
+          from sync.find_payload_problems(rule -> 'items', part.value, place || '[' || part.nth - 1 || ']', of_client) f;
         get diagnostics found_now = row_count;
         found_before := found_before + found_now;
         exit when found_before >= max_problems;
@@ -609,7 +619,37 @@ end
 $$;
 revoke execute on function sync.find_payload_problems from public;
 
-create function fulfilment.outbox_check(kind text, payload jsonb)
+-- Warehouses of an order that do not offer its shipping method, as workers find them.
+create function sync.find_warehouse_problems(payload jsonb, of_client text)
+returns table (path text, problem text) language sql stable set search_path = pg_catalog, pg_temp as $$
+  with method as (
+    select min(o.id) as id, coalesce(payload ->> 'shippingMethod', payload ->> 'shippingMethodId') as name
+    from fulfilment.setting_options o
+    where o.client = of_client and o.list = 'mainShippingMethods' and o.removed_at is null
+      and case when payload ? 'shippingMethod' then o.code = payload ->> 'shippingMethod'
+               else o.id::text = payload ->> 'shippingMethodId' end
+    having count(*) = 1
+  ), offered as (
+    select m.name, array_agg(distinct w.warehouse) as warehouses
+    from method m
+    join fulfilment.main_shipping_method_warehouses w
+      on w.client = of_client and w.main_shipping_method_id = m.id and w.removed_at is null
+    group by m.name
+  )
+  select n.path, format('shipping method %s is not offered in %s (offered in: %s)', left(o.name, 100), left(n.warehouse, 100),
+    left(array_to_string(o.warehouses, ', '), 1000))
+  from offered o
+  cross join lateral (
+    select 'fulfillFrom' as path, payload ->> 'fulfillFrom' as warehouse
+    union all
+    select 'items[' || e.nth - 1 || '].fulfillFrom', e.value ->> 'fulfillFrom'
+    from jsonb_path_query(payload, 'lax $.items[0 to 4999]') with ordinality as e (value, nth)
+  ) n
+  where n.warehouse <> all(o.warehouses) and n.warehouse <> ''
+$$;
+revoke execute on function sync.find_warehouse_problems from public;
+
+create function fulfilment.outbox_check(kind text, payload jsonb, client text default 'default')
 returns table (path text, problem text) language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   max_problems constant integer := 100;
@@ -634,13 +674,24 @@ begin
     return query
       select case when f.nth > max_problems then 'payload' else f.path end,
         case when f.nth > max_problems then 'has more problems than these' else f.problem end
-      from sync.find_payload_problems(found_schema, payload, 'payload') with ordinality f (path, problem, nth)
+      from (
+        select a.path, a.problem, row_number() over (order by a.part, a.nth) as nth
+        from (
+          select 1 as part, p.path, p.problem, p.nth
+          from sync.find_payload_problems(found_schema, payload, 'payload', outbox_check.client)
+            with ordinality p (path, problem, nth)
+          union all
+          select 2, w.path, w.problem, w.nth
+          from sync.find_warehouse_problems(payload, outbox_check.client) with ordinality w (path, problem, nth)
+          where found_schema #> '{properties,fulfillFrom}' is not null
+        ) a
+      ) f
       order by f.nth limit max_problems + 1;
   end if;
 end
 $$;
 comment on function fulfilment.outbox_check is
-  'Problems of a payload that its JSON Schema shows, one row each; no row if there is none. Workers check more';
+  'Problems of a payload that its JSON Schema and the lists of the client show, one row each; no row if there is none. Workers check more';
 
 -- Return labels and attachments stay when prune deletes the outbox rows that asked for them.
 -- 

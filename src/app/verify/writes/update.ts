@@ -2,6 +2,7 @@ import { type OperationName, operations, type TakenMember } from '../../../../co
 import { makeUndecodableError } from '../../../core/errors.ts';
 import { buildWantedState } from '../../../sync/push/kinds/order/order-state.ts';
 import { buildTakenChange, type TakenChange } from '../../../sync/push/kinds/order/taken-members.ts';
+import { anyCode } from '../../../sync/push/payload/find-code.ts';
 import { decodeWith } from '../../../warehouse/decoding/jsonapi.ts';
 import { orderSchema } from '../../../warehouse/decoding/v3-orders.ts';
 import { describeAnswer, readAttribute, readNumber, readRelated } from '../answer.ts';
@@ -99,7 +100,7 @@ async function tryChange(
   if (other === undefined) return { words: 'not tried', takenAt: null, isTold: false };
   const change: TakenChange =
     other === null ? { [member]: { ...payload.deliveryAddress, street1: changedStreet } } : { [`${member}Id`]: other };
-  const context = { codes: { find: async () => ({ id: 0 }) }, operations, signal: new AbortController().signal };
+  const context = { codes: anyCode, operations, signal: new AbortController().signal };
   const taken = await buildTakenChange(change, context);
   const positions: Position[] = other === null ? [position, position === 'top' ? 'inside' : 'top'] : [position];
   const refusals: string[] = [];
