@@ -75,11 +75,13 @@ async function fill(): Promise<void> {
     "update fulfilment.orders set ordered_on = current_date - 5 where external_order_number = 'SO-OLD'",
   );
   await database.query('update fulfilment.inbound_packing_slips set expected_on = current_date - 1');
+  // The warehouse may not have completed a slip yet.
   await database.query(
-    "update fulfilment.inbound_packing_slip_items set received = quantity - 1 where id = (select min(id) from fulfilment.inbound_packing_slip_items i join fulfilment.inbound_packing_slips s on s.id = i.inbound_packing_slip_id and s.status = 'COMPLETED')".replace(
-      'min(id)',
-      'min(i.id)',
-    ),
+    "update fulfilment.inbound_packing_slips set status = 'COMPLETED', completed_on = now() where id = (select min(id) from fulfilment.inbound_packing_slips)",
+  );
+  await database.query(
+    `update fulfilment.inbound_packing_slip_items set received = quantity - 1
+     where inbound_packing_slip_id = (select min(id) from fulfilment.inbound_packing_slips)`,
   );
   await database.query("update fulfilment.shipments set shipped_on = now() where status = 'SHIPPED'");
   // A service product that the page does not name.
