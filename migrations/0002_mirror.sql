@@ -735,6 +735,30 @@ $$;
 create trigger stock_watch_emptied after truncate on fulfilment.stock_watch
   for each statement execute function sync.forget_watched();
 
+-- Costs are sent as order items (docs/interface.md, 16.3 Rules). They are never on a shipment, and only the ERP knows which skus
+-- they have. A pattern must not end with a single backslash: LIKE would raise an error in every query.
+create table fulfilment.service_products (
+  client text not null default 'default',
+  sku text not null check (sku <> ''),
+  is_pattern boolean not null default false,
+  created_at timestamptz not null default now(),
+  primary key (client, sku),
+  constraint service_products_pattern check (not is_pattern or sku !~ '(^|[^\\])(\\\\)*\\$')
+);
+comment on table fulfilment.service_products is
+  'Articles that are never shipped, such as shipping costs and discounts: insert and delete as you like. Views and functions leave them out of pieces';
+comment on column fulfilment.service_products.client is 'Client key';
+comment on column fulfilment.service_products.sku is 'Article; if is_pattern, a pattern as of LIKE for several articles';
+comment on column fulfilment.service_products.is_pattern is 'True if sku is a pattern, such as SHIP-%; else it is one article';
+comment on column fulfilment.service_products.created_at is 'When it was inserted';
+do $$
+begin
+  if exists (select from pg_roles where rolname = 'fulfilment_writer') then
+    grant insert (client, sku, is_pattern), delete on fulfilment.service_products to fulfilment_writer;
+  end if;
+end
+$$;
+
 create view fulfilment.shipment_lines as
 select s.client, s.external_order_number, s.order_id, s.id as shipment_id, s.status, s.shipped_on, s.warehouse_code,
   i.id as shipment_item_id, i.order_item_id, i.sku, i.quantity, i.lot_number, i.expiration_date, i.serial_numbers,
@@ -780,6 +804,49 @@ comment on column fulfilment.shipment_lines.package_statuses is 'Their latest kn
 comment on column fulfilment.shipment_lines.track_and_trace_codes is 'Their track-and-trace codes, in the same order';
 comment on column fulfilment.shipment_lines.tracking_url is
   'Address for tracking: a code that is a URL, else attributes.tracking.url of the shipment; null if there is neither';
+
+create view fulfilment.order_lines as
+select o.client, o.external_order_number, i.order_id, i.id as order_item_id, i.sku, v.is_service, i.quantity, s.shipped,
+  s.in_warehouse, case when v.is_service then 0 else greatest(i.quantity - s.shipped, 0) end as to_come, r.returned,
+  s.first_shipped_on, s.last_shipped_on, o.unlisted_since
+from fulfilment.orders o
+join fulfilment.order_items i on i.client = o.client and i.order_id = o.id
+cross join lateral (
+  select exists (
+    select from fulfilment.service_products p
+    where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end) as is_service
+) v
+cross join lateral (
+  select coalesce(sum(l.quantity) filter (where s.status = 'SHIPPED'), 0)::integer as shipped,
+    coalesce(sum(l.quantity) filter (where s.status is distinct from 'SHIPPED'), 0)::integer as in_warehouse,
+    min(s.shipped_on) filter (where s.status = 'SHIPPED') as first_shipped_on,
+    max(s.shipped_on) filter (where s.status = 'SHIPPED') as last_shipped_on
+  from fulfilment.shipments s
+  join fulfilment.shipment_items l on l.client = s.client and l.shipment_id = s.id
+  where s.client = i.client and s.order_id = i.order_id and l.order_item_id = i.id and s.unlisted_since is null
+    and l.unlisted_since is null
+) s
+cross join lateral (
+  select coalesce(sum(r.quantity), 0)::integer as returned
+  from fulfilment.return_items r
+  where r.client = i.client and r.order_id = i.order_id and r.order_item_id = i.id and r.unlisted_since is null
+) r
+where i.unlisted_since is null;
+comment on view fulfilment.order_lines is 'Lines of orders, with the pieces that were shipped, are in the warehouse, are to come, and came back';
+comment on column fulfilment.order_lines.client is 'Client key';
+comment on column fulfilment.order_lines.external_order_number is 'Your order number';
+comment on column fulfilment.order_lines.order_id is 'Order';
+comment on column fulfilment.order_lines.order_item_id is 'Line of the order';
+comment on column fulfilment.order_lines.sku is 'Article';
+comment on column fulfilment.order_lines.is_service is 'True if the article is in service_products: it is never shipped';
+comment on column fulfilment.order_lines.quantity is 'Pieces that were not cancelled';
+comment on column fulfilment.order_lines.shipped is 'Pieces that a carrier took';
+comment on column fulfilment.order_lines.in_warehouse is 'Pieces of shipments that have not left';
+comment on column fulfilment.order_lines.to_come is 'Pieces that are still to be shipped; 0 for a service product';
+comment on column fulfilment.order_lines.returned is 'Pieces that came back and were processed';
+comment on column fulfilment.order_lines.first_shipped_on is 'When the first of its pieces left';
+comment on column fulfilment.order_lines.last_shipped_on is 'When the last of its shipped pieces left';
+comment on column fulfilment.order_lines.unlisted_since is 'Since when the service no longer knows the order';
 
 create view fulfilment.open_inbound_expectations as
 select s.client, s.id as inbound_packing_slip_id, s.reference, s.expected_in, s.expected_on, s.status, s.received_on,

@@ -447,7 +447,11 @@ begin
     'watermark', c.watermark, 'completed', c.completed_at is not null,
     'stale', c.updated_at < now() - interval '1 day')), '[]') into cursors
   from sync.cursors c where c.client = of_client and c.stream = of_stream;
-  is_waiting := exists (select from sync.rereads r where r.client = of_client and r.stream = of_stream)
+  -- The poll of returns also reads the announcements of returns that have arrived.
+  is_waiting := exists (
+      select from sync.rereads r
+      where r.client = of_client and (r.stream = of_stream
+        or of_stream = 'return-items' and r.stream = 'return-merchandise-authorizations'))
     or exists (select from sync.quarantine q where q.client = of_client and q.stream = of_stream);
 end
 $$;

@@ -362,6 +362,19 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
 $$;
 comment on function sync.push_database_hold is 'Returns why nothing is sent from this database; null: it may be sent';
 
+-- A failed attachment blocks only the rows of its lane that need it: a document must not be missing when the order is released
+-- (order.release, or order.update with onHold), it names the order by its number (order.rename), and it belongs to the order
+-- (order.create).
+create function sync.is_failed_attachment(kind text, status text, next_attempt_at timestamptz) returns boolean
+language sql immutable as $$
+  select kind = 'order_attachment.create' and (status = 'dead' or status = 'unknown' and next_attempt_at is null)
+$$;
+comment on function sync.is_failed_attachment is 'Returns true if a row is an attachment that waits for a person';
+create function sync.needs_attachments(kind text) returns boolean language sql immutable as $$
+  select kind not in ('order_attachment.create', 'return_label.create', 'order_item.cancel', 'order.cancel')
+$$;
+comment on function sync.needs_attachments is 'Returns true if rows of this kind wait for failed attachments of their lane';
+
 create view fulfilment.outbox_open as
 select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt_at, o.created_at,
   coalesce(b.id, w.id) as waits_for,
@@ -381,6 +394,7 @@ left join lateral (
   where l.client = o.client and l.family = o.family and l.reference = o.reference
     and (l.id < o.id and l.status in ('pending', 'sending', 'unknown', 'dead')
          or l.id > o.id and o.status = 'pending' and l.status in ('sending', 'unknown'))
+    and (sync.needs_attachments(o.kind) or not sync.is_failed_attachment(l.kind, l.status, l.next_attempt_at))
   order by l.id limit 1
 ) b on true
 left join lateral (
@@ -437,13 +451,14 @@ $$;
 comment on function fulfilment.outbox_replace is
   'Gives a pending or dead row another payload; the row keeps its place in its lane and its history';
 
--- Wakes the first row of a lane, also after attempts that counted.
+-- Wakes the first row of a lane, also after attempts that counted. Failed attachments are passed over.
 create function sync.wake_lane(of_client text, of_family text, of_reference text) returns void language sql as $$
   update fulfilment.outbox o set next_attempt_at = clock_timestamp()
   where o.status = 'pending' and o.id = (
     select min(b.id) from fulfilment.outbox b
     where b.client = of_client and b.family = of_family and b.reference = of_reference
-      and b.status in ('pending', 'sending', 'unknown', 'dead'))
+      and b.status in ('pending', 'sending', 'unknown', 'dead')
+      and not sync.is_failed_attachment(b.kind, b.status, b.next_attempt_at))
 $$;
 
 -- Wakes the lane again after the commit of the ERP's transaction: rows that were inserted behind the row meanwhile were
@@ -493,9 +508,10 @@ comment on function fulfilment.outbox_schema is 'Returns the JSON Schema of the 
 
 -- Compares a value with a JSON Schema of sync.outbox_kinds. It goes as deep as the schema, not as deep as the value, and stops
 -- after the first problems of a list, so that a hostile payload costs little. It knows the keywords type, anyOf, const, enum,
--- properties, required, additionalProperties, items and the limits; workers check patterns.
-create function sync.find_payload_problems(rule jsonb, given jsonb, place text)
-returns table (path text, problem text) language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+-- properties, required, additionalProperties, items and the limits; workers check patterns. Codes are compared with the list of
+-- the client that x-list names; if the rule has a pattern, only if all codes of the list match it.
+create function sync.find_payload_problems(rule jsonb, given jsonb, place text, of_client text)
+returns table (path text, problem text) language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   max_entries constant integer := 5000;
   max_problems constant integer := 100;
@@ -508,17 +524,26 @@ declare
   found_now bigint;
   found_before bigint := 0;
 begin
+  if rule ? 'x-list' and given_type = 'string' then
+    return query
+      select place, format('there is no code %s (known codes: %s)', left(given #>> '{}', 100),
+        left(string_agg(distinct nullif(o.code, ''), ', '), 1000))
+      from fulfilment.setting_options o
+      where o.client = of_client and o.list = rule ->> 'x-list' and o.removed_at is null
+      having count(*) > 0 and bool_and(o.code is distinct from given #>> '{}')
+        and (not rule ? 'pattern' or bool_and(coalesce(o.code ~ (rule ->> 'pattern'), false)));
+  end if;
   if rule ? 'anyOf' then
     if given_type = 'null' and (rule -> 'anyOf') @> '[{"type": "null"}]' then
       return;
     end if;
     branches := array(select b from jsonb_array_elements(rule -> 'anyOf') b where b ->> 'type' is distinct from 'null');
     if cardinality(branches) = 1 then
-      return query select f.path, f.problem from sync.find_payload_problems(branches[1], given, place) f;
+      return query select f.path, f.problem from sync.find_payload_problems(branches[1], given, place, of_client) f;
       return;
     end if;
     foreach branch in array branches loop
-      if not exists (select from sync.find_payload_problems(branch, given, place)) then
+      if not exists (select from sync.find_payload_problems(branch, given, place, of_client)) then
         return;
       end if;
     end loop;
@@ -566,7 +591,7 @@ begin
       select p.key, p.value from jsonb_each(rule -> 'properties') p where given ? p.key order by p.key
     loop
       return query select f.path, f.problem
-        from sync.find_payload_problems(part.value, given -> part.key, member_of || part.key) f;
+        from sync.find_payload_problems(part.value, given -> part.key, member_of || part.key, of_client) f;
     end loop;
   elsif given_type = 'array' then
     if jsonb_array_length(given) < (rule ->> 'minItems')::integer then
@@ -579,7 +604,7 @@ begin
           with ordinality as e (value, nth)
       loop
         return query select f.path, f.problem
-          from sync.find_payload_problems(rule -> 'items', part.value, place || '[' || part.nth - 1 || ']') f;
+          from sync.find_payload_problems(rule -> 'items', part.value, place || '[' || part.nth - 1 || ']', of_client) f;
         get diagnostics found_now = row_count;
         found_before := found_before + found_now;
         exit when found_before >= max_problems;
@@ -594,7 +619,37 @@ end
 $$;
 revoke execute on function sync.find_payload_problems from public;
 
-create function fulfilment.outbox_check(kind text, payload jsonb)
+-- Warehouses of an order that do not offer its shipping method, as workers find them.
+create function sync.find_warehouse_problems(payload jsonb, of_client text)
+returns table (path text, problem text) language sql stable set search_path = pg_catalog, pg_temp as $$
+  with method as (
+    select min(o.id) as id, coalesce(payload ->> 'shippingMethod', payload ->> 'shippingMethodId') as name
+    from fulfilment.setting_options o
+    where o.client = of_client and o.list = 'mainShippingMethods' and o.removed_at is null
+      and case when payload ? 'shippingMethod' then o.code = payload ->> 'shippingMethod'
+               else o.id::text = payload ->> 'shippingMethodId' end
+    having count(*) = 1
+  ), offered as (
+    select m.name, array_agg(distinct w.warehouse) as warehouses
+    from method m
+    join fulfilment.main_shipping_method_warehouses w
+      on w.client = of_client and w.main_shipping_method_id = m.id and w.removed_at is null
+    group by m.name
+  )
+  select n.path, format('shipping method %s is not offered in %s (offered in: %s)', left(o.name, 100), left(n.warehouse, 100),
+    left(array_to_string(o.warehouses, ', '), 1000))
+  from offered o
+  cross join lateral (
+    select 'fulfillFrom' as path, payload ->> 'fulfillFrom' as warehouse
+    union all
+    select 'items[' || e.nth - 1 || '].fulfillFrom', e.value ->> 'fulfillFrom'
+    from jsonb_path_query(payload, 'lax $.items[0 to 4999]') with ordinality as e (value, nth)
+  ) n
+  where n.warehouse <> all(o.warehouses) and n.warehouse <> ''
+$$;
+revoke execute on function sync.find_warehouse_problems from public;
+
+create function fulfilment.outbox_check(kind text, payload jsonb, client text default 'default')
 returns table (path text, problem text) language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   max_problems constant integer := 100;
@@ -619,13 +674,24 @@ begin
     return query
       select case when f.nth > max_problems then 'payload' else f.path end,
         case when f.nth > max_problems then 'has more problems than these' else f.problem end
-      from sync.find_payload_problems(found_schema, payload, 'payload') with ordinality f (path, problem, nth)
+      from (
+        select a.path, a.problem, row_number() over (order by a.part, a.nth) as nth
+        from (
+          select 1 as part, p.path, p.problem, p.nth
+          from sync.find_payload_problems(found_schema, payload, 'payload', outbox_check.client)
+            with ordinality p (path, problem, nth)
+          union all
+          select 2, w.path, w.problem, w.nth
+          from sync.find_warehouse_problems(payload, outbox_check.client) with ordinality w (path, problem, nth)
+          where found_schema #> '{properties,fulfillFrom}' is not null
+        ) a
+      ) f
       order by f.nth limit max_problems + 1;
   end if;
 end
 $$;
 comment on function fulfilment.outbox_check is
-  'Problems of a payload that its JSON Schema shows, one row each; no row if there is none. Workers check more';
+  'Problems of a payload that its JSON Schema and the lists of the client show, one row each; no row if there is none. Workers check more';
 
 -- Return labels and attachments stay when prune deletes the outbox rows that asked for them.
 -- 
@@ -747,9 +813,18 @@ returns table (
     order by o.unlisted_since is not null, o.id desc
     limit 1
   ),
+  services as (
+    select p.sku, p.is_pattern from fulfilment.service_products p where p.client = order_state.client
+  ),
   lines as (
-    select count(*) as all_lines, coalesce(sum(i.quantity), 0)::integer as pieces
+    select count(*) as all_lines, count(*) filter (where not v.is_service) as goods_lines,
+      coalesce(sum(i.quantity), 0) as all_pieces,
+      coalesce(sum(i.quantity) filter (where not v.is_service), 0)::integer as pieces
     from fulfilment.order_items i
+    cross join lateral (
+      select exists (select from services p where case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end)
+        as is_service
+    ) v
     where i.client = order_state.client and i.order_id = (select f.id from found f) and i.unlisted_since is null
   ),
   sent as (
@@ -766,12 +841,16 @@ returns table (
         select sum(i.quantity)
         from sent s
         join fulfilment.shipment_items i on i.client = order_state.client and i.shipment_id = s.id
-        where s.status = 'SHIPPED' and i.unlisted_since is null), 0)::integer as shipped,
+        where s.status = 'SHIPPED' and i.unlisted_since is null and not exists (
+          select from services p where case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end)
+        ), 0)::integer as shipped,
       coalesce((
         select sum(r.quantity)
         from fulfilment.return_items r
-        where r.client = order_state.client and r.order_id = (select f.id from found f) and r.unlisted_since is null),
-        0)::integer as returned,
+        where r.client = order_state.client and r.order_id = (select f.id from found f) and r.unlisted_since is null
+          and not exists (
+            select from services p where case when p.is_pattern then r.sku like p.sku else r.sku = p.sku end)
+        ), 0)::integer as returned,
       (select array_agg(distinct p.track_and_trace_code)
        from sent s
        join fulfilment.parcels p on p.client = order_state.client and p.shipment_id = s.id
@@ -793,7 +872,8 @@ returns table (
         when 'pending' then 'waiting' when 'sending' then 'waiting' when 'unknown' then 'unknown'
         when 'dead' then 'refused' when 'cancelled' then 'cancelled' when 'done' then 'accepted' else 'not_found' end
       when f.unlisted_since is not null then 'unlisted'
-      when l.all_lines > 0 and l.pieces = 0 then 'cancelled'
+      when l.all_lines > 0 and l.all_pieces = 0 or l.goods_lines > 0 and l.pieces = 0 then 'cancelled'
+      when l.all_lines > 0 and l.goods_lines = 0 then 'nothing_to_ship'
       when u.shipped > 0 and u.shipped >= l.pieces then 'shipped'
       when u.errors > 0 then 'warehouse_error'
       when u.shipped > 0 then 'partly_shipped'
@@ -816,7 +896,77 @@ returns table (
   where f.id is not null or exists (select from asked)
 $$;
 comment on function fulfilment.order_state is
-  'State of the order with this number (docs/erp.md lists the states), what its outbox rows wait for, pieces and tracking links; no row if it is unknown';
+  'State of the order with this number (docs/erp.md lists the states), what its outbox rows wait for, pieces without service products, and tracking links; no row if it is unknown';
+
+-- Proposals for fulfilment.service_products. An article that was on any shipment is never proposed. Nothing is assumed: an
+-- article that has not been in stock since its first order looks the same.
+create view fulfilment.service_product_candidates as
+with shipped as (
+  select l.client, l.order_item_id, sum(l.quantity) as pieces
+  from fulfilment.shipment_items l
+  join fulfilment.shipments s on s.client = l.client and s.id = l.shipment_id
+  where s.status = 'SHIPPED' and s.unlisted_since is null and l.unlisted_since is null
+  group by l.client, l.order_item_id
+),
+never_shipped as materialized (
+  select a.client, a.sku
+  from (
+    select i.client, i.sku from fulfilment.order_items i where i.sku is not null
+    except
+    select l.client, l.sku from fulfilment.shipment_items l
+  ) a
+  where not exists (
+    select from fulfilment.service_products p
+    where p.client = a.client and case when p.is_pattern then a.sku like p.sku else a.sku = p.sku end)
+),
+-- Orders of these articles in which every other line was shipped in full, or is of a service product.
+otherwise_shipped as materialized (
+  select i.client, i.order_id, count(*) filter (where n.sku is null and s.pieces >= i.quantity) > 0 as has_shipped
+  from fulfilment.order_items i
+  left join never_shipped n on n.client = i.client and n.sku = i.sku
+  left join shipped s on s.client = i.client and s.order_item_id = i.id
+  where i.quantity > 0 and i.unlisted_since is null
+  group by i.client, i.order_id
+  having bool_or(n.sku is not null) and bool_and(n.sku is not null or coalesce(s.pieces, 0) >= i.quantity or exists (
+    select from fulfilment.service_products p
+    where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end))
+),
+lines as materialized (
+  select i.client, i.sku, i.id, o.id as order_id, o.external_order_number, d.has_shipped
+  from otherwise_shipped d
+  join fulfilment.order_items i on i.client = d.client and i.order_id = d.order_id
+  join never_shipped n on n.client = i.client and n.sku = i.sku
+  join fulfilment.orders o on o.client = i.client and o.id = i.order_id
+  where i.quantity > 0 and i.unlisted_since is null and o.unlisted_since is null
+),
+reasons as (
+  select l.client, l.sku, max(l.order_id) as order_id, format(
+    'the other lines of %s orders were shipped in full, and it was never on a shipment', count(distinct l.order_id)) as reason
+  from lines l
+  where l.has_shipped
+  group by l.client, l.sku
+  having count(distinct l.order_id) >= 5
+  union all
+  select l.client, l.sku, max(l.order_id), format(
+    'order_item.cancel (row %s) did not cancel it, and nothing else of the order was open', max(w.id))
+  from lines l
+  join fulfilment.outbox w on w.client = l.client and w.reference = l.external_order_number
+  where w.kind = 'order_item.cancel'
+    and (w.status = 'done' and w.result ->> 'modified' = 'false' or w.status = 'dead' and w.attempts > 0)
+    and (l.id::text in (w.result ->> 'orderItemId', w.payload ->> 'orderItemId') or l.sku = w.payload ->> 'sku')
+  group by l.client, l.sku
+)
+select r.client, r.sku, string_agg(r.reason, '; ' order by r.reason) as reason,
+  max(o.external_order_number) as external_order_number
+from reasons r
+join fulfilment.orders o on o.client = r.client and o.id = r.order_id
+group by r.client, r.sku;
+comment on view fulfilment.service_product_candidates is
+  'Articles that seem to be service products: insert those that are into service_products. It reads all orders';
+comment on column fulfilment.service_product_candidates.client is 'Client key';
+comment on column fulfilment.service_product_candidates.sku is 'Article';
+comment on column fulfilment.service_product_candidates.reason is 'What the tables show of it';
+comment on column fulfilment.service_product_candidates.external_order_number is 'Number of an order that shows it';
 
 revoke execute on function fulfilment.outbox_replace, fulfilment.outbox_cancel, fulfilment.outbox_schema, fulfilment.outbox_check,
   fulfilment.order_state from public;

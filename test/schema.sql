@@ -283,6 +283,12 @@ create table fulfilment.return_merchandise_authorizations (
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it, deleted ones too; null while it does
 ) with (fillfactor=90); -- Announced returns (v3 returnMerchandiseAuthorization) that were pushed from here
+create table fulfilment.service_products (
+  client text not null default 'default'::text, -- Client key
+  sku text not null, -- Article; if is_pattern, a pattern as of LIKE for several articles
+  is_pattern boolean not null default false, -- True if sku is a pattern, such as SHIP-%; else it is one article
+  created_at timestamp with time zone not null default now(), -- When it was inserted
+); -- Articles that are never shipped, such as shipping costs and discounts: insert and delete as you like. Views and functions leave them out of pieces
 create table fulfilment.setting_options (
   client text not null, -- Client key
   list text not null, -- mainShippingMethods, shippingMethods, returnShippingMethods, orderTypes, returnReasons, languages, countries or paymentMethods
@@ -767,6 +773,9 @@ alter table fulfilment.return_items add constraint return_items_pkey PRIMARY KEY
 alter table fulfilment.return_merchandise_authorization_items add constraint return_merchandise_authorizat_client_return_merchandise_au_fkey FOREIGN KEY (client, return_merchandise_authorization_id) REFERENCES fulfilment.return_merchandise_authorizations(client, id);
 alter table fulfilment.return_merchandise_authorization_items add constraint return_merchandise_authorization_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.return_merchandise_authorizations add constraint return_merchandise_authorizations_pkey PRIMARY KEY (client, id);
+alter table fulfilment.service_products add constraint service_products_pattern CHECK (((NOT is_pattern) OR (sku !~ '(^|[^\\])(\\\\)*\\$'::text)));
+alter table fulfilment.service_products add constraint service_products_pkey PRIMARY KEY (client, sku);
+alter table fulfilment.service_products add constraint service_products_sku_check CHECK ((sku <> ''::text));
 alter table fulfilment.setting_options add constraint setting_options_pkey PRIMARY KEY (client, list, id);
 alter table fulfilment.shipment_items add constraint shipment_items_client_shipment_id_fkey FOREIGN KEY (client, shipment_id) REFERENCES fulfilment.shipments(client, id);
 alter table fulfilment.shipment_items add constraint shipment_items_pkey PRIMARY KEY (client, id);
@@ -929,6 +938,44 @@ create view fulfilment.open_inbound_expectations as -- Announced goods that have
    FROM (fulfilment.inbound_packing_slips s
      JOIN fulfilment.inbound_packing_slip_items i ON (((i.client = s.client) AND (i.inbound_packing_slip_id = s.id))))
   WHERE ((s.status IS DISTINCT FROM 'COMPLETED'::text) AND (s.unlisted_since IS NULL));
+create view fulfilment.order_lines as -- Lines of orders, with the pieces that were shipped, are in the warehouse, are to come, and came back
+ SELECT o.client,
+    o.external_order_number,
+    i.order_id,
+    i.id AS order_item_id,
+    i.sku,
+    v.is_service,
+    i.quantity,
+    s.shipped,
+    s.in_warehouse,
+        CASE
+            WHEN v.is_service THEN 0
+            ELSE GREATEST((i.quantity - s.shipped), 0)
+        END AS to_come,
+    r.returned,
+    s.first_shipped_on,
+    s.last_shipped_on,
+    o.unlisted_since
+   FROM ((((fulfilment.orders o
+     JOIN fulfilment.order_items i ON (((i.client = o.client) AND (i.order_id = o.id))))
+     CROSS JOIN LATERAL ( SELECT (EXISTS ( SELECT
+                   FROM fulfilment.service_products p
+                  WHERE ((p.client = i.client) AND
+                        CASE
+                            WHEN p.is_pattern THEN (i.sku ~~ p.sku)
+                            ELSE (i.sku = p.sku)
+                        END))) AS is_service) v)
+     CROSS JOIN LATERAL ( SELECT (COALESCE(sum(l.quantity) FILTER (WHERE (s_1.status = 'SHIPPED'::text)), (0)::bigint))::integer AS shipped,
+            (COALESCE(sum(l.quantity) FILTER (WHERE (s_1.status IS DISTINCT FROM 'SHIPPED'::text)), (0)::bigint))::integer AS in_warehouse,
+            min(s_1.shipped_on) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS first_shipped_on,
+            max(s_1.shipped_on) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS last_shipped_on
+           FROM (fulfilment.shipments s_1
+             JOIN fulfilment.shipment_items l ON (((l.client = s_1.client) AND (l.shipment_id = s_1.id))))
+          WHERE ((s_1.client = i.client) AND (s_1.order_id = i.order_id) AND (l.order_item_id = i.id) AND (s_1.unlisted_since IS NULL) AND (l.unlisted_since IS NULL))) s)
+     CROSS JOIN LATERAL ( SELECT (COALESCE(sum(r_1.quantity), (0)::bigint))::integer AS returned
+           FROM fulfilment.return_items r_1
+          WHERE ((r_1.client = i.client) AND (r_1.order_id = i.order_id) AND (r_1.order_item_id = i.id) AND (r_1.unlisted_since IS NULL))) r)
+  WHERE (i.unlisted_since IS NULL);
 create view fulfilment.outbox_open as -- Rows of the outbox that are not done or cancelled, and what each row waits for
  SELECT o.id,
     o.client,
@@ -957,7 +1004,7 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
             l.status,
             l.last_error
            FROM fulfilment.outbox l
-          WHERE ((l.client = o.client) AND (l.family = o.family) AND (l.reference = o.reference) AND (((l.id < o.id) AND (l.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]))) OR ((l.id > o.id) AND (o.status = 'pending'::text) AND (l.status = ANY (ARRAY['sending'::text, 'unknown'::text])))))
+          WHERE ((l.client = o.client) AND (l.family = o.family) AND (l.reference = o.reference) AND (((l.id < o.id) AND (l.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]))) OR ((l.id > o.id) AND (o.status = 'pending'::text) AND (l.status = ANY (ARRAY['sending'::text, 'unknown'::text])))) AND (sync.needs_attachments(o.kind) OR (NOT sync.is_failed_attachment(l.kind, l.status, l.next_attempt_at))))
           ORDER BY l.id
          LIMIT 1) b ON (true))
      LEFT JOIN LATERAL ( SELECT min(q.since) AS since
@@ -994,6 +1041,87 @@ create view fulfilment.returns_to_restock as -- Returns that were processed and 
     comment
    FROM fulfilment.return_items r
   WHERE ((restock_on IS NULL) AND (unlisted_since IS NULL));
+create view fulfilment.service_product_candidates as -- Articles that seem to be service products: insert those that are into service_products. It reads all orders
+ WITH shipped AS (
+         SELECT l.client,
+            l.order_item_id,
+            sum(l.quantity) AS pieces
+           FROM (fulfilment.shipment_items l
+             JOIN fulfilment.shipments s ON (((s.client = l.client) AND (s.id = l.shipment_id))))
+          WHERE ((s.status = 'SHIPPED'::text) AND (s.unlisted_since IS NULL) AND (l.unlisted_since IS NULL))
+          GROUP BY l.client, l.order_item_id
+        ), never_shipped AS MATERIALIZED (
+         SELECT a.client,
+            a.sku
+           FROM ( SELECT i.client,
+                    i.sku
+                   FROM fulfilment.order_items i
+                  WHERE (i.sku IS NOT NULL)
+                EXCEPT
+                 SELECT l.client,
+                    l.sku
+                   FROM fulfilment.shipment_items l) a
+          WHERE (NOT (EXISTS ( SELECT
+                   FROM fulfilment.service_products p
+                  WHERE ((p.client = a.client) AND
+                        CASE
+                            WHEN p.is_pattern THEN (a.sku ~~ p.sku)
+                            ELSE (a.sku = p.sku)
+                        END))))
+        ), otherwise_shipped AS MATERIALIZED (
+         SELECT i.client,
+            i.order_id,
+            (count(*) FILTER (WHERE ((n.sku IS NULL) AND (s.pieces >= i.quantity))) > 0) AS has_shipped
+           FROM ((fulfilment.order_items i
+             LEFT JOIN never_shipped n ON (((n.client = i.client) AND (n.sku = i.sku))))
+             LEFT JOIN shipped s ON (((s.client = i.client) AND (s.order_item_id = i.id))))
+          WHERE ((i.quantity > 0) AND (i.unlisted_since IS NULL))
+          GROUP BY i.client, i.order_id
+         HAVING (bool_or((n.sku IS NOT NULL)) AND bool_and(((n.sku IS NOT NULL) OR (COALESCE(s.pieces, (0)::bigint) >= i.quantity) OR (EXISTS ( SELECT
+                   FROM fulfilment.service_products p
+                  WHERE ((p.client = i.client) AND
+                        CASE
+                            WHEN p.is_pattern THEN (i.sku ~~ p.sku)
+                            ELSE (i.sku = p.sku)
+                        END))))))
+        ), lines AS MATERIALIZED (
+         SELECT i.client,
+            i.sku,
+            i.id,
+            o_1.id AS order_id,
+            o_1.external_order_number,
+            d.has_shipped
+           FROM (((otherwise_shipped d
+             JOIN fulfilment.order_items i ON (((i.client = d.client) AND (i.order_id = d.order_id))))
+             JOIN never_shipped n ON (((n.client = i.client) AND (n.sku = i.sku))))
+             JOIN fulfilment.orders o_1 ON (((o_1.client = i.client) AND (o_1.id = i.order_id))))
+          WHERE ((i.quantity > 0) AND (i.unlisted_since IS NULL) AND (o_1.unlisted_since IS NULL))
+        ), reasons AS (
+         SELECT l.client,
+            l.sku,
+            max(l.order_id) AS order_id,
+            format('the other lines of %s orders were shipped in full, and it was never on a shipment'::text, count(DISTINCT l.order_id)) AS reason
+           FROM lines l
+          WHERE l.has_shipped
+          GROUP BY l.client, l.sku
+         HAVING (count(DISTINCT l.order_id) >= 5)
+        UNION ALL
+         SELECT l.client,
+            l.sku,
+            max(l.order_id) AS max,
+            format('order_item.cancel (row %s) did not cancel it, and nothing else of the order was open'::text, max(w.id)) AS format
+           FROM (lines l
+             JOIN fulfilment.outbox w ON (((w.client = l.client) AND (w.reference = l.external_order_number))))
+          WHERE ((w.kind = 'order_item.cancel'::text) AND (((w.status = 'done'::text) AND ((w.result ->> 'modified'::text) = 'false'::text)) OR ((w.status = 'dead'::text) AND (w.attempts > 0))) AND ((((l.id)::text = (w.result ->> 'orderItemId'::text)) OR ((l.id)::text = (w.payload ->> 'orderItemId'::text))) OR (l.sku = (w.payload ->> 'sku'::text))))
+          GROUP BY l.client, l.sku
+        )
+ SELECT r.client,
+    r.sku,
+    string_agg(r.reason, '; '::text ORDER BY r.reason) AS reason,
+    max(o.external_order_number) AS external_order_number
+   FROM (reasons r
+     JOIN fulfilment.orders o ON (((o.client = r.client) AND (o.id = r.order_id))))
+  GROUP BY r.client, r.sku;
 create view fulfilment.shipment_lines as -- Lines of shipments, shipped or not, with their orders and packages
  SELECT s.client,
     s.external_order_number,
@@ -1131,9 +1259,18 @@ AS $function$
     order by o.unlisted_since is not null, o.id desc
     limit 1
   ),
+  services as (
+    select p.sku, p.is_pattern from fulfilment.service_products p where p.client = order_state.client
+  ),
   lines as (
-    select count(*) as all_lines, coalesce(sum(i.quantity), 0)::integer as pieces
+    select count(*) as all_lines, count(*) filter (where not v.is_service) as goods_lines,
+      coalesce(sum(i.quantity), 0) as all_pieces,
+      coalesce(sum(i.quantity) filter (where not v.is_service), 0)::integer as pieces
     from fulfilment.order_items i
+    cross join lateral (
+      select exists (select from services p where case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end)
+        as is_service
+    ) v
     where i.client = order_state.client and i.order_id = (select f.id from found f) and i.unlisted_since is null
   ),
   sent as (
@@ -1150,12 +1287,16 @@ AS $function$
         select sum(i.quantity)
         from sent s
         join fulfilment.shipment_items i on i.client = order_state.client and i.shipment_id = s.id
-        where s.status = 'SHIPPED' and i.unlisted_since is null), 0)::integer as shipped,
+        where s.status = 'SHIPPED' and i.unlisted_since is null and not exists (
+          select from services p where case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end)
+        ), 0)::integer as shipped,
       coalesce((
         select sum(r.quantity)
         from fulfilment.return_items r
-        where r.client = order_state.client and r.order_id = (select f.id from found f) and r.unlisted_since is null),
-        0)::integer as returned,
+        where r.client = order_state.client and r.order_id = (select f.id from found f) and r.unlisted_since is null
+          and not exists (
+            select from services p where case when p.is_pattern then r.sku like p.sku else r.sku = p.sku end)
+        ), 0)::integer as returned,
       (select array_agg(distinct p.track_and_trace_code)
        from sent s
        join fulfilment.parcels p on p.client = order_state.client and p.shipment_id = s.id
@@ -1177,7 +1318,8 @@ AS $function$
         when 'pending' then 'waiting' when 'sending' then 'waiting' when 'unknown' then 'unknown'
         when 'dead' then 'refused' when 'cancelled' then 'cancelled' when 'done' then 'accepted' else 'not_found' end
       when f.unlisted_since is not null then 'unlisted'
-      when l.all_lines > 0 and l.pieces = 0 then 'cancelled'
+      when l.all_lines > 0 and l.all_pieces = 0 or l.goods_lines > 0 and l.pieces = 0 then 'cancelled'
+      when l.all_lines > 0 and l.goods_lines = 0 then 'nothing_to_ship'
       when u.shipped > 0 and u.shipped >= l.pieces then 'shipped'
       when u.errors > 0 then 'warehouse_error'
       when u.shipped > 0 then 'partly_shipped'
@@ -1224,7 +1366,7 @@ begin
 end
 $function$
 ;
-CREATE OR REPLACE FUNCTION fulfilment.outbox_check(kind text, payload jsonb)
+CREATE OR REPLACE FUNCTION fulfilment.outbox_check(kind text, payload jsonb, client text DEFAULT 'default'::text)
  RETURNS TABLE(path text, problem text)
  LANGUAGE plpgsql
  STABLE SECURITY DEFINER
@@ -1253,7 +1395,18 @@ begin
     return query
       select case when f.nth > max_problems then 'payload' else f.path end,
         case when f.nth > max_problems then 'has more problems than these' else f.problem end
-      from sync.find_payload_problems(found_schema, payload, 'payload') with ordinality f (path, problem, nth)
+      from (
+        select a.path, a.problem, row_number() over (order by a.part, a.nth) as nth
+        from (
+          select 1 as part, p.path, p.problem, p.nth
+          from sync.find_payload_problems(found_schema, payload, 'payload', outbox_check.client)
+            with ordinality p (path, problem, nth)
+          union all
+          select 2, w.path, w.problem, w.nth
+          from sync.find_warehouse_problems(payload, outbox_check.client) with ordinality w (path, problem, nth)
+          where found_schema #> '{properties,fulfillFrom}' is not null
+        ) a
+      ) f
       order by f.nth limit max_problems + 1;
   end if;
 end
@@ -1521,10 +1674,10 @@ begin
 end
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.find_payload_problems(rule jsonb, given jsonb, place text)
+CREATE OR REPLACE FUNCTION sync.find_payload_problems(rule jsonb, given jsonb, place text, of_client text)
  RETURNS TABLE(path text, problem text)
  LANGUAGE plpgsql
- IMMUTABLE
+ STABLE
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
@@ -1539,17 +1692,26 @@ declare
   found_now bigint;
   found_before bigint := 0;
 begin
+  if rule ? 'x-list' and given_type = 'string' then
+    return query
+      select place, format('there is no code %s (known codes: %s)', left(given #>> '{}', 100),
+        left(string_agg(distinct nullif(o.code, ''), ', '), 1000))
+      from fulfilment.setting_options o
+      where o.client = of_client and o.list = rule ->> 'x-list' and o.removed_at is null
+      having count(*) > 0 and bool_and(o.code is distinct from given #>> '{}')
+        and (not rule ? 'pattern' or bool_and(coalesce(o.code ~ (rule ->> 'pattern'), false)));
+  end if;
   if rule ? 'anyOf' then
     if given_type = 'null' and (rule -> 'anyOf') @> '[{"type": "null"}]' then
       return;
     end if;
     branches := array(select b from jsonb_array_elements(rule -> 'anyOf') b where b ->> 'type' is distinct from 'null');
     if cardinality(branches) = 1 then
-      return query select f.path, f.problem from sync.find_payload_problems(branches[1], given, place) f;
+      return query select f.path, f.problem from sync.find_payload_problems(branches[1], given, place, of_client) f;
       return;
     end if;
     foreach branch in array branches loop
-      if not exists (select from sync.find_payload_problems(branch, given, place)) then
+      if not exists (select from sync.find_payload_problems(branch, given, place, of_client)) then
         return;
       end if;
     end loop;
@@ -1597,7 +1759,7 @@ begin
       select p.key, p.value from jsonb_each(rule -> 'properties') p where given ? p.key order by p.key
     loop
       return query select f.path, f.problem
-        from sync.find_payload_problems(part.value, given -> part.key, member_of || part.key) f;
+        from sync.find_payload_problems(part.value, given -> part.key, member_of || part.key, of_client) f;
     end loop;
   elsif given_type = 'array' then
     if jsonb_array_length(given) < (rule ->> 'minItems')::integer then
@@ -1610,7 +1772,7 @@ begin
           with ordinality as e (value, nth)
       loop
         return query select f.path, f.problem
-          from sync.find_payload_problems(rule -> 'items', part.value, place || '[' || part.nth - 1 || ']') f;
+          from sync.find_payload_problems(rule -> 'items', part.value, place || '[' || part.nth - 1 || ']', of_client) f;
         get diagnostics found_now = row_count;
         found_before := found_before + found_now;
         exit when found_before >= max_problems;
@@ -1639,6 +1801,38 @@ begin
 end
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.find_warehouse_problems(payload jsonb, of_client text)
+ RETURNS TABLE(path text, problem text)
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  with method as (
+    select min(o.id) as id, coalesce(payload ->> 'shippingMethod', payload ->> 'shippingMethodId') as name
+    from fulfilment.setting_options o
+    where o.client = of_client and o.list = 'mainShippingMethods' and o.removed_at is null
+      and case when payload ? 'shippingMethod' then o.code = payload ->> 'shippingMethod'
+               else o.id::text = payload ->> 'shippingMethodId' end
+    having count(*) = 1
+  ), offered as (
+    select m.name, array_agg(distinct w.warehouse) as warehouses
+    from method m
+    join fulfilment.main_shipping_method_warehouses w
+      on w.client = of_client and w.main_shipping_method_id = m.id and w.removed_at is null
+    group by m.name
+  )
+  select n.path, format('shipping method %s is not offered in %s (offered in: %s)', left(o.name, 100), left(n.warehouse, 100),
+    left(array_to_string(o.warehouses, ', '), 1000))
+  from offered o
+  cross join lateral (
+    select 'fulfillFrom' as path, payload ->> 'fulfillFrom' as warehouse
+    union all
+    select 'items[' || e.nth - 1 || '].fulfillFrom', e.value ->> 'fulfillFrom'
+    from jsonb_path_query(payload, 'lax $.items[0 to 4999]') with ordinality as e (value, nth)
+  ) n
+  where n.warehouse <> all(o.warehouses) and n.warehouse <> ''
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.forget_watched()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1649,6 +1843,22 @@ begin
   delete from sync.watched_articles;
   return null;
 end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.is_failed_attachment(kind text, status text, next_attempt_at timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select kind = 'order_attachment.create' and (status = 'dead' or status = 'unknown' and next_attempt_at is null)
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.needs_attachments(kind text)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select kind not in ('order_attachment.create', 'return_label.create', 'order_item.cancel', 'order.cancel')
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.notify_changes()
@@ -1851,7 +2061,11 @@ begin
     'watermark', c.watermark, 'completed', c.completed_at is not null,
     'stale', c.updated_at < now() - interval '1 day')), '[]') into cursors
   from sync.cursors c where c.client = of_client and c.stream = of_stream;
-  is_waiting := exists (select from sync.rereads r where r.client = of_client and r.stream = of_stream)
+  -- The poll of returns also reads the announcements of returns that have arrived.
+  is_waiting := exists (
+      select from sync.rereads r
+      where r.client = of_client and (r.stream = of_stream
+        or of_stream = 'return-items' and r.stream = 'return-merchandise-authorizations'))
     or exists (select from sync.quarantine q where q.client = of_client and q.stream = of_stream);
 end
 $function$
@@ -1901,7 +2115,8 @@ AS $function$
   where o.status = 'pending' and o.id = (
     select min(b.id) from fulfilment.outbox b
     where b.client = of_client and b.family = of_family and b.reference = of_reference
-      and b.status in ('pending', 'sending', 'unknown', 'dead'))
+      and b.status in ('pending', 'sending', 'unknown', 'dead')
+      and not sync.is_failed_attachment(b.kind, b.status, b.next_attempt_at))
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.wake_product_waiters()
@@ -1966,6 +2181,8 @@ grant select on fulfilment.order_addresses to fulfilment_reader;
 grant select on fulfilment.order_addresses to fulfilment_writer;
 grant select on fulfilment.order_items to fulfilment_reader;
 grant select on fulfilment.order_items to fulfilment_writer;
+grant select on fulfilment.order_lines to fulfilment_reader;
+grant select on fulfilment.order_lines to fulfilment_writer;
 grant select on fulfilment.orders to fulfilment_reader;
 grant select on fulfilment.orders to fulfilment_writer;
 grant select on fulfilment.outbox to fulfilment_reader;
@@ -1982,6 +2199,10 @@ grant select on fulfilment.return_merchandise_authorizations to fulfilment_reade
 grant select on fulfilment.return_merchandise_authorizations to fulfilment_writer;
 grant select on fulfilment.returns_to_restock to fulfilment_reader;
 grant select on fulfilment.returns_to_restock to fulfilment_writer;
+grant select on fulfilment.service_product_candidates to fulfilment_reader;
+grant select on fulfilment.service_product_candidates to fulfilment_writer;
+grant select on fulfilment.service_products to fulfilment_reader;
+grant delete, select on fulfilment.service_products to fulfilment_writer;
 grant select on fulfilment.setting_options to fulfilment_reader;
 grant select on fulfilment.setting_options to fulfilment_writer;
 grant select on fulfilment.shipment_items to fulfilment_reader;

@@ -8,6 +8,9 @@ import { z } from 'zod';
 /** Marks members with personal data. They are masked wherever a payload is shown. */
 export const personal = { 'x-personal': true } as const;
 
+/** Marks members whose value is a code of a list of the service. `fulfilment.outbox_check` compares them with it. */
+export const codeOf = (list: string) => ({ 'x-list': list, description: `code of the settings list ${list}` });
+
 /** Schema of a payload without members. */
 export const noMembers = z.strictObject({});
 

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import {
   assumedRequired,
+  codeOf,
   day,
   decimal,
   documentContent,
@@ -13,6 +14,13 @@ import {
   textsNamed,
 } from './members.ts';
 
+/** The form of a locale. The codes of the list `languages` are compared with it if all of them have this form. */
+export const localeForm = /^[a-z]{2}-[A-Z]{2}$/;
+const locale = z.string().regex(localeForm, 'must be a language and a region, such as nl-NL').meta(codeOf('languages'));
+/** The form of a country code. The codes of the list `countries` are compared with it if all of them have this form. */
+export const countryForm = /^[A-Z]{2}$/;
+const countryCode = z.string().regex(countryForm, 'must be a country code of two letters, such as NL');
+
 /** Schema of an address. Those of an order and of a change have the same members. */
 export const address = z.strictObject({
   firstName: personalText,
@@ -23,8 +31,10 @@ export const address = z.strictObject({
   houseNumberExtension: personalText,
   postcode: personalText,
   city: personalText,
-  countryCode: assumedRequired(z.string().regex(/^[A-Z]{2}$/, 'must be a country code of two letters, such as NL')),
+  countryCode: assumedRequired(countryCode),
 });
+/** Schema of the address that the goods go to. */
+export const deliveryAddress = address.extend({ countryCode: assumedRequired(countryCode.meta(codeOf('countries'))) });
 
 const item = z.strictObject({
   sku: assumedRequired(requiredText),
@@ -48,11 +58,11 @@ const attachment = z.strictObject({
  */
 export const orderPayload = z.strictObject({
   externalOrderNumber: z.string().min(1, 'must have 1 to 50 characters').max(50, 'must have 1 to 50 characters'),
-  orderType: requiredText.nullish().meta({ description: 'code of the settings list orderTypes' }),
+  orderType: requiredText.nullish().meta(codeOf('orderTypes')),
   orderTypeId: idNumber.nullish(),
-  shippingMethod: requiredText.nullish().meta({ description: 'code of the settings list mainShippingMethods' }),
+  shippingMethod: requiredText.nullish().meta(codeOf('mainShippingMethods')),
   shippingMethodId: idNumber.nullish(),
-  locale: assumedRequired(z.string().regex(/^[a-z]{2}-[A-Z]{2}$/, 'must be a language and a region, such as nl-NL')),
+  locale: assumedRequired(locale),
   email: personalText,
   phoneNumber: personalText,
   vatNumber: personalText,
@@ -66,7 +76,7 @@ export const orderPayload = z.strictObject({
   onHold: z.boolean().nullish(),
   metadata: textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
   items: z.array(item).min(1, 'must have at least one entry'),
-  deliveryAddress: address,
+  deliveryAddress,
   billingAddress: address.nullish(),
   pickUpPoint: z.record(z.string(), z.unknown()).nullish().meta(personal),
   attachments: z.array(attachment).nullish(),
@@ -79,10 +89,7 @@ export const orderChange = z.strictObject({
   reference: optionalText,
   consumerReference: personalText,
   promotionCode: optionalText,
-  locale: z
-    .string()
-    .regex(/^[a-z]{2}-[A-Z]{2}$/, 'must be a language and a region, such as nl-NL')
-    .optional(),
+  locale: locale.optional(),
   email: personalText,
   phoneNumber: personalText,
   vatNumber: personalText,

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import {
   anyMembers,
   assumedRequired,
+  codeOf,
   idNumber,
   optionalText,
   personalText,
@@ -12,7 +13,7 @@ import {
 const item = z.strictObject({
   shipmentItemId: idNumber,
   quantity: assumedRequired(quantity),
-  reason: requiredText.nullish().meta({ description: 'code of the settings list returnReasons' }),
+  reason: requiredText.nullish().meta(codeOf('returnReasons')),
   reasonId: idNumber.nullish().meta({ description: 'id of the settings list returnReasons, instead of reason' }),
   externalReference: optionalText,
   metadata: anyMembers,
@@ -36,7 +37,7 @@ export const deletedReturn = z.strictObject({ returnMerchandiseAuthorizationId: 
 /** Payload of return_label.create. */
 export const labelRequest = z.strictObject({
   shipmentId: idNumber,
-  shippingMethod: requiredText.nullish().meta({ description: 'code of the settings list returnShippingMethods' }),
+  shippingMethod: requiredText.nullish().meta(codeOf('returnShippingMethods')),
   shippingMethodId: idNumber
     .nullish()
     .meta({ description: 'id of the settings list returnShippingMethods, instead of shippingMethod' }),

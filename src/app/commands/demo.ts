@@ -5,6 +5,7 @@ import { streams } from '../../../jobs/registry.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readJobStatus } from '../../erp/reports/job-status.ts';
 import { countRows, readLatestLines } from '../../erp/reports/stored-rows.ts';
+import { nameServiceProducts } from '../../erp/resources/service-products.ts';
 import { watchArticles } from '../../erp/resources/stock.ts';
 import { outputClosed } from '../cli/closed-output.ts';
 import { print } from '../cli/print.ts';
@@ -34,6 +35,8 @@ const tableNames = [
 const waitForRunMs = 60_000;
 /** Articles of the sandbox's shop whose stock is pulled. */
 const watchedSkus = ['MUG-BLUE', 'TEA-500', 'CREAM-50'];
+/** Articles of the sandbox's shop that are never shipped. */
+const serviceSkus = ['SHIPPING', 'DISCOUNT'];
 /** Port of the status page, if it is free. A fixed port is easy to remember. */
 const preferredAdminPort = 8080;
 
@@ -57,6 +60,7 @@ export async function demoCommand({ once = false }: DemoOptions): Promise<number
     // The worker starts with a history, so that its first look finds rows of every kind.
     await advance(sandbox, cycleDays);
     await watchArticles(database.db, 'default', watchedSkus);
+    await nameServiceProducts(database.db, 'default', serviceSkus);
     const adminPort = await getPort({ host: '127.0.0.1', port: preferredAdminPort });
     const worker = startWorker(postgres.url, sandbox, adminPort, started);
     const page = `http://127.0.0.1:${adminPort}/`;

@@ -2,9 +2,15 @@ import { readFileSync } from 'node:fs';
 import { readConfig } from '../../../config/env.ts';
 import { findUnstorableReason, isObject, type Json, parseExact } from '../../core/json.ts';
 import { toVisible } from '../../core/quote.ts';
-import { readOptions } from '../../erp/resources/settings.ts';
+import { readServiceLists } from '../../erp/resources/settings.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
-import { type CodeFinder, findCode } from '../../sync/push/payload/find-code.ts';
+import {
+  anyCode,
+  type CodeFinder,
+  describeUnlisted,
+  filterWarehouses,
+  findCode,
+} from '../../sync/push/payload/find-code.ts';
 import { type AnyKind, applyOperations, type CheckContext, PayloadError } from '../../sync/push/payload/kind.ts';
 import { checkPayload } from '../../sync/push/payload/payload.ts';
 import { print } from '../cli/print.ts';
@@ -60,9 +66,6 @@ function readPayload(file = '-'): string {
   }
 }
 
-/** Codes that are not compared with anything. */
-const anyCode: CodeFinder = { find: async () => ({ id: 0 }) };
-
 /**
  * Reads the stored codes of a client.
  * @returns the codes, and why they cannot be checked; null if they can
@@ -73,10 +76,16 @@ async function openCodes(
 ): Promise<{ codes: CodeFinder; unchecked: string | null }> {
   if (client === undefined) return { codes: anyCode, unchecked: 'name the client with --client' };
   if (!hasDatabase) return { codes: anyCode, unchecked: 'DATABASE_URL is not set' };
-  const options = await withDatabase('outbox', (db) => readOptions(db, client));
+  const lists = await withDatabase('outbox', (db) => readServiceLists(db, client));
+  const { options } = lists;
   if (options.length === 0)
     return { codes: anyCode, unchecked: `no settings are stored for the client ${client}; run refresh-settings first` };
-  return { codes: { find: async (list, code, idMember) => findCode(options, list, code, idMember) }, unchecked: null };
+  const codes: CodeFinder = {
+    find: async (list, code, idMember) => findCode(options, list, code, idMember),
+    findListProblem: async (list, code, form) => describeUnlisted(options, list, code, form),
+    findWarehouses: async (methodId) => filterWarehouses(lists, methodId),
+  };
+  return { codes, unchecked: null };
 }
 
 async function findProblems(

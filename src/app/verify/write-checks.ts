@@ -8,6 +8,7 @@ import { makeUndecodableError } from '../../core/errors.ts';
 import type { OrderPayload } from '../../payloads/order.ts';
 import { buildWantedState } from '../../sync/push/kinds/order/order-state.ts';
 import { buildTakenChange, type TakenChange } from '../../sync/push/kinds/order/taken-members.ts';
+import { anyCode } from '../../sync/push/payload/find-code.ts';
 import { decodeWith } from '../../warehouse/decoding/jsonapi.ts';
 import { orderSchema } from '../../warehouse/decoding/v3.ts';
 import { describeAnswer, isDone, readAttribute, readNumber, readRelated } from './answer.ts';
@@ -240,7 +241,7 @@ async function tryChange(
   if (other === undefined) return { words: 'not tried', takenAt: null, isTried: false };
   const change: TakenChange =
     other === null ? { [member]: { ...payload.deliveryAddress, street1: changedStreet } } : { [`${member}Id`]: other };
-  const context = { codes: { find: async () => ({ id: 0 }) }, operations, signal: new AbortController().signal };
+  const context = { codes: anyCode, operations, signal: new AbortController().signal };
   const taken = await buildTakenChange(change, context);
   const positions: Position[] = other === null ? [position, position === 'top' ? 'inside' : 'top'] : [position];
   const refusals: string[] = [];

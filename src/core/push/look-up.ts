@@ -65,11 +65,10 @@ export function judgeAbsence(
     error: `${words}. ${operatorChoices}`,
     delayMs: null,
   });
-  if (seen === 'no answer')
-    return row.ageMs >= policy.maxAgeMs
-      ? toOperator(`${why}, for longer than PUSH_MAX_AGE`)
-      : again(Math.max(backoffMs, Math.min(lookUpCapMs, row.retryAfterMs)));
+  if (seen === 'no answer' && row.ageMs < policy.maxAgeMs)
+    return again(Math.max(backoffMs, Math.min(lookUpCapMs, row.retryAfterMs)));
   if (sinceWrittenMs === null) return { status: 'dead', error: refusal ?? 'it was refused' };
+  if (seen === 'no answer') return toOperator(`${why}, for longer than PUSH_MAX_AGE`);
   const believedInMs = minAbsenceAgeMs(timeoutMs) - sinceWrittenMs;
   if (believedInMs > 0) return again(Math.min(backoffMs, believedInMs));
   if (row.absences === 0 || row.sinceAbsentMs === null) return again(betweenAbsencesMs, true);

@@ -601,6 +601,65 @@ export interface FulfilmentOrderItems {
   vat: Numeric | null;
 }
 
+export interface FulfilmentOrderLines {
+  /**
+   * Client key
+   */
+  client: string | null;
+  /**
+   * Your order number
+   */
+  external_order_number: string | null;
+  /**
+   * When the first of its pieces left
+   */
+  first_shipped_on: Timestamp | null;
+  /**
+   * Pieces of shipments that have not left
+   */
+  in_warehouse: number | null;
+  /**
+   * True if the article is in service_products: it is never shipped
+   */
+  is_service: boolean | null;
+  /**
+   * When the last of its shipped pieces left
+   */
+  last_shipped_on: Timestamp | null;
+  /**
+   * Order
+   */
+  order_id: number | null;
+  /**
+   * Line of the order
+   */
+  order_item_id: number | null;
+  /**
+   * Pieces that were not cancelled
+   */
+  quantity: number | null;
+  /**
+   * Pieces that came back and were processed
+   */
+  returned: number | null;
+  /**
+   * Pieces that a carrier took
+   */
+  shipped: number | null;
+  /**
+   * Article
+   */
+  sku: string | null;
+  /**
+   * Pieces that are still to be shipped; 0 for a service product
+   */
+  to_come: number | null;
+  /**
+   * Since when the service no longer knows the order
+   */
+  unlisted_since: Timestamp | null;
+}
+
 export interface FulfilmentOrders {
   /**
    * allowPartialDelivery
@@ -1219,6 +1278,44 @@ export interface FulfilmentReturnsToRestock {
    * Article
    */
   sku: string | null;
+}
+
+export interface FulfilmentServiceProductCandidates {
+  /**
+   * Client key
+   */
+  client: string | null;
+  /**
+   * Number of an order that shows it
+   */
+  external_order_number: string | null;
+  /**
+   * What the tables show of it
+   */
+  reason: string | null;
+  /**
+   * Article
+   */
+  sku: string | null;
+}
+
+export interface FulfilmentServiceProducts {
+  /**
+   * Client key
+   */
+  client: Generated<string>;
+  /**
+   * When it was inserted
+   */
+  created_at: Generated<Timestamp>;
+  /**
+   * True if sku is a pattern, such as SHIP-%; else it is one article
+   */
+  is_pattern: Generated<boolean>;
+  /**
+   * Article; if is_pattern, a pattern as of LIKE for several articles
+   */
+  sku: string;
 }
 
 export interface FulfilmentSettingOptions {
@@ -2834,6 +2931,7 @@ export interface DB {
   "fulfilment.open_inbound_expectations": FulfilmentOpenInboundExpectations;
   "fulfilment.order_addresses": FulfilmentOrderAddresses;
   "fulfilment.order_items": FulfilmentOrderItems;
+  "fulfilment.order_lines": FulfilmentOrderLines;
   "fulfilment.orders": FulfilmentOrders;
   "fulfilment.outbox": FulfilmentOutbox;
   "fulfilment.outbox_open": FulfilmentOutboxOpen;
@@ -2842,6 +2940,8 @@ export interface DB {
   "fulfilment.return_merchandise_authorization_items": FulfilmentReturnMerchandiseAuthorizationItems;
   "fulfilment.return_merchandise_authorizations": FulfilmentReturnMerchandiseAuthorizations;
   "fulfilment.returns_to_restock": FulfilmentReturnsToRestock;
+  "fulfilment.service_product_candidates": FulfilmentServiceProductCandidates;
+  "fulfilment.service_products": FulfilmentServiceProducts;
   "fulfilment.setting_options": FulfilmentSettingOptions;
   "fulfilment.shipment_items": FulfilmentShipmentItems;
   "fulfilment.shipment_lines": FulfilmentShipmentLines;

@@ -42,15 +42,19 @@ export const lingerSpan = ({ lingering }: Pick<LaneOptions, 'lingering'>) =>
 export function judgedRows(options: LaneOptions) {
   const { client, lingering, waits } = options;
   const inLane = sql`b.client = ${client} and b.family = l.family and b.reference = l.reference`;
+  const isNeeded = sql`(sync.needs_attachments(l.kind)
+    or not sync.is_failed_attachment(b.kind, b.status, b.next_attempt_at))`;
   const awaitedRows = waits.map((rule) => awaitedRow(rule, client));
   const noWait = sql`select null::bigint as waits_for where false`;
   return sql`judged as materialized (
       select l.id, l.due_at, l.failed, w.waits_for, case
         when exists (
           select from fulfilment.outbox b where ${inLane} and b.id < l.id and b.status in ${unfinishedStatuses}
+            and ${isNeeded}
           union all
           -- A row with a smaller id that was committed late waits for the later rows that are under way already.
           select from fulfilment.outbox b where ${inLane} and b.id > l.id and b.status in ('sending', 'unknown')
+            and ${isNeeded}
         ) then statement_timestamp() + ${deferral}
         when w.waits_for is not null then statement_timestamp() + case
           when exists (select from sync.outbox_waits v where v.outbox_id = l.id)

@@ -71,24 +71,28 @@ export async function findTargetIds(db: Kysely<DB>, rowIds: readonly number[]): 
   return new Map(rows.map(({ id, target }) => [id, target]));
 }
 
-/** An order, and the number that an `order.rename` was sent to give it. */
-interface GivenNumber {
+/** An `order.rename` that was sent for an order, with the number that the order had and the one it was to get. */
+interface Rename {
   readonly orderId: number;
-  readonly number: string;
+  readonly from: string;
+  readonly to: string;
+  readonly status: string;
 }
 
-/** Finds the numbers that `order.rename` rows were sent to give these orders, whatever their outcome is. */
-export async function findGivenNumbers(
-  db: Kysely<DB>,
-  client: string,
-  orderIds: readonly number[],
-): Promise<GivenNumber[]> {
+/** Finds the `order.rename` rows that were sent for these orders, whatever their outcome is, in the order of their ids. */
+export async function findRenames(db: Kysely<DB>, client: string, orderIds: readonly number[]): Promise<Rename[]> {
   return db
     .selectFrom('sync.outbox_targets as t')
     .innerJoin('fulfilment.outbox as o', 'o.id', 't.outbox_id')
-    .select(['t.target_id as orderId', sql<string>`o.payload ->> 'externalOrderNumber'`.as('number')])
+    .select([
+      't.target_id as orderId',
+      'o.reference as from',
+      sql<string>`o.payload ->> 'externalOrderNumber'`.as('to'),
+      'o.status',
+    ])
     .where('o.client', '=', client)
     .where('t.target_id', '=', anyId(orderIds))
+    .orderBy('o.id')
     .execute();
 }
 

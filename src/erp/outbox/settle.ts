@@ -38,6 +38,8 @@ export interface Settlement {
 export interface SettledRow extends Lane {
   readonly id: number;
   readonly status: string;
+  /** True if rows behind it may be sent now. */
+  readonly frees: boolean;
 }
 
 /** A lane: its rows are sent one after the other. */
@@ -48,7 +50,7 @@ export interface Lane {
 }
 
 /**
- * Settles rows, and wakes the rows behind those that are done. A row is settled only if it still has the state that its
+ * Settles rows, and wakes the rows behind those that are done or do not hold them. A row is settled only if it still has the state that its
  * claim left: `sending`, `unknown` after its worker was taken for lost, or pending again. A late but definite answer
  * therefore still settles its row.
  * @returns the rows that were settled; a row that another claim has meanwhile is not among them
@@ -85,7 +87,8 @@ export async function settleRows(
         and (o.status = 'unknown' or (o.status = 'sending' and s.step = 'sent')
              or (o.status = 'pending' and s.step = 'sent' and s.status = 'done'))
         and not (o.status = 'unknown' and s.step = 'sent' and s.status = 'unknown')
-      returning o.id, o.client, o.family, o.reference, o.status
+      returning o.id, o.client, o.family, o.reference, o.status,
+        o.status = 'done' or sync.is_failed_attachment(o.kind, o.status, o.next_attempt_at) as frees
     )
     select *
     from settled`.execute(trx);
@@ -97,7 +100,10 @@ export async function settleRows(
   );
   const doneRows = rows.filter(({ status }) => status === 'done');
   await insertFollowUpsOfDone(trx, settlements, new Map(doneRows.map((row) => [row.id, row])));
-  await wakeFreeLanes(trx, doneRows);
+  await wakeFreeLanes(
+    trx,
+    rows.filter(({ frees }) => frees),
+  );
   return rows;
 }
 
@@ -168,7 +174,7 @@ export async function insertFollowUps(trx: Transaction<DB>, rows: readonly Follo
 }
 
 /**
- * Wakes the first row of each of these lanes, and skips locked rows. Call it in the transaction that frees the lanes,
+ * Wakes the first row of each of these lanes that is no failed attachment, and skips locked rows. Call it in the transaction that frees the lanes,
  * and again after its commit: a claim that ran meanwhile has postponed the row, because it still saw the row before it.
  * @returns lanes whose first row is locked; call it again for them
  */
@@ -185,6 +191,7 @@ export async function wakeFreeLanes(db: Kysely<DB>, lanes: readonly Lane[]): Pro
         select b.id, b.status from fulfilment.outbox b
         where b.client = l.client and b.family = l.family and b.reference = l.reference
           and b.status in ('pending', 'sending', 'unknown', 'dead')
+          and not sync.is_failed_attachment(b.kind, b.status, b.next_attempt_at)
         order by b.id limit 1
       ) h
       where h.status = 'pending'

@@ -1,5 +1,6 @@
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
+import { anyId } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** A return authorization that was stored in the last 180 days, or whose day of the week it is. */
@@ -31,6 +32,35 @@ export async function findOpenAuthorizations(db: Kysely<DB>, client: string): Pr
     .orderBy('a.id')
     .execute();
   return rows.map(({ id }) => id);
+}
+
+/**
+ * Finds the return authorizations that announced these return items, if a line of them does not have the return item
+ * yet. Only a read by id tells.
+ */
+export async function findUnlinkedAuthorizations(
+  trx: Transaction<DB>,
+  client: string,
+  returnItemIds: readonly number[],
+): Promise<number[]> {
+  const rows = await trx
+    .selectFrom('fulfilment.return_items as r')
+    .innerJoin('fulfilment.return_merchandise_authorization_items as i', (join) =>
+      join
+        .on('i.client', '=', anyClient(client))
+        .onRef('i.id', '=', 'r.return_merchandise_authorization_item_id')
+        .on('i.unlisted_since', 'is', null),
+    )
+    .select('i.return_merchandise_authorization_id as id')
+    .distinct()
+    .where('r.client', '=', anyClient(client))
+    .where('r.id', '=', anyId(returnItemIds))
+    .where('r.unlisted_since', 'is', null)
+    .where('i.return_item_id', 'is', null)
+    .where('i.return_merchandise_authorization_id', 'is not', null)
+    .orderBy('i.return_merchandise_authorization_id')
+    .execute();
+  return rows.map(({ id }) => id as number);
 }
 
 /** Returns whether a return authorization was ever stored here. It may be unlisted since. */

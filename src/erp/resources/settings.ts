@@ -167,9 +167,16 @@ export interface StoredOption {
   readonly code: string | null;
 }
 
-/** Reads the entries of a client's settings lists. Leaves out removed entries. */
-export async function readOptions(db: Kysely<DB>, client: string): Promise<StoredOption[]> {
-  return db
+/** The settings lists of a client. */
+export interface ServiceLists {
+  readonly options: readonly StoredOption[];
+  /** The warehouses that offer each main shipping method. */
+  readonly offers: readonly { readonly methodId: number; readonly warehouse: string }[];
+}
+
+/** Reads a client's settings lists. Leaves out removed entries. */
+export async function readServiceLists(db: Kysely<DB>, client: string): Promise<ServiceLists> {
+  const options = await db
     .selectFrom('fulfilment.setting_options')
     .select(['list', 'id', 'code'])
     .where('client', '=', anyClient(client))
@@ -178,6 +185,16 @@ export async function readOptions(db: Kysely<DB>, client: string): Promise<Store
     .orderBy('code')
     .orderBy('id')
     .execute();
+  const offers = await db
+    .selectFrom('fulfilment.main_shipping_method_warehouses')
+    .select(['main_shipping_method_id as methodId', 'warehouse'])
+    .distinct()
+    .where('client', '=', anyClient(client))
+    .where('removed_at', 'is', null)
+    .orderBy('main_shipping_method_id')
+    .orderBy('warehouse')
+    .execute();
+  return { options, offers };
 }
 
 /**

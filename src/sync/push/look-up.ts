@@ -107,16 +107,27 @@ function concludeLookUp(
   seen: LookUpResult,
 ): Conclusion {
   if (seen.seen === 'there') return concludeFound(deps, rule, row, seen);
-  if (seen.seen === 'several') return { verdict: leaveToOperator(seen.why), pushed: null };
-  const absence = row.refusal ?? 'not found at the service yet; looked up again';
-  const why = seen.why ?? absence;
+  const why = [row.refusal, seen.why].filter((text) => text != null).join('; ') || notFoundYet;
+  // The service refused every attempt that it was asked for, so the row was not carried out.
+  const isRefused = row.refusal !== null && row.sinceWrittenMs === null;
+  if (seen.seen === 'several')
+    return { verdict: isRefused ? { status: 'dead', error: why } : leaveToOperator(why), pushed: null };
   const looked = { ...row, attempts: row.boundedAttempts, whenAbsent: rule.whenAbsent };
   const retryAfterMs = seen.seen === 'no answer' ? (seen.cause?.retryAfterMs ?? 0) : 0;
+  const isAbsent = seen.seen === 'absent' || (seen.seen === 'unclear' && isRefused);
   return {
-    verdict: judgeAbsence({ ...looked, retryAfterMs }, seen.seen, why, deps.timeoutMs, deps.policy),
+    verdict: judgeAbsence(
+      { ...looked, retryAfterMs },
+      isAbsent ? 'absent' : 'no answer',
+      why,
+      deps.timeoutMs,
+      deps.policy,
+    ),
     pushed: null,
   };
 }
+
+const notFoundYet = 'not found at the service yet; looked up again';
 
 /**
  * Concludes a look-up that found the row's resource. If an attempt of this row may have been carried out, the resource

@@ -169,7 +169,7 @@ export class SettleQueue {
   ): Promise<{ readonly busy: QueuedOutcome[]; readonly woken: Promise<void> }> {
     const outcomes = batch.map(({ outcome }) => outcome);
     const { settled, busy } = await settle(this.#deps, outcomes);
-    const woken = this.#waker.wake(settled.filter(({ status }) => status === 'done'));
+    const woken = this.#waker.wake(settled.filter(({ frees }) => frees));
     const [ids, locked] = [new Set(settled.map(({ id }) => id)), new Set(busy.map(({ settlement }) => settlement.id))];
     for (const { outcome, kind, inSpan } of batch)
       if (ids.has(outcome.settlement.id)) inSpan(() => this.#events.onSettled(outcome.settlement, kind));

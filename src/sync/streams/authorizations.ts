@@ -1,6 +1,6 @@
 import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
 import { markUnlisted } from '../../erp/mirror/unlisted.ts';
-import { findRequestedRereads } from '../../erp/pull/rereads.ts';
+import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';
 import { findOpenAuthorizations } from '../../erp/resources/authorizations.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
@@ -13,7 +13,7 @@ import {
 import { readByIds } from '../paging/read-by-ids.ts';
 import { type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
 import type { MirroredResource } from '../reading/stream.ts';
-import type { PullContext } from '../run/pull-context.ts';
+import { mayWait, type PullContext } from '../run/pull-context.ts';
 
 const itemTable = declareChildTable('return_merchandise_authorization_items', 'return_merchandise_authorization_id');
 
@@ -90,10 +90,22 @@ function toItemRow(
  */
 export async function rereadAuthorizations(context: PullContext): Promise<void> {
   const { client, db } = context;
-  const { name, tables } = authorizations;
-  const requested = await findRequestedRereads(db, client, name);
+  const requested = await findRequestedRereads(db, client, authorizations.name);
   const open = await findOpenAuthorizations(db, client);
-  await readByIds(context, authorizations, [...new Set([...requested, ...open])], {
+  await readAuthorizations(context, [...new Set([...requested, ...open])]);
+}
+
+/** Reads the announced returns whose return items have arrived. Runs with the poll of return items. */
+export async function rereadArrivedAuthorizations(context: PullContext): Promise<void> {
+  if (!mayWait(context)) return;
+  const requested = await findRequestedRereads(context.db, context.client, authorizations.name);
+  await readAuthorizations(context, requested.slice(0, rereadsPerRun));
+}
+
+async function readAuthorizations(context: PullContext, ids: readonly number[]): Promise<void> {
+  const { client } = context;
+  const { name, tables } = authorizations;
+  await readByIds(context, authorizations, ids, {
     beside: async (trx, { absent, readNo }) => {
       const table = { stream: name, table: tables.parent.name };
       return { changes: await markUnlisted(trx, client, table, absent, readNo), result: null };

@@ -1,10 +1,14 @@
 import { declareMirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
+import { requestRereads } from '../../erp/pull/rereads.ts';
+import { findUnlinkedAuthorizations } from '../../erp/resources/authorizations.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type ReturnItem, returnItemSchema } from '../../warehouse/decoding/v3.ts';
+import { PassRunner } from '../paging/pass-runner.ts';
 import { walkWindow } from '../paging/passes.ts';
 import { cachePerZone, type DecodedResource, withoutIncluded } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
+import { authorizations, rereadArrivedAuthorizations } from './authorizations.ts';
 
 const firstRunDays = 400;
 
@@ -29,6 +33,12 @@ export const returnItems: Stream = {
   tables: {
     parent: declareMirrorTable('return_items'),
     children: [],
+  },
+  afterChanges: async (trx, client, changes) => {
+    const ids = changes.map(({ id }) => id as number);
+    const unlinked = ids.length === 0 ? [] : await findUnlinkedAuthorizations(trx, client, ids);
+    await requestRereads({ trx, client, stream: authorizations.name }, unlinked, 'a return item of it has arrived');
+    return [];
   },
   decoder: cachePerZone((zone) => {
     const schema = returnItemSchema(zone);
@@ -66,9 +76,13 @@ function toReturnItemRow({ id, attributes, relationships }: ReturnItem, resource
 
 /**
  * Runs one poll. Reads the return items processed since the watermark minus the lookback. It cannot use a cursor by id,
- * because a return item may be processed long after others with larger ids.
+ * because a return item may be processed long after others with larger ids. Then reads the announcements of those that
+ * have arrived.
  */
 export async function pullReturnItems(context: PullContext): Promise<void> {
   const window = { filter: 'filter[processedOn][gt]', column: 'processed_on', firstRunDays };
-  await walkWindow(context, returnItems, 'processed', window, {});
+  const passes = new PassRunner(context);
+  await passes.run(() => walkWindow(context, returnItems, 'processed', window, {}));
+  await passes.run(() => rereadArrivedAuthorizations(context));
+  passes.end();
 }

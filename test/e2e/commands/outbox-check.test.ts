@@ -141,6 +141,12 @@ describe('outbox check with a database', () => {
       code: 0,
       output: 'No problems were found in this payload of order.create.',
     });
+    const unlisted = orderPayload('SO-1', { locale: 'xx-XX', shippingMethod: 'PALLET', fulfillFrom: 'AMS' });
+    expect(await checkCodes('order.create', unlisted)).toEqual({
+      code: 1,
+      output:
+        'locale: there is no code xx-XX (known codes: de-DE, fr-BE, nl-NL)\nfulfillFrom: shipping method PALLET is not offered in AMS (offered in: EIN)',
+    });
     const label = await checkCodes('return_label.create', { shipmentId: 1, shippingMethod: 'X' });
     expect(label).toMatchObject({ code: 1, output: expect.stringMatching(/^shippingMethod: there is no code X/) });
     expect(await database.query('select from fulfilment.outbox')).toEqual([]);

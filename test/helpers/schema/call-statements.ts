@@ -49,7 +49,7 @@ import { wakeJob } from '../../../src/erp/rescan/rescans.ts';
 import { countRowsInWindows } from '../../../src/erp/rescan/rows-in-windows.ts';
 import { hasAuthorization } from '../../../src/erp/resources/authorizations.ts';
 import { requestMissingParcelReads, requestParcelReads } from '../../../src/erp/resources/parcel-reads.ts';
-import { readOptions, takeSettingsTurn } from '../../../src/erp/resources/settings.ts';
+import { readServiceLists, takeSettingsTurn } from '../../../src/erp/resources/settings.ts';
 import { findShipmentsWithOrder, healOrderNumbers, renameOrderNumbers } from '../../../src/erp/resources/shipments.ts';
 import { storeStock } from '../../../src/erp/resources/stock.ts';
 import { readAudit, recordAudit } from '../../../src/erp/runs/audit.ts';
@@ -124,7 +124,7 @@ async function readReports(db: Database): Promise<void> {
   await readPauses(db);
   await readAudit(db, 5);
   await takeRequests(db, { identity: 'x', perSecond: 1 }, 1);
-  await readOptions(db, client);
+  await readServiceLists(db, client);
   await readAdminSecret(db, 'a purpose');
   await readSchemaParts(db);
   await findBlockers(db);

@@ -52,17 +52,17 @@ describe('fulfilment_reader', () => {
 });
 
 describe('fulfilment_writer', () => {
-  test('inserts only into outbox and stock_watch, and deletes only from stock_watch', async () => {
+  test('inserts only into outbox, stock_watch and service_products, and deletes only from the last two', async () => {
     for (const table of await listTables('fulfilment')) {
-      const isWatch = table === 'fulfilment.stock_watch';
+      const isOwn = ['fulfilment.stock_watch', 'fulfilment.service_products'].includes(table);
       for (const statement of [
         `update ${table} set ${ownColumn(table)} = default`,
         `truncate ${table}`,
         `drop table ${table}`,
       ])
         await expect(runAs('fulfilment_writer', statement), statement).rejects.toThrow(denied);
-      if (!isWatch) await expect(runAs('fulfilment_writer', `delete from ${table}`), table).rejects.toThrow(denied);
-      if (!isWatch && table !== 'fulfilment.outbox')
+      if (!isOwn) await expect(runAs('fulfilment_writer', `delete from ${table}`), table).rejects.toThrow(denied);
+      if (!isOwn && table !== 'fulfilment.outbox')
         await expect(runAs('fulfilment_writer', `insert into ${table} default values`), table).rejects.toThrow(denied);
     }
   });
@@ -89,6 +89,7 @@ describe.each(['fulfilment_reader', 'fulfilment_writer'] as const)('%s', (role) 
         : {
             'fulfilment.outbox': ['client', 'kind', 'reference', 'payload'],
             'fulfilment.stock_watch': ['client', 'sku'],
+            'fulfilment.service_products': ['client', 'sku', 'is_pattern'],
           };
     for (const { table, column } of columns) {
       await expect(runAs(role, `update ${table} set ${column} = default`), `${table}.${column}`).rejects.toThrow(

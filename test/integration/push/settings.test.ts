@@ -163,6 +163,98 @@ test('an unknown code makes a worker read the settings again, at most every ten 
   expect((await push('SO-5', 'B2B')).last_error).toContain('there is no code B2B (known codes: NEW)');
 });
 
+const ofPallet = { shippingMethod: 'PALLET', fulfillFrom: 'AMS' };
+const notInAms = 'shipping method PALLET is not offered in AMS (offered in: EIN)';
+const unlisted: [string, Record<string, unknown>, string][] = [
+  ['locale', { locale: 'xx-XX' }, 'locale: there is no code xx-XX (known codes: de-DE, fr-BE, nl-NL)'],
+  [
+    'country',
+    { deliveryAddress: { ...orderPayload('').deliveryAddress, countryCode: 'ZZ' } },
+    'deliveryAddress.countryCode: there is no code ZZ (known codes: BE, DE, NL)',
+  ],
+  ['warehouse', ofPallet, `fulfillFrom: ${notInAms}`],
+  [
+    'warehouse of a line',
+    {
+      shippingMethod: 'PALLET',
+      items: [
+        { sku: 'MUG-BLUE', quantity: 1, fulfillFrom: 'EIN' },
+        { sku: 'MUG-RED', quantity: 1, fulfillFrom: 'AMS' },
+      ],
+    },
+    `items[1].fulfillFrom: ${notInAms}`,
+  ],
+];
+
+test.each(unlisted)(
+  'an order with a %s that the service does not list is not sent',
+  async (_name, changes, problem) => {
+    const payload = orderPayload('SO-1', changes);
+    const id = await outbox.insert('order.create', 'SO-1', payload);
+    await outbox.push();
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'dead',
+      last_error: `the payload cannot be sent: ${problem}`,
+    });
+    expect(await sandbox.requestsTo('/v3/orders')).toEqual([]);
+    const check = 'select path || $2 || problem as problem from fulfilment.outbox_check($1, $3, $4)';
+    expect(await database.query(check, ['order.create', ': ', JSON.stringify(payload), 'default'])).toEqual([
+      { problem },
+    ]);
+    expect(await database.query(check, ['order.create', ': ', JSON.stringify(payload), 'other'])).toEqual([]);
+  },
+);
+
+test('an update to a locale or a warehouse that the service does not list for the order is not sent', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { shippingMethodId: 13, fulfillFrom: 'EIN' }));
+  await outbox.push();
+  const update = async (change: object) => {
+    const id = await outbox.insert('order.update', 'SO-1', change);
+    await outbox.push();
+    const { last_error } = await outbox.row(id);
+    if (last_error !== null) await database.query('select fulfilment.outbox_cancel($1)', [id]);
+    return last_error;
+  };
+  expect(await update({ locale: 'xx-XX' })).toContain('locale: there is no code xx-XX');
+  expect(await update({ fulfillFrom: 'AMS' })).toContain(
+    'fulfillFrom: shipping method 13 is not offered in AMS (offered in: EIN)',
+  );
+  expect(await update({ locale: 'de-DE', fulfillFrom: 'EIN' })).toBeNull();
+});
+
+test('an unlisted locale, country or warehouse makes a worker read the settings again', async () => {
+  done(await pull('refresh-settings'));
+  await ageSettings('1 hour');
+  const methods = [{ id: 13, name: 'Pallet', code: 'PALLET', shippingMethods: [{ id: 131, warehouse: 'AMS' }] }];
+  await sandbox.faults({
+    operation: 'common.settings.get',
+    effect: {
+      set: [
+        { path: ['result', 'languages'], value: [{ id: 51, name: 'x', code: 'xx-XX' }] },
+        { path: ['result', 'mainShippingMethods'], value: methods },
+      ],
+    },
+  });
+  const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { ...ofPallet, locale: 'xx-XX' }));
+  await outbox.push();
+  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  expect(await countSettingsRequests()).toBe(2);
+});
+
+test.each([
+  ['languages', [], { locale: 'xx-XX' }],
+  ['languages', [{ id: 51, name: 'Dutch', code: 'nl' }], { locale: 'xx-XX' }],
+  ['mainShippingMethods', [{ id: 13, name: 'Pallet', code: 'PALLET', shippingMethods: [] }], ofPallet],
+])('a list %s that is %j is not compared', async (list, value, changes) => {
+  await answerWith(list, value);
+  const payload = orderPayload('SO-1', changes);
+  const id = await outbox.insert('order.create', 'SO-1', payload);
+  await outbox.push();
+  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  const check = "select problem from fulfilment.outbox_check('order.create', $1)";
+  expect(await database.query(check, [JSON.stringify(payload)])).toEqual([]);
+});
+
 test('a code that several entries have is refused', async () => {
   await answerWith('mainShippingMethods', [
     { id: 11, name: 'a', code: 'PARCEL' },

@@ -120,6 +120,15 @@ test('a row whose payload cannot be sent is dead at once and names every problem
 const streetsWithDoubt = ['12 Rue Haute', 'Keizersgracht 12, 2e etage', 'Am Markt 5 Hinterhaus'];
 
 test('addresses and ids that the service can use are accepted', async () => {
+  await sandbox.faults({
+    operation: 'common.settings.get',
+    effect: {
+      set: [
+        { path: ['result', 'countries', 0, 'code'], value: 'FR' },
+        { path: ['result', 'countries', 3], value: { id: 64, name: 'Netherlands', code: 'NL' } },
+      ],
+    },
+  });
   const accepted = [
     withAddress({ houseNumber: undefined, street1: 'Keizersgracht 12-a' }),
     withAddress({ houseNumber: undefined, street1: 'Hauptstr. 5/7' }),

@@ -4,6 +4,7 @@ import { type OperationName, type Operations, operations } from '../../../config
 import { optionalMembers } from '../../../config/optional-members.ts';
 import { isObject, type Json } from '../../../src/core/json.ts';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
+import { anyCode } from '../../../src/sync/push/payload/find-code.ts';
 import { type AnyKind, applyOperations } from '../../../src/sync/push/payload/kind.ts';
 import { checkPayload, toPayloadSchema } from '../../../src/sync/push/payload/payload.ts';
 import { withSwitches } from '../../helpers/config/operations-file.ts';
@@ -50,7 +51,7 @@ function find(name: string): AnyKind {
 
 /** Checks a payload as a worker does. Returns the problems. */
 async function check(name: string, payload: object, used: Operations, reference = 'SO-1'): Promise<readonly string[]> {
-  const context = { operations: used, codes: { find: async () => ({ id: 1 }) }, signal: new AbortController().signal };
+  const context = { operations: used, codes: anyCode, signal: new AbortController().signal };
   const row = { payload: JSON.stringify(payload), reference };
   return checkPayload(applyOperations(find(name), used), row, context).then(
     () => [],

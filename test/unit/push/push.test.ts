@@ -237,7 +237,13 @@ describe('an absence', () => {
   });
 
   test('makes a refused row dead if no attempt can have been carried out', () => {
-    expect(judgeRow({ sinceWrittenMs: null, refusal: 'no' })).toMatchObject({ status: 'dead', error: 'no' });
+    const refused = { sinceWrittenMs: null, refusal: 'no' };
+    expect(judgeRow(refused)).toMatchObject({ status: 'dead', error: 'no' });
+    expect(judgeRow(refused, 'no answer')).toMatchObject({ status: 'unknown', refusal: 'no' });
+    expect(judgeRow({ ...refused, ageMs: policy.maxAgeMs }, 'no answer')).toMatchObject({
+      status: 'dead',
+      error: 'no',
+    });
   });
 
   test('says nothing if the look-up fails; in the end a person decides', () => {

@@ -1,7 +1,7 @@
-import type { StoredOption } from '../../../erp/resources/settings.ts';
+import type { ServiceLists, StoredOption } from '../../../erp/resources/settings.ts';
 import type { SettingList } from '../../../warehouse/decoding/settings.ts';
 
-/** Finds the ids for the codes in payloads. */
+/** Compares payloads with the lists of the service. */
 export interface CodeFinder {
   /** @param idMember member of the payload that takes an id instead of the code */
   readonly find: (
@@ -10,7 +10,30 @@ export interface CodeFinder {
     idMember: string,
     signal: AbortSignal,
   ) => Promise<{ id: number } | CodeProblem>;
+  /** Returns the problem of a code that a list lacks, as `describeUnlisted` does; null if there is none. */
+  readonly findListProblem: (
+    list: SettingList,
+    code: string,
+    form: RegExp,
+    signal: AbortSignal,
+  ) => Promise<string | null>;
+  /**
+   * Returns the warehouses that offer a main shipping method; none if the lists do not tell.
+   * @param wanted warehouses that should be among them
+   */
+  readonly findWarehouses: (
+    methodId: number,
+    wanted: readonly string[],
+    signal: AbortSignal,
+  ) => Promise<readonly string[]>;
 }
+
+/** Codes that are not compared with anything. */
+export const anyCode: CodeFinder = {
+  find: async () => ({ id: 0 }),
+  findListProblem: async () => null,
+  findWarehouses: async () => [],
+};
 
 /** A code without exactly one id, in words. */
 export interface CodeProblem {
@@ -38,6 +61,25 @@ export function findCode(
   const ids = found.map(({ id }) => id).join(', ');
   return { problem: `several entries have the code ${code} (ids ${ids}), so use ${idMember} instead` };
 }
+
+/**
+ * Returns the problem of a code that a list lacks; null if there is none. The interface does not show what the codes of
+ * a list look like: a list that is empty, or has an entry of another form, is not compared.
+ */
+export function describeUnlisted(
+  options: readonly StoredOption[],
+  list: SettingList,
+  code: string,
+  form: RegExp,
+): string | null {
+  const codes = options.filter((option) => option.list === list).map((option) => option.code ?? '');
+  if (codes.length === 0 || codes.includes(code) || !codes.every((one) => form.test(one))) return null;
+  return `there is no code ${code} (known codes: ${[...new Set(codes)].join(', ')})`;
+}
+
+/** Returns the warehouses that offer a main shipping method. */
+export const filterWarehouses = ({ offers }: ServiceLists, methodId: number): string[] =>
+  offers.filter((offer) => offer.methodId === methodId).map(({ warehouse }) => warehouse);
 
 function describeUnknownCode(options: readonly StoredOption[], list: SettingList, code: string, idMember: string) {
   const listed = options.filter((option) => option.list === list);

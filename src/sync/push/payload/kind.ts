@@ -103,6 +103,8 @@ export type LookUpResult =
   | { readonly seen: 'there'; readonly resource: Resource; readonly escaped: boolean }
   | { readonly seen: 'absent'; readonly why?: string }
   | { readonly seen: 'no answer'; readonly why: string; readonly cause?: WarehouseError }
+  /** The answer does not tell whether the resource is there. */
+  | { readonly seen: 'unclear'; readonly why: string }
   /** Several resources match: a person must decide. */
   | { readonly seen: 'several'; readonly why: string };
 

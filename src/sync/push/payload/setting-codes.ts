@@ -1,10 +1,17 @@
 import type { Database } from '../../../erp/connection/pool.ts';
-import { readOptions, type StoredOption, takeSettingsTurn } from '../../../erp/resources/settings.ts';
+import { readServiceLists, type ServiceLists, takeSettingsTurn } from '../../../erp/resources/settings.ts';
 import type { ClientAccount } from '../../../erp/runs/clients.ts';
 import type { Warehouse } from '../../../warehouse/client.ts';
 import type { SettingList } from '../../../warehouse/decoding/settings.ts';
 import { readSettingsNow } from '../../pulls/settings.ts';
-import { type CodeFinder, type CodeProblem, filterByCode, findCode } from './find-code.ts';
+import {
+  type CodeFinder,
+  type CodeProblem,
+  describeUnlisted,
+  filterByCode,
+  filterWarehouses,
+  findCode,
+} from './find-code.ts';
 import { PostponedError } from './kind.ts';
 
 /** Time that entries are kept in memory, in milliseconds. */
@@ -14,12 +21,12 @@ const refreshPauseMs = 10 * 60_000;
 /** Time until the next read after a failed one, or while another worker reads. */
 const failedPauseMs = 15_000;
 
-/** Finds the ids for the codes in payloads, in the settings of one client. */
+/** Compares payloads with the lists of one client. Reads the lists again, because an unknown code may be new. */
 export class SettingCodes implements CodeFinder {
   readonly #db: Database;
   readonly #account: ClientAccount;
   readonly #warehouse: Warehouse;
-  #kept: { readonly options: readonly StoredOption[]; readonly untilMs: number } | undefined;
+  #kept: { readonly lists: ServiceLists; readonly untilMs: number } | undefined;
   #refreshing: Promise<void> | undefined;
 
   constructor(db: Database, account: ClientAccount, warehouse: Warehouse) {
@@ -41,14 +48,31 @@ export class SettingCodes implements CodeFinder {
     idMember: string,
     signal: AbortSignal,
   ): Promise<{ id: number } | CodeProblem> {
-    if (filterByCode(await this.#options(), list, code).length === 0) await this.#refresh(signal);
-    return findCode(await this.#options(), list, code, idMember);
+    if (filterByCode((await this.#lists()).options, list, code).length === 0) await this.#refresh(signal);
+    return findCode((await this.#lists()).options, list, code, idMember);
   }
 
-  async #options(): Promise<readonly StoredOption[]> {
-    if (this.#kept === undefined || performance.now() > this.#kept.untilMs)
-      this.#kept = { options: await readOptions(this.#db, this.#account.client), untilMs: performance.now() + keptMs };
-    return this.#kept.options;
+  /** @throws as `find` does */
+  async findListProblem(list: SettingList, code: string, form: RegExp, signal: AbortSignal): Promise<string | null> {
+    if (describeUnlisted((await this.#lists()).options, list, code, form) === null) return null;
+    await this.#refresh(signal);
+    return describeUnlisted((await this.#lists()).options, list, code, form);
+  }
+
+  /** @throws as `find` does */
+  async findWarehouses(methodId: number, wanted: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
+    const offered = filterWarehouses(await this.#lists(), methodId);
+    if (offered.length === 0 || wanted.every((warehouse) => offered.includes(warehouse))) return offered;
+    await this.#refresh(signal);
+    return filterWarehouses(await this.#lists(), methodId);
+  }
+
+  async #lists(): Promise<ServiceLists> {
+    if (this.#kept === undefined || performance.now() > this.#kept.untilMs) {
+      const lists = await readServiceLists(this.#db, this.#account.client);
+      this.#kept = { lists, untilMs: performance.now() + keptMs };
+    }
+    return this.#kept.lists;
   }
 
   /** Reads the settings, unless that was done recently. Concurrent callers wait for the same read. */

@@ -237,6 +237,43 @@ describe('rows around a rename', () => {
     });
   });
 
+  test('an order.create that is refused because a rename gave its number away is dead', async () => {
+    await createOrder('SO-1');
+    await insertRename('SO-1', 'SO-2');
+    await outbox.push();
+    const create = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+    await outbox.push();
+    expect(await outbox.row(create)).toMatchObject({
+      status: 'dead',
+      last_error:
+        'v3.orders.create: answered 422: «An order with externalOrderNumber (SO-2) already exists»;' +
+        ' the number SO-2 belongs to another order, which order.rename gave it',
+    });
+    await database.query('select fulfilment.outbox_cancel($1)', [create]);
+  });
+
+  test.each(['former', 'new'])(
+    'an order.create refused because of a former number is dead if the list finds the order by its %s number',
+    async (listed) => {
+      await createOrder('SO-1');
+      const [former] = await database.query('select raw from fulfilment.orders');
+      await insertRename('SO-1', 'SO-2');
+      await outbox.push();
+      const [renamed] = await database.query('select raw from fulfilment.orders');
+      const data = [(listed === 'former' ? former : renamed)?.raw];
+      await sandbox.faults(
+        { operation: 'v3.orders.create', effect: { status: 422 } },
+        { operation: 'v3.orders.list', effect: { set: [{ path: ['data'], value: data }] } },
+      );
+      const create = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { reference: 'old' }));
+      await outbox.push();
+      expect(await outbox.row(create)).toMatchObject({
+        status: 'dead',
+        last_error: 'v3.orders.create: answered 422: «A fault of the sandbox»',
+      });
+    },
+  );
+
   test('rows under the new number wait until the order has it, and use up no attempt', async () => {
     await createOrder('SO-1');
     const dead = await outbox.insert('order.update', 'SO-1', { nonsense: 1 });

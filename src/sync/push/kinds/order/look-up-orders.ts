@@ -1,6 +1,6 @@
 import { WarehouseError } from '../../../../core/errors.ts';
 import { workOnHalves } from '../../../../core/work-on-halves.ts';
-import { findGivenNumbers } from '../../../../erp/outbox/renames.ts';
+import { findRenames } from '../../../../erp/outbox/renames.ts';
 import { encodeValue } from '../../../../warehouse/transport/query.ts';
 import type { LookUpContext, LookUpResult } from '../../payload/kind.ts';
 import { listByNumbers, readOrders } from './find-order.ts';
@@ -20,7 +20,8 @@ interface RowToLookUp {
 
 /**
  * Looks up many orders at once by their numbers. Compares the numbers exactly, even if the service's filter does not.
- * An order that an `order.rename` gave its number was not made by the row: a person decides.
+ * An order that an `order.rename` gave its number was not made by the row: a person decides, unless the service refused
+ * the row. A list that is behind may still show the former number of an order.
  */
 export async function findOrders(
   rows: readonly RowToLookUp[],
@@ -86,15 +87,15 @@ async function lookUpBatch(rows: readonly RowToLookUp[], context: LookUpContext)
   }
   const numbers = orders.map(({ order }) => order.attributes.externalOrderNumber);
   if (numbers.some((number) => number === null || !asked.has(number))) {
-    if (rows.length === 1)
-      return noAnswer('the answer to the look-up has another order number; the look-up is tried again');
+    const why = 'the answer to the look-up has another order number; the look-up is tried again';
+    if (rows.length === 1) return new Map(rows.map(({ id }) => [id, { seen: 'unclear', why }]));
     const halves = await workOnHalves(rows, (half) => lookUpBatch(half, context));
     return new Map(halves.flatMap((half) => [...half]));
   }
   return toResults(rows, orders, context);
 }
 
-/** Returns the result for each row: the order that has its number, unless an `order.rename` gave it. */
+/** Returns the result for each row: the order that has its number, unless an `order.rename` gave it or took it away. */
 async function toResults(
   rows: readonly RowToLookUp[],
   orders: ReturnType<typeof readOrders>,
@@ -102,13 +103,19 @@ async function toResults(
 ): Promise<Map<number, LookUpResult>> {
   const byNumber = new Map(orders.map((order) => [order.order.attributes.externalOrderNumber, order]));
   const orderIds = orders.map(({ order }) => order.id);
-  const given = orderIds.length === 0 ? [] : await findGivenNumbers(db, client, orderIds);
+  const renames = orderIds.length === 0 ? [] : await findRenames(db, client, orderIds);
   return new Map(
     rows.map(({ id, reference }): [number, LookUpResult] => {
       const found = byNumber.get(reference);
       if (found === undefined) return [id, { seen: 'absent' }];
-      const isRenamed = given.some(({ orderId, number }) => orderId === found.order.id && number === reference);
-      if (!isRenamed) return [id, { seen: 'there', resource: found.resource, escaped: found.escaped }];
+      const ofOrder = renames.filter(({ orderId }) => orderId === found.order.id);
+      const last = ofOrder.findLast(({ status }) => status === 'done');
+      if (last?.from === reference) {
+        const why = `the list still has order ${last.orderId} as ${reference}, which was renamed to ${last.to}; looked up again`;
+        return [id, { seen: 'unclear', why }];
+      }
+      if (!ofOrder.some(({ to }) => to === reference))
+        return [id, { seen: 'there', resource: found.resource, escaped: found.escaped }];
       const why = `the number ${reference} belongs to another order, which order.rename gave it`;
       return [id, { seen: 'several', why }];
     }),

@@ -1,9 +1,9 @@
 import type { Operation } from '../../../../../config/operations.ts';
-import { isObject, type Json } from '../../../../core/json.ts';
-import type { OrderAttachment, OrderPayload } from '../../../../payloads/order.ts';
+import { isObject } from '../../../../core/json.ts';
+import { countryForm, localeForm, type OrderAttachment, type OrderPayload } from '../../../../payloads/order.ts';
 import { findNumberProblems } from '../../../../payloads/rules.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
-import type { CheckContext } from '../../payload/kind.ts';
+import type { CheckContext, JsonObject } from '../../payload/kind.ts';
 import { asNumber, findDocumentProblems, pickGiven } from '../../payload/payload.ts';
 import { findAddressProblems } from './address-rules.ts';
 
@@ -22,7 +22,7 @@ export const methodMember: CodedMember = {
 
 /** Returns the problems of an order that the schema cannot find. */
 export async function findOrderProblems(
-  payload: { readonly [member: string]: Json },
+  payload: JsonObject,
   reference: string,
   context: CheckContext,
 ): Promise<string[]> {
@@ -30,11 +30,57 @@ export async function findOrderProblems(
   const problems = findNumberProblems(payload, reference);
   for (const member of [orderTypeMember, methodMember])
     problems.push(...(await findCodeProblems(payload, member, context)));
+  problems.push(...(await findListProblems(payload, context)));
   problems.push(...findAddressProblems(payload.deliveryAddress, context.operations['v3.orders.create']));
   for (const [index, entry] of (Array.isArray(attachments) ? attachments : []).entries())
     if (isObject(entry))
       problems.push(...(await findDocumentProblems(`attachments[${index}].content`, entry.content, context.signal)));
   return problems;
+}
+
+/**
+ * Returns the problems of an order, or of a change, that the lists of the service show: its locale, its country, and
+ * warehouses that do not offer its shipping method. Billing addresses are not compared, because nothing is shipped to them.
+ */
+export async function findListProblems(order: JsonObject, context: CheckContext): Promise<string[]> {
+  const { codes, signal } = context;
+  const { locale, deliveryAddress } = order;
+  const countryCode = isObject(deliveryAddress) ? deliveryAddress.countryCode : undefined;
+  const problems: string[] = [];
+  for (const [path, list, code, form] of [
+    ['locale', 'languages', locale, localeForm],
+    ['deliveryAddress.countryCode', 'countries', countryCode, countryForm],
+  ] as const) {
+    // The schema reports a code of another form.
+    if (typeof code !== 'string' || !form.test(code)) continue;
+    const problem = await codes.findListProblem(list, code, form, signal);
+    if (problem !== null) problems.push(`${path}: ${problem}`);
+  }
+  return [...problems, ...(await findWarehouseProblems(order, context))];
+}
+
+/** Returns the problems of warehouses that do not offer the shipping method of an order. */
+export async function findWarehouseProblems(order: JsonObject, { codes, signal }: CheckContext): Promise<string[]> {
+  const { shippingMethod: code, shippingMethodId: id, items } = order;
+  const found =
+    typeof code === 'string' && code !== ''
+      ? await codes.find(methodMember.list, code, methodMember.byId, signal)
+      : { id };
+  const named = [order, ...(Array.isArray(items) ? items : [])].flatMap((value, index) => {
+    const warehouse = isObject(value) ? value.fulfillFrom : undefined;
+    const path = index === 0 ? 'fulfillFrom' : `items[${index - 1}].fulfillFrom`;
+    return typeof warehouse === 'string' && warehouse !== '' ? [{ path, warehouse }] : [];
+  });
+  if ('problem' in found || typeof found.id !== 'number' || named.length === 0) return [];
+  const wanted = [...new Set(named.map(({ warehouse }) => warehouse))];
+  const offered = await codes.findWarehouses(found.id, wanted, signal);
+  if (offered.length === 0) return [];
+  return named
+    .filter(({ warehouse }) => !offered.includes(warehouse))
+    .map(({ path, warehouse }) => {
+      const method = typeof code === 'string' ? code : found.id;
+      return `${path}: shipping method ${method} is not offered in ${warehouse} (offered in: ${offered.join(', ')})`;
+    });
 }
 
 /**

@@ -1,10 +1,19 @@
 import type { z } from 'zod';
 import { orderChange } from '../../../../payloads/order.ts';
 import { findEmptyProblems } from '../../../../payloads/rules.ts';
+import type { Order } from '../../../../warehouse/decoding/v3.ts';
 import { orders } from '../../../streams/orders.ts';
-import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
+import {
+  type CheckContext,
+  defineKind,
+  type JsonObject,
+  PayloadError,
+  type PushContext,
+  type PushResult,
+} from '../../payload/kind.ts';
 import { describeAddressDoubt } from './address-rules.ts';
 import { findOrder, orderInclude, readAnsweredOrder } from './find-order.ts';
+import { findListProblems, findWarehouseProblems } from './order-payload.ts';
 import { buildWantedState } from './order-state.ts';
 import {
   buildTakenChange,
@@ -47,20 +56,41 @@ export const orderUpdate = defineKind<OrderChange>({
     const { optional = [] } = operations['v3.orders.create'];
     return optional.filter((name) => takes.some((member) => name.startsWith(`${member}.`)));
   },
-  check: async (change) => findEmptyProblems(change),
+  check: findChangeProblems,
   push: updateOrder,
   withTaken: (taken) => ({
     schema: orderChange.extend(selectTakenShape(taken)),
     refused: { ...neverTaken, ...describeUntaken(taken) },
-    check: async (change, _reference, context) => [
-      ...findEmptyProblems(change),
+    check: async (change, reference, context) => [
+      ...(await findChangeProblems(change, reference, context)),
       ...(await findTakenProblems(change, taken, context)),
     ],
   }),
 });
 
+async function findChangeProblems(
+  change: JsonObject,
+  _reference: string,
+  context: CheckContext,
+): Promise<readonly string[]> {
+  return [...findEmptyProblems(change), ...(await findListProblems(change, context))];
+}
+
+/** @throws PayloadError if the shipping method that the order keeps is not offered in its new warehouse */
+async function assertOffered(
+  { fulfillFrom = null, ...change }: OrderChange,
+  order: Order,
+  context: CheckContext,
+): Promise<void> {
+  const shippingMethodId = order.relationships.preferredShippingMethod;
+  if (shippingMethodId === null || change.shippingMethod !== undefined || change.shippingMethodId !== undefined) return;
+  const problems = await findWarehouseProblems({ fulfillFrom, shippingMethodId }, context);
+  if (problems.length > 0) throw new PayloadError(problems);
+}
+
 async function updateOrder(change: OrderChange, context: PushContext): Promise<PushResult> {
   const { order, today } = await findOrder(context);
+  await assertOffered(change, order, context);
   const { attributes, note } = buildWantedState(order, change, today, context.row.mayBeWritten);
   const { relationships, included } = await buildTakenChange(change, context);
   const isInside = context.operations['v3.orders.update'].included !== 'top';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { TakenMember } from '../../../../../config/operations.ts';
-import { idNumber, personal, requiredText } from '../../../../payloads/members.ts';
-import { address } from '../../../../payloads/order.ts';
+import { codeOf, idNumber, personal, requiredText } from '../../../../payloads/members.ts';
+import { address, deliveryAddress } from '../../../../payloads/order.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
 import type { CheckContext, JsonObject } from '../../payload/kind.ts';
 import { pickGiven } from '../../payload/payload.ts';
@@ -13,11 +13,14 @@ import { billingId, deliveryId, methodMember, orderTypeMember, toLink } from './
  * (docs/assumptions.md). Names and forms are those of order.create.
  */
 const shapes = {
-  deliveryAddress: { deliveryAddress: address.optional() },
+  deliveryAddress: { deliveryAddress: deliveryAddress.optional() },
   billingAddress: { billingAddress: address.optional() },
   pickUpPoint: { pickUpPoint: z.record(z.string(), z.unknown()).nullish().meta(personal) },
-  shippingMethod: { shippingMethod: requiredText.nullish(), shippingMethodId: idNumber.nullish() },
-  orderType: { orderType: requiredText.optional(), orderTypeId: idNumber.optional() },
+  shippingMethod: {
+    shippingMethod: requiredText.nullish().meta(codeOf('mainShippingMethods')),
+    shippingMethodId: idNumber.nullish(),
+  },
+  orderType: { orderType: requiredText.optional().meta(codeOf('orderTypes')), orderTypeId: idNumber.optional() },
 } satisfies Record<TakenMember, z.ZodRawShape>;
 const takenMembers = Object.keys(shapes) as TakenMember[];
 
