@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
 import { createSandbox } from '../../../src/sandbox/server/server.ts';
 import { readSettingsFile } from '../../../src/sandbox/settings-file.ts';
-import { loadWorld, saveWorld } from '../../../src/sandbox/state-file.ts';
 import { World } from '../../../src/sandbox/world.ts';
 import { orderBody, ServiceClient, titles } from '../../helpers/client.ts';
 import { quiet } from '../../helpers/sandbox.ts';
@@ -93,30 +92,6 @@ describe('a settings file', () => {
     expect(market.body.data).toMatchObject({ attributes: { allowPartialDelivery: false, locale: 'en-GB' } });
     const elsewhere = await create('S-4', { ...orderType(501), attributes: { fulfillFrom: 'AMS' } });
     expect(titles(elsewhere)).toMatch(/strategy \(UTR, GNT\)/);
-  });
-
-  test('is what the robot works with', async () => {
-    const world = createWorld(lists, 68);
-    const { control, logIn } = await serve(world);
-    await control.advance(20 * 86_400);
-    await logIn('shop-a');
-    const { store } = world.requireClient('shop-a').simulation;
-    const distinct = <T>(values: readonly T[]) => [...new Set(values)].sort();
-    const orders = [...store.orders];
-    const shipments = [...store.shipments];
-    expect(distinct(orders.map(({ orderTypeId }) => orderTypeId))).toEqual([501, 502, 503]);
-    expect(distinct(orders.map(({ locale }) => locale))).toEqual(['en-GB']);
-    expect(distinct(shipments.map(({ warehouseCode }) => warehouseCode))).toEqual(['GNT', 'UTR']);
-    expect(distinct(shipments.map(({ shippingMethodId }) => shippingMethodId))).toEqual([601]);
-    expect(distinct([...store.returnItems].map(({ reasonId }) => reasonId))).toEqual([701]);
-  });
-
-  test('is kept with the state', async () => {
-    const file = join(folder, 'state.ndjson');
-    saveWorld(createWorld(lists), file);
-    const { logIn } = await serve(await loadWorld(file, undefined));
-    const shown = (await (await logIn('shop-b')).ask('common.settings.get')).body.result;
-    expect(shown).toMatchObject({ orderTypes: [{ code: 'ONLY' }] });
   });
 
   test('is shown in docs/sandbox.md', () => {

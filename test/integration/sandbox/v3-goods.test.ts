@@ -78,13 +78,6 @@ describeOperation('v3.inboundPackingSlips.create', () => {
     expect(await listSlips()).toEqual([]);
   });
 
-  test('refuses a slip without items', async () => {
-    const { data } = slipBody();
-    expect(titles(await client.ask('v3.inboundPackingSlips.create', { body: { data } }))).toContain(
-      'at least one item',
-    );
-  });
-
   test('refuses an unknown product until it is added; then the slip brings its first stock', async () => {
     const body = slipBody({}, 10, ['NEW-1']);
     const refused = await client.ask('v3.inboundPackingSlips.create', { body });

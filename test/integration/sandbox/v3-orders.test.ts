@@ -197,11 +197,6 @@ describeOperation('v3.orders.get', () => {
     expect((await get(id, 'include=product')).body.errors[0]?.source?.parameter).toBe('include');
     expect((await get(id, 'page[size]=1')).body.errors[0]?.source?.parameter).toBe('page[size]');
   });
-
-  test('answers 404 for an id that does not exist or is not a number', async () => {
-    expect((await get(999_999)).status).toBe(404);
-    expect((await client.fetch('GET', '/v3/orders/abc')).status).toBe(404);
-  });
 });
 
 describeOperation('v3.orders.list', () => {
@@ -232,15 +227,6 @@ describeOperation('v3.orders.list', () => {
     const same = data.filter(({ attributes }) => attributes.reference === reference);
     expect(await find(`filter[reference][in]=${encodeURIComponent(String(reference))}`)).toEqual(same);
     expect(await find(`filter[externalOrderNumber][in]=${externalOrderNumber}&filter[reference][in]=none`)).toEqual([]);
-  });
-
-  test('distinguishes a comma inside a number from a comma between numbers', async () => {
-    await create('A,1');
-    await create('B-2');
-    const query = 'filter[externalOrderNumber][in]=A%2C1,B-2';
-    expect((await client.ask('v3.orders.list', { query })).body.data).toHaveLength(2);
-    const apart = await client.ask('v3.orders.list', { query: 'filter[externalOrderNumber][in]=A,1' });
-    expect(apart.body.data).toEqual([]);
   });
 
   test.each([
@@ -287,11 +273,6 @@ describe('a missing house number', () => {
     expect(await sandbox.call('POST', '/_sandbox/house-number', body)).toMatchObject({ notValid: false });
     expect(await countShipments('A-1')).toBe(1);
   });
-
-  test('does not matter in other countries', async () => {
-    await create('A-1', withAddress({ houseNumber: null, countryCode: 'FR' }));
-    expect(await countShipments('A-1')).toBe(1);
-  });
 });
 
 describe('the shipping of an order', () => {
@@ -302,29 +283,6 @@ describe('the shipping of an order', () => {
   const listShipments = async (number: string) =>
     (await client.ask('v3.shipments.list', { query: `filter[externalOrderNumber]=${number}&include=shipmentItems` }))
       .body.data;
-
-  test('does not wait for a service product, which is in no shipment', async () => {
-    const included = [line('DISCOUNT', 1, { price: -5 }), line('MUG-RED'), address('d'), address('b')];
-    await create('A-1', { included });
-    await create('A-2', { included: [line('SHIPPING'), address('d'), address('b')] });
-    await sandbox.advance(86_400);
-    const [shipment, ...others] = await listShipments('A-1');
-    expect(others).toEqual([]);
-    expect(shipment?.included?.map(({ attributes }) => attributes.sku)).toEqual(['MUG-RED']);
-    expect(await listShipments('A-2')).toEqual([]);
-    const [order] = (await client.ask('v3.orders.list', { query: 'filter[externalOrderNumber][in]=A-2' })).body.data;
-    const cancelled = await client.ask('v3.orders.cancel', { path: { id: order?.id ?? 0 } });
-    expect(cancelled.body.meta.modified).toBe(false);
-  });
-
-  test('waits while the order is on hold', async () => {
-    await create('A-1', { attributes: { onHold: true } });
-    await sandbox.advance(3 * 86_400);
-    expect(await listShipments('A-1')).toEqual([]);
-    await client.ask('v2.order.release', { body: { externalOrderNumber: 'A-1' } });
-    await sandbox.advance(86_400);
-    expect(await listShipments('A-1')).toHaveLength(1);
-  });
 
   test('waits for the preferred shipping date', async () => {
     const day = new Date(Date.parse((await client.ask('common.status.get')).date) + 5 * 86_400_000);
@@ -340,18 +298,6 @@ describe('the shipping of an order', () => {
     await sandbox.advance(86_400);
     const sent = (await listShipments('A-1')).flatMap(({ included }) => included ?? []);
     expect(sent.map(({ attributes }) => attributes.quantity).sort()).toEqual([200, 400]);
-  });
-
-  test('is complete when the missing goods are cancelled, even with a service product left', async () => {
-    await setStock('LAMP-OAK', 0);
-    const included = [line('LAMP-OAK', 1), line('SHIPPING'), address('d'), address('b')];
-    const { id, included: items } = readOne(await create('A-1', { included }));
-    await sandbox.advance(86_400);
-    const lamp = items?.[0]?.id ?? 0;
-    const body = { data: { id: lamp, type: 'orderItem', attributes: { quantity: 0 } } };
-    await client.ask('v3.orderItems.cancel', { path: { id: lamp }, body });
-    await sandbox.advance(86_400);
-    expect((await client.ask('v3.orders.cancel', { path: { id } })).body.meta.modified).toBe(false);
   });
 
   test('waits until a slip brings missing goods, or is done in parts if that is allowed', async () => {

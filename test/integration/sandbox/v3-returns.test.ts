@@ -160,16 +160,6 @@ describeOperation('v3.returnMerchandiseAuthorizations.replace', () => {
     expect((await replace(9, document([item()]))).status).toBe(404);
   });
 
-  test('can name another shipment, whose item is then returned', async () => {
-    const made = readOne(await announce());
-    const { data } = (await client.ask('v3.shipments.list', { query: 'include=shipmentItems' })).body;
-    shipment = data.find(({ id }) => id !== shipment.id) as Resource;
-    expect((await replace(made.id, document([item()]))).status).toBe(200);
-    const row = await advanceUntilProcessed();
-    expect(row.relationships.shipmentItem?.data.id).toBe(shipment.included?.[0]?.id);
-    expect(readOne(await read(made.id)).included?.[0]?.relationships.returnItem?.data.id).toBe(row.id);
-  });
-
   test('refuses an authorization whose return was processed', async () => {
     const made = readOne(await announce());
     await advanceUntilProcessed();

@@ -38,15 +38,6 @@ describeOperation('v3.shipments.list', () => {
     });
   });
 
-  test('lists pages by ascending id', async () => {
-    const first = (await client.ask('v3.shipments.list', { query: 'page[size]=20' })).body;
-    expect(first.data).toHaveLength(20);
-    const rest = await list(new URL(first.links.next?.href ?? '').search.slice(1));
-    const ids = [...first.data, ...rest].map(({ id }) => id);
-    expect(ids).toEqual([...new Set(ids)].sort((left, right) => left - right));
-    expect(ids).toHaveLength(30);
-  });
-
   test.each(['id', 'offset', 'opaque'] as const)(
     'lists several statuses as one list, with cursors of kind %s',
     async (cursor) => {

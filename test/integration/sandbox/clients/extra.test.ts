@@ -189,15 +189,6 @@ describe('members of the oldest order add', () => {
   });
 });
 
-test('the label has its document also as data', async () => {
-  await sandbox.seed(1);
-  const [shipment] = readRows(await client.ask('v2.shipment.list'));
-  const { body } = await client.ask('v2.returnLabel.get', { path: { shipmentId: shipment?.id ?? 0 } });
-  const label = body.result as { content: string; data: string };
-  expect(Buffer.from(label.data, 'base64').subarray(0, 5).toString()).toBe('%PDF-');
-  expect(label.data).toBe(label.content);
-});
-
 test('a lenient sandbox takes the bodies of existing clients', async () => {
   await lenientSandbox.seed(4);
   const [first, ...rest] = toIds(readRows(await lenientClient.ask('v2.shipment.get')));

@@ -161,13 +161,6 @@ describe('a lenient sandbox takes', () => {
     expect([status, (body.data as Resource).attributes.currency]).toEqual([200, 'EUR']);
     expect(((await lenient.get('/v3/orders?sort=-id')).body.data as unknown[]).length).toBe(1);
   });
-
-  test('parameters of a v2 label in any case', async () => {
-    await lenientSandbox.seed(1);
-    const [shipment] = (await lenient.get('/v3/shipments')).body.data as Resource[];
-    const { body } = await lenient.get(`/v2/returnLabel/get/${shipment?.id}?ShippingMethodID=22&Paperless=True`);
-    expect(body).toMatchObject({ messageCode: 'OK', result: { isPaperlessReturnShippingMethod: true } });
-  });
 });
 
 describe('a lenient sandbox refuses', () => {
@@ -199,12 +192,6 @@ describe('a strict sandbox refuses', () => {
     const answer = await ask();
     expect([answer.status, answer.body.messageCode]).toEqual([status, 'NOK']);
   });
-
-  test('unknown members and parameters of v3', async () => {
-    const order = orderBody('V3-1', { attributes: { source: 'x' } });
-    expect((await strict.json('/v3/orders', order)).status).toBe(400);
-    expect((await strict.get('/v3/orders?sort=-id')).status).toBe(400);
-  });
 });
 
 describe.each([
@@ -220,14 +207,6 @@ describe.each([
       'filter%5BorderType%5D%5Bin%5D=31%2C32',
     ])
       expect((await curl.get(`/v3/shipments?${query}`)).status).toBe(200);
-  });
-
-  test('takes an encoded comma as part of a text in lists of texts', async () => {
-    await createOrders(curl, 'A,1', 'B-2');
-    const listed = await curl.get('/v3/orders?filter%5BexternalOrderNumber%5D%5Bin%5D=A%2C1,B-2');
-    expect(listed.body.data).toHaveLength(2);
-    const single = await curl.get('/v3/orders?filter%5BexternalOrderNumber%5D%5Bin%5D=A%2C1%2CB-2');
-    expect(single.body.data).toEqual([]);
   });
 
   test('answers the messages that clients parse', async () => {

@@ -95,29 +95,6 @@ describe('without script, a form of the page', () => {
     expect(returned).toMatchObject([{ quantity: 2, processedOn: '2026-05-04' }]);
   });
 
-  test('injects a fault and removes it', async () => {
-    const fields = {
-      operation: 'common.token',
-      client: '',
-      count: '2',
-      'effect[status]': '503',
-      'effect[retryAfter]': '7',
-    };
-    expect((await submit('faults', fields)).status).toBe(303);
-    await sandbox.faults({ operation: 'v2.*', effect: { reset: true } });
-    const [fault, other] = await sandbox.call<{ number: number }[]>('GET', '/_sandbox/faults');
-    expect(fault).toMatchObject({ operation: 'common.token', count: 2, effect: { status: 503, retryAfter: '7' } });
-    expect((await submit('faults/remove', { number: String(fault?.number) })).status).toBe(303);
-    expect(await sandbox.call('GET', '/_sandbox/faults')).toEqual([other]);
-  });
-
-  test('starts over', async () => {
-    await place('WEB-1');
-    const answer = await submit('reset', { seed: '', ordersPerDay: '' });
-    expect(answer.headers.get('location')).toBe('/?text=x&said=reset');
-    expect((await readState()).orders).toEqual([]);
-  });
-
   test('says why it is refused, and leads back', async () => {
     await place('WEB-1', { onHold: true });
     const answer = await submit('ship', { externalOrderNumber: 'WEB-1' });
@@ -130,11 +107,6 @@ describe('without script, a form of the page', () => {
 });
 
 describe('the controls', () => {
-  test('answer a form of curl with JSON', async () => {
-    const answer = await post('order', { client: 'default' }, { accept: '*/*' });
-    expect([answer.status, await answer.json()]).toMatchObject([200, { externalOrderNumber: 'SO-default-000001' }]);
-  });
-
   test.each([
     ['an origin of another site', { origin: 'http://evil.example' }],
     ['an origin of another port', { origin: 'http://127.0.0.1:1' }],
