@@ -187,15 +187,6 @@ describe('an operation that is refused', () => {
     );
   });
 
-  test('with 403 and a reason makes its row dead, even if its path is assumed', async () => {
-    await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
-    await sandbox.faults({ operation: 'v2.order.release', count: 1, effect: { status: 403 } });
-    const id = await outbox.insert('order.release', 'SO-1');
-    await outbox.push();
-    expect(await outbox.row(id)).toMatchObject({ status: 'dead', last_error: expect.stringContaining('answered 403') });
-    expect(await readHoldCodes()).toEqual([]);
-  });
-
   test('with 404 does not hold its kind if any worker has carried it out before', async () => {
     await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
     await outbox.insert('order.release', 'SO-1');
@@ -210,14 +201,4 @@ describe('an operation that is refused', () => {
     expect((await outbox.row(id)).last_error).toBe('v2.order.release: answered 404');
     expect(await readHoldCodes()).not.toContain('kind_parked');
   });
-});
-
-test.each([500, 502, 504])('%i with Retry-After holds all kinds of the client', async (status) => {
-  await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { status, retryAfter: '60' } });
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.push();
-  const [hold] = await database.query(
-    "select kind, code, until > now() + interval '50 seconds' as held from sync.push_holds",
-  );
-  expect(hold).toEqual({ kind: '', code: 'retry_after', held: true });
 });

@@ -245,14 +245,3 @@ test('one claim reads at most 8 MB of payloads, even if more slots are free', as
   // A payload that is larger than the limit is claimed alone.
   expect((await claim(8)).rows).toHaveLength(1);
 });
-
-test('rows that are given back are claimed first again', async () => {
-  await outbox.push();
-  const ids = [];
-  for (let index = 0; index < 3; index++)
-    ids.push(await outbox.insert('order.update', `SO-${index}`, { reference: 'x' }));
-  const { returnClaims } = await import('../../../src/erp/outbox/held-claims.ts');
-  const { rows } = await claim(1);
-  await returnClaims(database.db, rows);
-  expect((await claim(3)).rows.map(({ id }) => id)).toEqual(ids);
-});

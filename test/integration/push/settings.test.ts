@@ -83,50 +83,30 @@ test('the daily job writes changes, marks removed entries, and keeps a list that
   });
 });
 
-test.each([
-  [['returnShippingMethods', 'returnReasons']],
-  [['mainShippingMethods']],
-  [['shippingMethods']],
-  [['orderTypes']],
-  [['languages']],
-  [['countries']],
-  [['paymentMethods']],
-])('settings without the lists %s keep their entries, and the run names them', async (absent) => {
-  await answerWith('paymentMethods', [{ id: 71, name: 'Invoice', code: 'INVOICE' }]);
-  done(await pull('refresh-settings'));
-  const present = absent[0] === 'countries' ? 'languages' : 'countries';
-  const read = async () => [
-    await database.query('select * from fulfilment.setting_options where list = any($1) order by id', [absent]),
-    await database.query('select * from fulfilment.main_shipping_method_warehouses order by 2, 3, 4'),
-  ];
-  const before = await read();
-  await sandbox.clearFaults();
-  const added = { path: ['result', present], value: [{ id: 81, name: 'New', code: 'NEW' }] };
-  await sandbox.faults({
-    operation: 'common.settings.get',
-    effect: { set: [added, ...absent.map((list) => ({ path: ['result', list] }))] },
-  });
-  expect(done(await pull('refresh-settings'))).toMatchObject({
-    warnings: [`the settings lack ${absent.join(', ')}; the stored entries are kept`],
-  });
-  expect(await read()).toEqual(before);
-  expect((await readOptions(present)).filter(({ removed }) => !removed)).toEqual([{ code: 'NEW', removed: false }]);
-});
-
-test('a shop whose settings never had lists for returns can create orders', async () => {
-  await sandbox.faults({
-    operation: 'common.settings.get',
-    effect: {
-      set: [{ path: ['result', 'returnReasons'], value: null }, { path: ['result', 'returnShippingMethods'] }],
-    },
-  });
-  const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
-  expect(done(await pull('refresh-settings')).warnings).toEqual([
-    'the settings lack returnShippingMethods, returnReasons; the stored entries are kept',
-  ]);
-});
+test.each([[['returnShippingMethods', 'returnReasons']], [['mainShippingMethods']]])(
+  'settings without the lists %s keep their entries, and the run names them',
+  async (absent) => {
+    await answerWith('paymentMethods', [{ id: 71, name: 'Invoice', code: 'INVOICE' }]);
+    done(await pull('refresh-settings'));
+    const present = 'countries';
+    const read = async () => [
+      await database.query('select * from fulfilment.setting_options where list = any($1) order by id', [absent]),
+      await database.query('select * from fulfilment.main_shipping_method_warehouses order by 2, 3, 4'),
+    ];
+    const before = await read();
+    await sandbox.clearFaults();
+    const added = { path: ['result', present], value: [{ id: 81, name: 'New', code: 'NEW' }] };
+    await sandbox.faults({
+      operation: 'common.settings.get',
+      effect: { set: [added, ...absent.map((list) => ({ path: ['result', list] }))] },
+    });
+    expect(done(await pull('refresh-settings'))).toMatchObject({
+      warnings: [`the settings lack ${absent.join(', ')}; the stored entries are kept`],
+    });
+    expect(await read()).toEqual(before);
+    expect((await readOptions(present)).filter(({ removed }) => !removed)).toEqual([{ code: 'NEW', removed: false }]);
+  },
+);
 
 test('an answer without any list of settings fails the run and changes nothing', async () => {
   done(await pull('refresh-settings'));
@@ -163,18 +143,6 @@ test('an unknown code makes a worker read the settings again, at most every ten 
   expect((await push('SO-5', 'B2B')).last_error).toContain('there is no code B2B (known codes: NEW)');
 });
 
-test('a code that several entries have is refused', async () => {
-  await answerWith('mainShippingMethods', [
-    { id: 11, name: 'a', code: 'PARCEL' },
-    { id: 12, name: 'b', code: 'PARCEL' },
-  ]);
-  const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { shippingMethod: 'PARCEL' }));
-  await outbox.push();
-  expect((await outbox.row(id)).last_error).toBe(
-    'the payload cannot be sent: shippingMethod: several entries have the code PARCEL (ids 11, 12), so use shippingMethodId instead',
-  );
-});
-
 /** A payload of a return and of a label; the shipment does not matter, because the payload is refused before. */
 const returnOf = (item: Record<string, unknown>) => ({
   shipmentId: 1,
@@ -188,21 +156,7 @@ const namesOf = [
     'orderTypeId',
     (code: Record<string, unknown>) => orderPayload('R', code),
   ],
-  [
-    'order.create',
-    'mainShippingMethods',
-    'shippingMethod',
-    'shippingMethodId',
-    (code: Record<string, unknown>) => orderPayload('R', code),
-  ],
   ['return.create', 'returnReasons', 'items[0].reason', 'reasonId', returnOf],
-  [
-    'return_label.create',
-    'returnShippingMethods',
-    'shippingMethod',
-    'shippingMethodId',
-    (code: Record<string, unknown>) => ({ shipmentId: 1, ...code }),
-  ],
 ] as const;
 
 test.each(namesOf)('%s: a code of %s without one id is refused with the member for ids', async (...names) => {
