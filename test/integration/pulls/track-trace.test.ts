@@ -120,11 +120,9 @@ test('another key for the same account meets the same gate', async () => {
 });
 
 test.each([
-  ['an answer of 500', { status: 500 }],
   ['an expired token', { expireTokens: true, status: 401 }],
   ['a connection that breaks', { reset: true }],
   ['an answer that is no list', { set: [{ path: ['result'], value: 'x' }] }],
-  ['NOK', { set: [{ path: ['messageCode'], value: 'NOK' }] }],
 ])('after %s the list is not requested again within the hour, and the tables stay', async (_name, effect) => {
   await answerWith([item(1)]);
   done(await pull('track-trace'));
@@ -280,15 +278,6 @@ test('a package that only the database refuses is quarantined, and the rest is s
   ]);
 });
 
-test('a result of null is an empty list', async () => {
-  await answerWith([item(1)]);
-  done(await pull('track-trace'));
-  await passAnHour();
-  await answerWith(null);
-  done(await pull('track-trace'));
-  expect(await traces()).toMatchObject([{ id: 1, gone: true }]);
-});
-
 test('after a failure before the gate the job is due soon, not an hour later', async () => {
   await sandbox.faults({ operation: 'common.token', count: 4, effect: { status: 503 } });
   await database.query(`insert into sync.jobs (client, job) values ('default', 'track-trace')`);
@@ -297,12 +286,4 @@ test('after a failure before the gate the job is due soon, not an hour later', a
     `select extract(epoch from due_at - now())::float8 / 60 as minutes from sync.jobs where job = 'track-trace'`,
   );
   expect(job?.minutes).toBeLessThan(11);
-});
-
-test('a list that is suddenly empty causes a warning', async () => {
-  await answerWith(Array.from({ length: 20 }, (_, index) => item(index + 1)));
-  done(await pull('track-trace'));
-  await passAnHour();
-  await answerWith([]);
-  expect(done(await pull('track-trace')).warnings).toEqual(['the list is empty; the last one had 20 packages']);
 });

@@ -76,19 +76,6 @@ test.each([
   expect(await levels()).toEqual(before);
 });
 
-test('a run that fails keeps the answers it got, and the next run begins with the rest', async () => {
-  await watch('MUG-BLUE', 'MUG-RED');
-  await sandbox.faults({ operation: 'oldest.stock.get', after: 1, effect: { status: 404, html: true } });
-  expect(await pull('pull-stock')).toMatchObject({ status: 'failed' });
-  expect(await levels()).toMatchObject([{ sku: 'MUG-BLUE' }]);
-  await sandbox.clearFaults();
-  const place = await sandbox.lastPlace();
-  done(await pull('pull-stock'));
-  const asked = (await sandbox.requests(place)).filter(({ path }) => path.startsWith('/stock/'));
-  expect(asked[0]?.path).toBe('/stock/get/MUG-RED');
-  expect(await levels()).toHaveLength(2);
-});
-
 test('the role that writes to the outbox may watch articles, but not change their stock', async () => {
   const runAsWriter = (text: string) => database.query(`set local role fulfilment_writer; ${text}`);
   await runAsWriter(`insert into fulfilment.stock_watch (client, sku) values ('default', 'A')`);
