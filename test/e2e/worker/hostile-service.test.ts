@@ -252,20 +252,6 @@ describe('a worker whose service is hostile', () => {
     expect(worker.output).not.toContain('the-password');
   }, 300_000);
 
-  test('waits no longer than a quarter of an hour, even if it is told to', async () => {
-    const { answerWith } = await start();
-    answerWith(text('{}', { 'retry-after': '31536000' }, 429));
-    const due = await waitFor('the refusal', async () => {
-      const [row] = await database.query<{ hours: number }>(
-        `select extract(epoch from due_at - sync.clock()) / 3600 as hours from sync.jobs
-         where job = 'pull-shipments' and last_error like '%429%'`,
-      );
-      return row;
-    });
-    expect(Number(due.hours)).toBeGreaterThan(0.2);
-    expect(Number(due.hours)).toBeLessThanOrEqual(0.26);
-  });
-
   test('refuses an answer with a token that needs too much memory', async () => {
     const service = await services.start((_request, response) => {
       response.writeHead(200, { 'content-type': 'application/json' });
