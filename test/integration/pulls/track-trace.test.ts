@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
 import { runJob } from '../../../src/app/worker/runner.ts';
-import { closeGate, passGate } from '../../../src/erp/runs/gates.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { startSandbox, useProcesses } from '../../helpers/processes/processes.ts';
 import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
@@ -96,20 +95,6 @@ test('the list is requested once an hour; a run before that is skipped, counted,
   await setScheduleClock(database, 3_626);
   done(await pull('track-trace', { trigger: 'schedule' }));
   expect(await asked()).toBe(2);
-});
-
-test('a run that closes the gate with an old number changes nothing', async () => {
-  const gate = { name: 'track-trace', identity: 'x', client: 'default' };
-  const first = await passGate(database.db, gate, 3_600_000);
-  expect(first).toMatchObject({ passed: true, number: 1 });
-  expect(await passGate(database.db, gate, 3_600_000)).toMatchObject({ passed: false });
-  await setScheduleClock(database, 4_000);
-  expect(await passGate(database.db, gate, 3_600_000)).toMatchObject({ passed: true, number: 2 });
-  const before = await database.query('select * from sync.gates');
-  expect(before).toMatchObject([{ taken: 2, spent: 1, finished_at: null }]);
-  expect(await closeGate(database.db, gate, 1, 0)).toBeNull();
-  expect(await database.query('select * from sync.gates')).toEqual(before);
-  expect(await closeGate(database.db, gate, 2, 0)).not.toBeNull();
 });
 
 test('another key for the same account meets the same gate', async () => {
@@ -248,23 +233,6 @@ test('a shipment that the tables do not have is read by id only once, also if it
   expect(await sandbox.requestsTo('/v3/shipments/999999')).toHaveLength(1);
 });
 
-test('a shipment whose read by id failed is read again after a pause', async () => {
-  done(await pull('pull-shipments'));
-  await answerWith([item(999_999)]);
-  done(await pull('track-trace'));
-  const reads = async () => (await sandbox.requestsTo('/v3/shipments/999999')).length;
-  // A proxy gives this answer, so it says nothing about the shipment.
-  await sandbox.faults({ operation: 'v3.shipments.get', count: 1, effect: { status: 404, html: true } });
-  done(await pull('pull-shipments'));
-  done(await pull('pull-shipments'));
-  expect(await reads()).toBe(1);
-  for (const expected of [2, 2]) {
-    await database.query(`update sync.rereads set next_try_at = now()`);
-    done(await pull('pull-shipments'));
-    expect(await reads()).toBe(expected);
-  }
-});
-
 test('a package that only the database refuses is quarantined, and the rest is stored', async () => {
   await answerWith([
     item(1),
@@ -276,14 +244,4 @@ test('a package that only the database refuses is quarantined, and the rest is s
   expect(await database.query('select reason from sync.quarantine')).toEqual([
     { reason: 'cannot be stored in Postgres (SQLSTATE 22009)' },
   ]);
-});
-
-test('after a failure before the gate the job is due soon, not an hour later', async () => {
-  await sandbox.faults({ operation: 'common.token', count: 4, effect: { status: 503 } });
-  await database.query(`insert into sync.jobs (client, job) values ('default', 'track-trace')`);
-  expect(await pull('track-trace', { trigger: 'schedule' })).toMatchObject({ status: 'failed' });
-  const [job] = await database.query<{ minutes: number }>(
-    `select extract(epoch from due_at - now())::float8 / 60 as minutes from sync.jobs where job = 'track-trace'`,
-  );
-  expect(job?.minutes).toBeLessThan(11);
 });

@@ -111,19 +111,6 @@ test('failing rows of a kind hold only that kind; after one success the others a
   expect(await readHolds()).toEqual([]);
 });
 
-test('a client and a kind that were held at the same time both recover', async () => {
-  await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, until, probe, send_window)
-    values ('default', '', 'breaker_open', 'x', now() - interval '1 second', true, 1),
-      ('default', 'product.save', 'kind_failing', 'x', now() - interval '1 second', false, 1)`);
-  for (let index = 0; index < 20; index++) await outbox.insert('product.save', `P-${index}`, { name: 'P' });
-  await outbox.push();
-  expect(await database.query('select status, count(*)::int from fulfilment.outbox group by 1')).toEqual([
-    { status: 'done', count: 20 },
-  ]);
-  expect(await readHolds()).toEqual([]);
-});
-
 test('when the hold of a kind ends, its rows are sent even if many rows of other kinds wait', async () => {
   await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 20 } });
   for (let index = 0; index < 60; index++)

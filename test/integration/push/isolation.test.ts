@@ -137,24 +137,6 @@ describe('PUSH_MAX_AGE counts from the first attempt that counted', () => {
     await outbox.push();
     expect(await outbox.row(id)).toMatchObject({ status: 'done' });
   });
-
-  test('so a failed look-up of a row that has waited for days is repeated', async () => {
-    await sandbox.faults(
-      { operation: 'v3.orders.create', count: 1, effect: { noAnswer: true, afterEffect: true } },
-      { operation: 'v3.orders.list', count: 5, effect: { status: 502, html: true } },
-    );
-    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-    await ageRows();
-    await outbox.push({ HTTP_TIMEOUT_MS: '300' });
-    await outbox.hurry();
-    await outbox.push({ HTTP_TIMEOUT_MS: '300' });
-    const row = await outbox.row(id);
-    expect(row).toMatchObject({ status: 'unknown', next_attempt_at: expect.any(Date) });
-    await sandbox.clearFaults();
-    await outbox.hurry();
-    await outbox.push();
-    expect(await outbox.row(id)).toMatchObject({ status: 'done' });
-  });
 });
 
 test("base64 with line breaks, as Postgres' encode() makes it, is accepted", async () => {

@@ -110,16 +110,6 @@ describe('a look-up', () => {
   const countListRequests = async () =>
     (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.list').length;
 
-  test('that gets Retry-After ends the round, even if more numbers wait for a look-up', async () => {
-    await insertTwoBatches();
-    await sandbox.faults({ operation: 'v3.orders.list', effect: { status: 429, retryAfter: '600' } });
-    await outbox.push(short);
-    expect(await countListRequests()).toBe(1);
-    expect(await database.query('select lookups, count(*)::int from fulfilment.outbox group by 1')).toEqual([
-      { lookups: 1, count: 150 },
-    ]);
-  });
-
   test('whose answer cannot be read does not prevent the look-up of other numbers', async () => {
     await insertTwoBatches();
     await sandbox.faults({ operation: 'v3.orders.list', count: 1, effect: { invalidJson: true } });

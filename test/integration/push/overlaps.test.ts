@@ -5,8 +5,6 @@ import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
 import { createLogger } from '../../../src/app/logging/create-logger.ts';
 import { openPusher } from '../../../src/app/worker/open-pusher.ts';
 import { claimRows } from '../../../src/erp/outbox/claim.ts';
-import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
-import { followUpRules } from '../../../src/sync/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { makeConfig, usePuller } from '../../helpers/puller.ts';
@@ -130,20 +128,6 @@ describe('an order', () => {
     const calls = (await sandbox.requests()).map(({ operation }) => operation);
     expect(calls.indexOf('v3.orders.create')).toBeGreaterThan(calls.lastIndexOf('oldest.product.add'));
     expect(await database.query('select * from sync.outbox_waits')).toEqual([]);
-  });
-
-  test('with an unknown product is dead and names it; after product.save a retry sends it', async () => {
-    const payload = orderPayload('SO-1', { items: [{ sku: 'NEW', quantity: 1 }] });
-    const order = await outbox.insert('order.create', 'SO-1', payload);
-    await outbox.push();
-    expect(await outbox.row(order)).toMatchObject({
-      status: 'dead',
-      last_error: expect.stringContaining('no product with the sku NEW: add it first'),
-    });
-    await outbox.insert('product.save', 'NEW', { name: 'New' });
-    await actOnOutbox(database.db, 'retry', { ids: [order] }, { by: 'test', followUps: followUpRules });
-    await outbox.push();
-    expect(await outbox.row(order)).toMatchObject({ status: 'done' });
   });
 
   test('does not wait for a product row that is dead or cancelled', async () => {

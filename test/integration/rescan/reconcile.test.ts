@@ -194,21 +194,6 @@ test('a service that suddenly lists nothing: nothing is changed, and each stream
   expect(await reconcileEach()).toEqual(noFindings);
 });
 
-test('a short list that is suddenly empty marks no row as unlisted', async () => {
-  await sandbox.advance(4 * day);
-  done(await pull('pull-return-items'));
-  await database.query(copyLastRow('shipments').replaceAll('shipments', 'return_items'));
-  await sandbox.seed(3);
-  done(await pull('pull-shipments'));
-  const set = [
-    { path: ['data'], value: [] },
-    { path: ['links'], value: {} },
-  ];
-  await sandbox.faults({ operation: 'v3.shipments.list', effect: { set } });
-  for (let nights = 0; nights < 2; nights++) expect(errorCode(await reconcileJob())).toBe('too_many_extras');
-  expect(await database.query('select 1 from fulfilment.shipments where unlisted_since is not null')).toEqual([]);
-});
-
 test('many rows that the list lacks do not fail the run if they can be read by id', async () => {
   await sandbox.seed(200);
   done(await pull('pull-shipments'));
@@ -242,27 +227,6 @@ test('a reconciliation that was interrupted continues at its last page', async (
     { stale: 1_000, missing: 0, extra: 0 },
   ]);
   expect(await database.query(`select count(*)::int as n from sync.rescan_pages`)).toEqual([{ n: 0 }]);
-});
-
-test('a scheduled reconciliation that failed is repeated after minutes, not after a day', async () => {
-  const due = async () =>
-    (
-      await database.query<{ minutes: number }>(
-        `select round(extract(epoch from due_at - now()) / 60)::int as minutes from sync.jobs where job = 'reconcile'`,
-      )
-    )[0]?.minutes;
-  await sandbox.faults({ operation: 'v3.orders.list', effect: { status: 400 } });
-  for (const minutes of [10, 20, 40]) {
-    await database.query(`update sync.jobs set due_at = now() where job = 'reconcile'`);
-    expect(errorCode(await pull('reconcile', { trigger: 'schedule' }))).toBe('http_status');
-    expect(await due()).toBe(minutes);
-  }
-  await sandbox.clearFaults();
-  await database.query(`update sync.jobs set due_at = now() where job = 'reconcile'`);
-  done(await pull('reconcile', { trigger: 'schedule' }));
-  // The next due time is between a tenth of a day and 1.1 days away.
-  expect(await due()).toBeGreaterThan(140);
-  expect(await due()).toBeLessThan(1_590);
 });
 
 test('a failing stream does not stop the others', async () => {

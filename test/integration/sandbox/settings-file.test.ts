@@ -102,19 +102,12 @@ describe('a settings file', () => {
 
   test.each([
     ['an unknown list', 'orderKinds: []', 'Unrecognized key: "orderKinds"'],
-    ['a missing member', 'countries: [{id: 1, name: X}]', 'countries.0.code: '],
-    [
-      'an id twice',
-      '{"countries": [{"id": 1, "name": "X", "code": "X"}, {"id": 1, "name": "Y", "code": "Y"}]}',
-      'countries.1.id: 1 is there already',
-    ],
     ['no order type', 'orderTypes: []', 'orderTypes: '],
     [
       'no available reason',
       'returnReasons: [{id: 1, name: X, code: X, available: false}]',
       'returnReasons: no reason is available',
     ],
-    ['another client', 'clients: {shop-z: {}}', 'clients.shop-z: the sandbox has only the clients shop-a, shop-b'],
     ['broken YAML', 'countries: [', 'settings.yaml cannot be used: '],
     ['too many bytes', `# ${'x'.repeat(1 << 20)}`, 'the limit is 1048576'],
   ])('with %s is refused, with its name and the member', (_what, text, expected) => {

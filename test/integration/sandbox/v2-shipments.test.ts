@@ -223,11 +223,8 @@ describeOperation('v2.rma.add', () => {
 
   test.each<[object, object, string]>([
     [{ shipmentId: 999_999 }, {}, 'no shipment'],
-    [{}, { shipmentItemId: 1 }, 'no shipment item'],
-    [{}, { returnReasonId: 99 }, 'no return reason'],
     [{}, { returnReasonId: 49 }, 'not available'],
     [{}, { quantity: 99 }, 'not 99 left'],
-    [{ rmaItems: [] }, {}, 'rmaItems'],
   ])('%j %j is NOK, and the message says why', async (changes, items, words) => {
     expect(await add(changes, items)).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining(words) });
   });

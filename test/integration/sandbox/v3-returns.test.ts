@@ -90,28 +90,9 @@ describeOperation('v3.returnMerchandiseAuthorizations.create', () => {
       {},
       'no return reason 99',
     ],
-    [
-      'an unknown code',
-      () => [item(0, { reasonCode: 'WHIM' }, { returnReason: undefined })],
-      {},
-      'no return reason WHIM',
-    ],
     ['two reasons', () => [item(0, { reasonCode: 'REGRET' })], {}, 'different reasons'],
-    [
-      'a reason that is not available',
-      () => [item(0, {}, { returnReason: { data: { id: 49, type: 'returnReason' } } })],
-      {},
-      'not available',
-    ],
     ['several lines of one item', () => [item(), item()], {}, 'Several lines'],
-    [
-      'an item of another shipment',
-      () => [item(0, {}, { shipmentItem: { data: { id: 7, type: 'shipmentItem' } } })],
-      {},
-      'no shipment item 7',
-    ],
     ['more than was shipped', () => [item(0, { quantity: 99 })], {}, 'not 99 left'],
-    ['another sku', () => [item(0, { sku: 'OTHER' })], {}, 'is '],
     ['no items', () => [], {}, 'at least one item'],
   ])('rejects %s', async (_, items, changes, words) => {
     const answer = await announce(items(), changes);

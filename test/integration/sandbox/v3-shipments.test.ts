@@ -96,17 +96,11 @@ describeOperation('v3.shipments.list', () => {
   });
 
   test.each([
-    ['page[size]=0', 'page[size]'],
     ['page[size]=101', 'page[size]'],
     ['page[size]=1&page[size]=2', 'page[size]'],
-    ['page[cursor]=-1', 'page[cursor]'],
     ['include=product', 'include'],
-    ['include=shipmentItems,shipmentItems', 'include'],
-    ['filter[status][in]=', 'filter[status][in]'],
     ['filter[status][in]=SENT', 'filter[status][in]'],
-    ['filter[status][in]=ERROR,ERROR', 'filter[status][in]'],
     ['filter[shippedOn][gt]=yesterday', 'filter[shippedOn][gt]'],
-    ['filter[orderId][in]=abc', 'filter[orderId][in]'],
     ['filter[nothing]=1', 'filter[nothing]'],
     ['__proto__=1', '__proto__'],
     ['include=%ff', '%ff'],

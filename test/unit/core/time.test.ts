@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { Temporal } from 'temporal-polyfill';
 import { describe, expect, test } from 'vitest';
-import { addDays, readDate, readDateTime } from '../../../src/core/time.ts';
+import { readDate, readDateTime } from '../../../src/core/time.ts';
 
 const zone = 'Europe/Amsterdam';
 const toInstant = (text: string) => Temporal.Instant.from(text).toString({ fractionalSecondDigits: 6 });
@@ -97,8 +97,4 @@ describe('around the changes of the clock', () => {
       }),
     );
   });
-});
-
-test('addDays counts calendar days', () => {
-  expect(addDays('2026-03-01', -1)).toBe('2026-02-28');
 });

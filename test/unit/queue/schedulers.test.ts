@@ -12,7 +12,3 @@ test.each([
 ] as [string, Schedule[], number][])('the tick comes at %s', (_, schedules, tickMs) => {
   expect(findTickMs(schedules)).toBe(tickMs);
 });
-
-test('without a schedule there is no tick', () => {
-  expect(findTickMs([{ kind: 'off' }, { kind: 'on-request' }])).toBeNull();
-});

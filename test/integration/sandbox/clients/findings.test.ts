@@ -1,6 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
 import type { Finding } from '../../../../src/sandbox/findings/findings.ts';
-import { orderBody } from '../../../helpers/client.ts';
 import { createCurl } from '../../../helpers/processes/curl.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
 
@@ -77,22 +76,6 @@ test('findings name odd parameters, encoded commas, forms and deprecated calls',
     'unknown_parameter | sort | parameter | 1',
     'wrong_type | id | text | 1',
     'wrong_type | paperless | text | 1',
-  ]);
-});
-
-test('a strict sandbox refuses the request and counts what was odd in it', async () => {
-  await strict.form('/v2/order/release', ['externalOrderNumber=A']);
-  await strict.json('/product/search', { sku: 4711, shop: 'x' });
-  await strict.json('/v3/orders', orderBody('A-1', { attributes: { onHold: 'true', currency: 'USD' } }));
-  await strict.get('/v3/orders?sort=id');
-  expect(await readRows(strictSandbox)).toEqual([
-    'form_body |  | form | 1',
-    'odd_case | sku | number | 1',
-    'unknown_member | data.attributes.currency | text | 1',
-    'unknown_member | shop | text | 1',
-    'unknown_parameter | sort | parameter | 1',
-    'wrong_type | Sku | number | 1',
-    'wrong_type | data.attributes.onHold | text | 1',
   ]);
 });
 

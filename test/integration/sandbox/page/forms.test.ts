@@ -62,16 +62,6 @@ async function submit(control: string, fields: Record<string, string>, path = '/
 }
 
 describe('without script, a form of the page', () => {
-  test('advances the time and leads back to the page, which says so', async () => {
-    const answer = await submit('advance', { times: '2', seconds: '86400' });
-    expect([answer.status, answer.headers.get('location')]).toEqual([303, '/?text=x&said=advance']);
-    expect((await readState()).now.slice(0, 10)).toBe('2026-05-06');
-    const page = await (await fetch(new URL('/?said=advance', sandbox.url))).text();
-    expect(page).toContain('role="status">The time has advanced.');
-    await post('advance', { seconds: '3600' });
-    expect((await readState()).now).toContain('2026-05-06T09:00');
-  });
-
   test('places an order, which the page then shows', async () => {
     const fields = { externalOrderNumber: 'WEB-1', 'lines[0][sku]': 'MUG-BLUE', 'lines[0][quantity]': '3' };
     const answer = await submit('order', { ...fields, 'lines[1][sku]': '', 'lines[1][quantity]': '', onHold: '' });
@@ -128,24 +118,6 @@ describe('the controls', () => {
     const [answer] = (await once(calling, 'response')) as [IncomingMessage];
     answer.resume();
     expect(answer.statusCode).toBe(403);
-  });
-
-  test('ship all of an order that leaves in several parcels, or else what there is', async () => {
-    const skus = ['MUG-BLUE', 'MUG-RED', 'TEA-500', 'LAMP-OAK'];
-    const numbers = Array.from({ length: 16 }, (_, index) => `WEB-${index}`);
-    for (const number of numbers) {
-      await place(number, { lines: skus.map((sku) => ({ sku, quantity: 25 })) });
-      await ship(number);
-    }
-    const { shipments, orders } = await readState();
-    expect(new Set(shipments.map((row) => row.status))).toEqual(new Set(['SHIPPED']));
-    expect(orders.map(({ fulfilled }) => fulfilled)).toEqual(numbers.map(() => [25, 25, 25, 25]));
-    // There were 800 pieces of each.
-    await place('LARGE', { lines: skus.map((sku) => ({ sku, quantity: 500 })) });
-    await ship('LARGE');
-    expect((await readState()).orders.at(-1)?.fulfilled).toEqual([400, 400, 400, 400]);
-    await expect(ship('LARGE')).rejects.toThrow(/goods are missing/);
-    await expect(ship('WEB-99')).rejects.toThrow(/no order of this client/);
   });
 
   test('process a return once, whatever the robot has planned', async () => {
