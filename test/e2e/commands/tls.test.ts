@@ -73,31 +73,6 @@ test.skipIf(!redis.available).each<[string, TlsFrontOptions, Record<string, stri
   for (const [server, pattern] of Object.entries(words)) expect(found[server as 'redis']).toMatch(pattern);
 });
 
-test.skipIf(!redis.available)('doctor names TLS if one side does not speak it', async () => {
-  const sandbox = await processes.sandbox();
-  const plain = new URL(database.url);
-  plain.searchParams.set('sslmode', 'verify-full');
-  const direct = {
-    ...workerEnv(plain.href, sandbox),
-    REDIS_URL: redis.url.replace('redis:', 'rediss:'),
-    WAREHOUSE_BASE_URL: sandbox.url.href.replace('http:', 'https:'),
-  };
-  expect(await diagnose(direct)).toEqual({
-    postgres: expect.stringMatching(/^TLS: Postgres does not speak TLS.*sslmode=disable in DATABASE_URL/),
-    redis: expect.stringMatching(/; TLS: REDIS_URL begins with rediss:/),
-    service: expect.stringMatching(/TLS: the service does not speak TLS at this port .*WAREHOUSE_BASE_URL/),
-  });
-  const fronts = await prepareServers({}, {});
-  const { redis: found, service } = await diagnose({
-    ...fronts,
-    ...trusted,
-    REDIS_URL: fronts.REDIS_URL.replace('rediss:', 'redis:'),
-    WAREHOUSE_BASE_URL: fronts.WAREHOUSE_BASE_URL.replace('https:', 'http:'),
-  });
-  expect(found).toMatch(/TLS: .*REDIS_URL must begin with rediss:/);
-  expect(service).toMatch(/TLS: .*the base URL must begin with https:/);
-});
-
 test('a client certificate of DATABASE_URL is sent', async () => {
   const client = { sslcert: tlsFile('client-cert'), sslkey: tlsFile('client-key') };
   const front = await startTlsFront(new URL(database.url), { asksForCertificate: true });

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { sql } from 'kysely';
 import { afterEach, expect, test } from 'vitest';
@@ -122,10 +121,6 @@ test('an address with a NUL is a bad request', async () => {
   const { visitor } = await admin();
   for (const path of ['/outbox?reference=%00', '/quarantine?client=%00', '/outbox/%00'])
     expect([path, (await visitor.get(path)).status]).toEqual([path, 400]);
-});
-
-test('a short token is refused with a command that makes a long one', async () => {
-  await expect(admin({ ADMIN_TOKEN: randomBytes(12).toString('hex') })).rejects.toThrow('openssl rand -base64 32');
 });
 
 test('a new token ends the sessions of the former one', async () => {

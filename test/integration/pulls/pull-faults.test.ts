@@ -1,4 +1,3 @@
-import { text } from 'node:stream/consumers';
 import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
@@ -237,19 +236,6 @@ describe('a resource that cannot be decoded', () => {
     expect(row?.member_path).toContain(member);
   });
 
-  test('is kept with its included resources from the top of the document, also the valid ones', async () => {
-    await sandbox.seed(5);
-    await sandbox.switches({ included: 'top' });
-    const set = [{ path: ['data', 1, 'attributes', 'shippedOn'], value: 'soon' }];
-    await sandbox.faults({ operation: list, count: 1, effect: { set } });
-    done(await pull('pull-shipments'));
-    const [row] = await database.query<{ document: string }>('select document from sync.quarantine');
-    const { relationships, included } = JSON.parse(row?.document ?? '');
-    expect(included.map(({ id }: { id: number }) => ({ id, type: 'shipmentItem' }))).toEqual(
-      relationships.shipmentItems.data,
-    );
-  });
-
   test('does not fail later polls, even if many are reread without success', async () => {
     await sandbox.seed(200);
     const bad = Array.from({ length: 30 }, (_, index) => ({ path: ['data', index, 'type'], value: 'parcel' }));
@@ -283,37 +269,6 @@ describe('a resource that cannot be decoded', () => {
     await expectRecovery();
     expect(await database.query('select * from sync.quarantine')).toEqual([]);
     expect(await database.query('select * from sync.rereads')).toEqual([]);
-  });
-
-  test('fails the run if QUARANTINE_MAX_SHARE is 0', async () => {
-    await sandbox.seed(50);
-    await sandbox.faults({ operation: list, effect: { set: [{ path: ['data', 0, 'type'], value: 'parcel' }] } });
-    expect(code(await pull('pull-shipments', { env: { QUARANTINE_MAX_SHARE: '0' } }))).toBe('quarantine_share');
-  });
-
-  test('is not one that writes whole numbers with a decimal point', async () => {
-    await sandbox.seed(1);
-    const service = await services.start(async (request, response) => {
-      const answer = await fetch(new URL(request.url?.replace('/base', '') ?? '', sandbox.url), {
-        method: request.method ?? 'GET',
-        headers: {
-          authorization: request.headers.authorization ?? '',
-          'content-type': request.headers['content-type'] ?? '',
-        },
-        ...(request.method === 'POST' ? { body: await text(request) } : {}),
-      });
-      response
-        .writeHead(answer.status, { 'content-type': 'application/json' })
-        .end((await answer.text()).replace(/"quantity":(\d+)/g, '"quantity":$1.0'));
-    });
-    expect(done(await pull('pull-shipments', { env: { WAREHOUSE_BASE_URL: service.url.href } }))).toMatchObject({
-      quarantined: 0,
-    });
-    expect(
-      await database.query(
-        `select raw::text like '%.0%' as kept, quantity > 0 as whole from fulfilment.shipment_items limit 1`,
-      ),
-    ).toEqual([{ kept: true, whole: true }]);
   });
 
   test('too many of them fail the run, keep the cursor and do not fill the quarantine', async () => {

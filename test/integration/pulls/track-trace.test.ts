@@ -121,14 +121,6 @@ test.each([
   expect(await traces()).toEqual([{ id: 1, package: '3S1', status: 10, gone: false }]);
 });
 
-test('a path that the service does not have causes a warning with what to do', async () => {
-  await sandbox.faults({ operation, effect: { status: 404 } });
-  expect(await pull('track-trace')).toMatchObject({
-    status: 'failed',
-    totals: { warnings: [expect.stringContaining('WAREHOUSE_OPERATIONS_FILE, or SCHEDULE_TRACK_TRACE=off')] },
-  });
-});
-
 test('if the service cannot be reached, the job is due again after a minute', async () => {
   const { process, control } = await startSandbox(processes.cli);
   const never = new AbortController().signal;

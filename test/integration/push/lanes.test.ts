@@ -159,27 +159,3 @@ test('later rows wait until an attempt that was cut off can no longer undo them'
     { reference: 'second', phone_number: '020' },
   ]);
 });
-
-test('the next row of a lane is woken even if it was sent before', async () => {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  const behind = await outbox.insert('order.update', 'SO-1', { reference: 'new' });
-  await database.query(
-    "update fulfilment.outbox set attempts = 1, next_attempt_at = now() + interval '10 minutes' where id = $1",
-    [behind],
-  );
-  await outbox.push();
-  expect(await outbox.row(behind)).toMatchObject({ status: 'done', attempts: 2 });
-});
-
-test('a row names a later row of its lane as the reason if that row was sent first', async () => {
-  const late = await outbox.insert('order.update', 'SO-1', { reference: 'a' });
-  const begun = await outbox.insert('order.update', 'SO-1', { reference: 'b' });
-  await database.query(
-    "update fulfilment.outbox set status = 'unknown', written_at = now(), next_attempt_at = null where id = $1",
-    [begun],
-  );
-  const open = await database.query('select waits_for, because from fulfilment.outbox_open where id = $1', [late]);
-  expect(open).toEqual([
-    { waits_for: begun, because: `row ${begun} (order.update) of the same reference was begun before and is unknown` },
-  ]);
-});

@@ -57,19 +57,6 @@ test('a limit without Retry-After lowers the send rate: few rows are refused, no
   await limiter.close();
 });
 
-test('one row that is refused with 429 repeatedly waits, and does not slow down other rows', async () => {
-  const id = await outbox.insert('product.save', 'P', { name: 'P' });
-  await sandbox.faults({ operation: 'oldest.product.search', effect: { status: 429 } });
-  for (let round = 0; round < 4; round++) {
-    await database.query("update sync.push_rates set allowance = 1, lowered_at = now() - interval '1 minute'");
-    await outbox.hurry();
-    await outbox.push();
-  }
-  expect(await outbox.rows()).toMatchObject([{ id, status: 'pending', attempts: 0, unburnt: 4 }]);
-  const [rate] = await database.query('select refused from sync.push_rates');
-  expect(rate).toEqual({ refused: 3 });
-});
-
 describe('a look-up', () => {
   const pushUnknownOrders = async (count = 1) => {
     await sandbox.faults({ operation: 'v3.orders.create', effect: { status: 500, afterEffect: true } });

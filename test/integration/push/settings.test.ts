@@ -26,16 +26,6 @@ const readOptions = (list: string) =>
     [list],
   );
 
-/** Creates and ships the order SO-1, and returns its shipment and the item of that. */
-async function shipOrder() {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.push();
-  await sandbox.advance(2 * 86_400);
-  await pull('pull-shipments');
-  const [line] = await database.query('select id, shipment_id from fulfilment.shipment_items');
-  return { shipmentId: line?.shipment_id as number, shipmentItemId: line?.id as number };
-}
-
 test('the settings are read once for many rows, and stored with the methods per warehouse', async () => {
   for (let index = 0; index < 12; index++)
     await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`));
@@ -184,39 +174,6 @@ test.each(namesOf)('%s: a code of %s without one id is refused with the member f
   expect(await push({ [member]: 'ONCE', [idMember]: 93 })).toBe(
     `the payload cannot be sent: ${path}: give either ${member} (code) or ${idMember}`,
   );
-});
-
-test('return reasons and return shipping methods without codes are named by their ids', async () => {
-  await sandbox.faults({
-    operation: 'common.settings.get',
-    effect: {
-      set: [
-        { path: ['result', 'returnReasons', 1, 'code'], value: null },
-        { path: ['result', 'returnShippingMethods', 1, 'code'], value: null },
-      ],
-    },
-  });
-  const { shipmentId, shipmentItemId } = await shipOrder();
-  const items = (item: object) => ({ shipmentId, items: [{ shipmentItemId, quantity: 1, ...item }] });
-  const create = await outbox.insert('return.create', 'RET-1', items({ reasonId: 42 }));
-  const replace = await outbox.insert('return.replace', 'RET-1', items({ reason: null, reasonId: 43 }));
-  const unknown = await outbox.insert('return.create', 'RET-2', items({ reasonId: 99 }));
-  const neither = await outbox.insert('return.create', 'RET-3', items({}));
-  const label = await outbox.insert('return_label.create', 'SO-1', { shipmentId, shippingMethodId: 22 });
-  await outbox.push();
-  expect(await outbox.row(create)).toMatchObject({ status: 'done' });
-  expect(await outbox.row(replace)).toMatchObject({ status: 'done' });
-  expect(await outbox.row(unknown)).toMatchObject({
-    status: 'dead',
-    last_error: expect.stringContaining('There is no return reason 99'),
-  });
-  expect((await outbox.row(neither)).last_error).toBe(
-    'the payload cannot be sent: items[0].reason: give either reason (code) or reasonId',
-  );
-  expect(await outbox.row(label)).toMatchObject({ status: 'done', result: { shippingMethodId: '22' } });
-  expect(
-    await database.query('select return_reason_id from fulfilment.return_merchandise_authorization_items'),
-  ).toEqual([{ return_reason_id: 43 }]);
 });
 
 test('settings that cannot be read make no row dead and change no stored entry', async () => {

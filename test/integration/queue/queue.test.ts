@@ -81,13 +81,6 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
     expect(await findSchedulerChanges(queue, 30_000)).toEqual(unchanged);
   });
 
-  test.skipIf(isSkipped)('removes the tick if no job has a schedule', async () => {
-    const { queue } = await open();
-    await alignSchedulers(queue, 60_000);
-    expect(await alignSchedulers(queue, null)).toEqual({ set: false, missing: false, removed: ['tick'] });
-    expect(await queue.getJobSchedulers(0, -1)).toEqual([]);
-  });
-
   const dueRun = (client: string, { job = 'pull-shipments' as JobName, dueMs = 1_000, inMs = 0 } = {}) => ({
     job,
     client,

@@ -9,10 +9,6 @@ const client = useClient(sandbox);
 let id = 0;
 
 const day = 86_400;
-const readDateIn = async (days: number) => {
-  const { date } = await client.ask('common.status.get');
-  return new Date(Date.parse(date) + days * day * 1_000).toISOString().slice(0, 10);
-};
 const readOrder = async () => readOne(await client.ask('v3.orders.get', { path: { id }, query: 'include=orderItems' }));
 const readQuantities = async () => (await readOrder()).included?.map(({ attributes }) => attributes.quantity);
 beforeEach(async () => {
@@ -82,12 +78,6 @@ describeOperation('v3.orders.update', () => {
     expect(readOne(await update({ externalOrderNumber: 'A-3' })).attributes.externalOrderNumber).toBe('A-3');
     const found = await client.ask('v3.orders.list', { query: 'filter[externalOrderNumber][in]=A-3,A-1' });
     expect(found.body.data.map((row) => row.id)).toEqual([id]);
-  });
-
-  test('preferredShippingDate must be today or later', async () => {
-    const past = await update({ preferredShippingDate: await readDateIn(-2) });
-    expect([past.status, titles(past)]).toEqual([422, expect.stringContaining('today or later')]);
-    expect((await update({ preferredShippingDate: await readDateIn(1) })).status).toBe(200);
   });
 
   test('accepts unchanged items, addresses, method and type, and refuses changed ones', async () => {
@@ -253,13 +243,12 @@ describeOperation('v3.orderAttachments.create', () => {
     expect(titles(letter)).toContain('A4 or A5');
   });
 
-  test.each([
-    ['text', Buffer.from('hello').toString('base64'), 422],
-    ['only a header', Buffer.from('%PDF-1.7 and nothing').toString('base64'), 422],
-    ['not base64', '***', 400],
-  ])('refuses content that is %s', async (_, content, status) => {
-    expect((await attach({ externalOrderNumber: 'A-1', content })).status).toBe(status);
-  });
+  test.each([['text', Buffer.from('hello').toString('base64'), 422]])(
+    'refuses content that is %s',
+    async (_, content, status) => {
+      expect((await attach({ externalOrderNumber: 'A-1', content })).status).toBe(status);
+    },
+  );
 
   test('refuses an order that does not exist, and two different orders', async () => {
     const content = await makePdf(PageSizes.A5);

@@ -167,16 +167,6 @@ describeOperation('v3.orders.create', () => {
     await sandbox.advance(86_400);
     expect(await listSkus()).toEqual(['MUG-RED', 'NEW-1', 'NEW-2']);
   });
-
-  test('creates unknown products with stock while the switch unknownProducts says so', async () => {
-    await sandbox.switches({ unknownProducts: 'accept' });
-    const included = [line('NEW-1', 3, { name: 'New' }), address('d'), address('b')];
-    expect((await create('A-1', { included })).status).toBe(200);
-    expect((await client.ask('oldest.stock.get', { path: { sku: 'NEW-1' } })).body.result).toBe(20_000);
-    await sandbox.switches({});
-    const again = [line('NEW-2'), address('d'), address('b')];
-    expect((await create('A-2', { included: again })).status).toBe(422);
-  });
 });
 
 describeOperation('v3.orders.get', () => {
@@ -269,22 +259,6 @@ describe('the shipping of an order', () => {
   const listShipments = async (number: string) =>
     (await client.ask('v3.shipments.list', { query: `filter[externalOrderNumber]=${number}&include=shipmentItems` }))
       .body.data;
-
-  test('waits for the preferred shipping date', async () => {
-    const day = new Date(Date.parse((await client.ask('common.status.get')).date) + 5 * 86_400_000);
-    await create('A-1', { attributes: { preferredShippingDate: day.toISOString().slice(0, 10) } });
-    await sandbox.advance(3 * 86_400);
-    expect(await listShipments('A-1')).toEqual([]);
-    await sandbox.advance(4 * 86_400);
-    expect(await listShipments('A-1')).toHaveLength(1);
-  });
-
-  test('uses several warehouses if no single one has enough goods', async () => {
-    await create('A-1', { included: [line('MUG-BLUE', 600), address('d'), address('b')] });
-    await sandbox.advance(86_400);
-    const sent = (await listShipments('A-1')).flatMap(({ included }) => included ?? []);
-    expect(sent.map(({ attributes }) => attributes.quantity).sort()).toEqual([200, 400]);
-  });
 
   test('waits until a slip brings missing goods, or is done in parts if that is allowed', async () => {
     await setStock('MUG-BLUE', 1);

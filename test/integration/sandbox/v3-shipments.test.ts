@@ -133,18 +133,4 @@ describeOperation('v3.shipments.get', () => {
     expect(await list(`filter[orderId]=${oldest?.relationships.order?.data.id}`)).toEqual([]);
     expect(readOne(await client.ask('v3.shipments.get', { path: { id } }))).toEqual(oldest);
   });
-
-  test('answers 404 for a shipment that is not visible yet', async () => {
-    type State = { clients: { shipments: { visible: boolean; resource: Resource }[] }[] };
-    let hidden: Resource | undefined;
-    for (let hours = 0; hours < 24 * 20 && hidden === undefined; hours += 2) {
-      await sandbox.advance(2 * 3_600);
-      const { clients } = await sandbox.call<State>('GET', '/_sandbox/state');
-      hidden = clients[0]?.shipments.find(({ visible }) => !visible)?.resource;
-    }
-    const id = hidden?.id ?? 0;
-    expect((await client.ask('v3.shipments.get', { path: { id } })).status).toBe(404);
-    await sandbox.advance(31 * 3_600);
-    expect(readOne(await client.ask('v3.shipments.get', { path: { id } })).id).toBe(id);
-  });
 });

@@ -1,7 +1,5 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { readJobStatus } from '../../../../src/erp/reports/job-status.ts';
-import { readStreamStatus } from '../../../../src/erp/reports/stream-status.ts';
 import { useDatabase } from '../../../helpers/database.ts';
 import { done, usePuller } from '../../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
@@ -32,17 +30,6 @@ test('the stock of watched articles is stored, and removed when nobody watches t
     { entity: 'stock_levels', key: 'MUG-RED', operation: 'created' },
     { entity: 'stock_levels', key: 'MUG-RED', operation: 'updated' },
     { entity: 'stock_levels', key: 'MUG-BLUE', operation: 'removed' },
-  ]);
-});
-
-test('pull-stock is not a stream, although its name begins like those of streams', async () => {
-  done(await pull('pull-stock'));
-  done(await pull('pull-shipments'));
-  expect((await readStreamStatus(database.db)).map(({ stream }) => stream)).toEqual(['shipments']);
-  const jobs = (await readJobStatus(database.db)).map(({ job, stream }) => [job, stream]);
-  expect(jobs).toEqual([
-    ['pull-shipments', 'shipments'],
-    ['pull-stock', null],
   ]);
 });
 

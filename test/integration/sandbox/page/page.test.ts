@@ -44,43 +44,6 @@ describe('the log on the page', () => {
   });
 });
 
-describe('a search on the page', () => {
-  const build = async () => {
-    const included = [line('MUG-BLUE', 2), address('d'), address('b')];
-    await client.ask('v3.orders.create', { body: orderBody('WEB-1', { attributes: { reference: 'PO 7' }, included }) });
-    const at = { client: 'default' };
-    type Ids = { shipmentIds: number[]; authorizationId: number; returnItemIds: number[] };
-    const call = (path: string, body: object) => sandbox.call<Ids>('POST', `/_sandbox/${path}`, { ...at, ...body });
-    const [shipmentId = 0] = (await call('ship', { externalOrderNumber: 'WEB-1' })).shipmentIds;
-    const { authorizationId } = await call('return', { shipmentId, externalReference: 'RET-1' });
-    const [returnItemId = 0] = (await call('return/process', { authorizationId })).returnItemIds;
-    const slip = {
-      type: 'inboundPackingSlip',
-      attributes: { expectedIn: 'AMS', expectedOn: '2026-05-05', reference: 'INB-1' },
-      included: [{ type: 'inboundPackingSlipItem', attributes: { sku: 'MUG-BLUE', quantity: 7 } }],
-    };
-    expect((await client.ask('v3.inboundPackingSlips.create', { body: { data: slip } })).status).toBe(200);
-    await sandbox.advance(3 * 86_400);
-    return { shipmentId, authorizationId, returnItemId };
-  };
-  const readResults = async (q: string | number, name = 'default') => {
-    const { text } = await load(`/?client=${name}&q=${encodeURIComponent(q)}`);
-    return text.slice(text.indexOf('<div id="results"'), text.indexOf('<div class="columns"'));
-  };
-
-  test('shows an order with its shipments, packages and returns, by any of their numbers', async () => {
-    const { shipmentId, authorizationId, returnItemId } = await build();
-    for (const q of ['WEB-1', 'PO 7', shipmentId, authorizationId, 'RET-1', returnItemId, 'eb-1']) {
-      const found = await readResults(q);
-      expect(found, String(q)).toContain('<h3>Order WEB-1</h3>');
-      for (const part of ['Items', 'Shipments', 'Packages', 'Announced returns', 'Returned items'])
-        expect(found, `${part} by ${q}`).toContain(`<h4>${part}</h4>`);
-      expect(found).toContain(`id="found-shipment-${shipmentId}"`);
-    }
-    expect(await readResults('WEB-1', 'other')).toContain('Client other has nothing like <b>WEB-1</b>');
-  });
-});
-
 test('the page escapes what clients send and what the address says', async () => {
   const included = [line(hostile), address('d', { city: hostile }), address('b')];
   const attributes = { reference: hostile, [hostile]: 1 };
