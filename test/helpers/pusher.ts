@@ -39,6 +39,10 @@ export function usePusher(database: TestDatabase, sandbox: SandboxControl) {
   };
   afterEach(close);
   return {
+    /** Makes pushes use these connections, which are closed at the end of the test. */
+    connect: (connections: PushConnections): void => {
+      open = connections;
+    },
     /** Closes the connections of earlier pushes. */
     close,
     rows,

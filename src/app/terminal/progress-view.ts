@@ -46,7 +46,7 @@ export class ProgressView {
  * Describes the progress, as in `default shipments [######....] 61 %  6,100 read in 61 pages, 3 healed`. Returns the
  * counts alone if the number of expected rows is not known or 0.
  */
-export function describeProgress(label: string, rescan: Rescan, withBar: boolean): string {
+function describeProgress(label: string, rescan: Rescan, withBar: boolean): string {
   const { fetched, expected, missing, stale } = rescan;
   const counts = `${fetched.toLocaleString('en')} read in ${rescan.pages.toLocaleString('en')} pages, ${missing + stale} healed`;
   if (expected === null || expected === 0) return `${label}  ${counts}`;

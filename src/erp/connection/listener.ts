@@ -11,10 +11,12 @@ export interface ListenOptions {
   /** Called on each notification, and after each connect, because notifications may have been missed before. */
   readonly onNotify: (payload: string) => void;
   readonly onError: (error: Error) => void;
+  /** Time between two pings of the connection, in milliseconds. */
+  readonly pingIntervalMs?: number;
 }
 
-/** Time between two pings of the connection, and the time that the server has to answer one. */
-const pingIntervalMs = 15_000;
+/** The usual time between two pings of the connection, and the time that the server has to answer one. */
+const usualPingIntervalMs = 15_000;
 const answerTimeoutMs = 5_000;
 
 const closeTimeoutMs = 1_000;
@@ -77,7 +79,7 @@ export class Listener {
         () => this.#client === client && this.#schedulePing(client),
         (error: Error) => this.#reconnect(client, error),
       );
-    }, pingIntervalMs);
+    }, this.#options.pingIntervalMs ?? usualPingIntervalMs);
   }
 
   /** Gives up a lost connection and connects again after a pause, which doubles with each failure. */

@@ -3,7 +3,6 @@ import { expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
 import { connectDatabase } from '../../../src/app/deps/database.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
-import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { ageAbsencesSql } from '../../helpers/campaigns/belief.ts';
 import { makeFaultRules, pushFaults } from '../../helpers/campaigns/fault-effects.ts';
 import { PushCampaign } from '../../helpers/campaigns/push-campaign.ts';
@@ -149,69 +148,6 @@ test.skipIf(full === undefined)(
       expect(
         new Set(orders.flatMap(({ included }) => included.map(({ attributes }) => attributes.quantity ?? 0))),
       ).toEqual(new Set([0]));
-    } finally {
-      await campaign.stopWorkers();
-      await campaign.close();
-    }
-  },
-);
-
-/** Number of rows of each kind that cannot be looked up. */
-const rowsPerKind = 1_000;
-
-test.skipIf(full === undefined)(
-  'a row that cannot be looked up is never resent automatically, although workers are killed',
-  {
-    timeout: 3_600_000,
-  },
-  async () => {
-    const campaign = await PushCampaign.start(processes, { seed: 3 });
-    const { sandbox } = campaign;
-    try {
-      await sandbox.seed(rowsPerKind);
-      const content = (await writePage(['A page'])).toString('base64');
-      const { shipments } = await readState(sandbox);
-      for (const operation of ['v3.returnMerchandiseAuthorizations.create', 'v3.orderAttachments.create'])
-        await sandbox.faults(...makeFaultRules(operation, { share: 0.05, effects: pushFaults(lateMs) }));
-      await campaign.query(
-        `insert into fulfilment.outbox (kind, reference, payload)
-       select 'return.create', 'RET-' || (s ->> 'id'), jsonb_build_object('shipmentId', s -> 'id', 'items',
-         jsonb_build_array(jsonb_build_object('shipmentItemId', s -> 'item', 'quantity', 1, 'reason', 'DAMAGED')))
-       from jsonb_array_elements($1) s`,
-        [JSON.stringify(shipments.map(({ resource, items }) => ({ id: resource.id, item: items[0]?.id })))],
-      );
-      await campaign.query(
-        `insert into fulfilment.outbox (kind, reference, payload)
-       select kind, 'SO-' || n, case kind when 'order.create' then jsonb_set($1::jsonb, '{externalOrderNumber}', to_jsonb('SO-' || n))
-                                          else jsonb_build_object('filename', 'a.pdf', 'content', $3::text) end
-       from generate_series(1, $2) n, unnest(array['order.create', 'order_attachment.create']) with ordinality k (kind, place)
-       order by n, place`,
-        [JSON.stringify(orderPayload('?')), rowsPerKind, content],
-      );
-      campaign.startWorkers(4);
-      await disturbAndSettle(campaign);
-      const rows = await campaign.query<{ kind: string; status: string; count: number; explained: number }>(
-        `select kind, status, count(*)::int, count(*) filter (where last_error like '%outbox done%outbox retry%')::int as explained
-       from fulfilment.outbox group by 1, 2 order by 1, 2`,
-      );
-      process.stdout.write(
-        `without look-up: ${JSON.stringify({ ...campaign.counts, rows, attempts: await countAttempts(campaign) })}\n`,
-      );
-      expect(rows.filter(({ status }) => !['done', 'unknown'].includes(status))).toEqual([]);
-      for (const { status, count, explained } of rows) if (status === 'unknown') expect(explained).toBe(count);
-      const state = await readState(sandbox);
-      const references = state.returnMerchandiseAuthorizations.map(
-        ({ resource }) => resource.attributes.externalReference,
-      );
-      expect(new Set(references).size).toBe(references.length);
-      const attached = state.orders.map(({ attachments }) => attachments.length);
-      expect(Math.max(...attached)).toBe(1);
-      // Every row that is done was carried out. A row that was carried out and is not done is unknown.
-      const countDone = (kind: string) => rows.find((row) => row.kind === kind && row.status === 'done')?.count ?? 0;
-      expect(references.length).toBeGreaterThanOrEqual(countDone('return.create'));
-      expect(attached.filter((count) => count === 1).length).toBeGreaterThanOrEqual(
-        countDone('order_attachment.create'),
-      );
     } finally {
       await campaign.stopWorkers();
       await campaign.close();

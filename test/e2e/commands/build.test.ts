@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
@@ -40,43 +40,6 @@ test('a stack trace of the bundle names the line of the TypeScript source', asyn
   const line = source.findIndex((text) => text.includes('stop.abort()')) + 1;
   expect(line).toBeGreaterThan(0);
   expect(stack).toMatch(new RegExp(`src/app/cli/stop-signal\\.ts:${line}:\\d+`));
-});
-
-test('each command loads only the packages that it needs', () => {
-  const folder = dirname(bundle);
-  const [chunk = ''] = readdirSync(folder).filter((name) => /^program-.*\.js$/.test(name));
-  /** Returns the files of the bundle that are loaded before this file runs, itself included. */
-  const listLoadedFiles = (name: string, seen = new Set<string>()): Set<string> => {
-    seen.add(name);
-    const text = readFileSync(join(folder, name), 'utf8');
-    for (const [, file = ''] of text.matchAll(/^(?:import|export) ?(?:[^'"\n]*? from )?["']\.\/([^'"]+)["'];?$/gm))
-      if (!seen.has(file)) listLoadedFiles(file, seen);
-    return seen;
-  };
-  const listSources = (files: Set<string>) =>
-    [...files].flatMap((file) =>
-      existsSync(join(folder, `${file}.map`))
-        ? (JSON.parse(readFileSync(join(folder, `${file}.map`), 'utf8')) as { sources: string[] }).sources
-        : [],
-    );
-  const listPackages = (files: Set<string>) =>
-    new Set(
-      listSources(files).flatMap(
-        (source) => /node_modules\/((?:@[^/]+\/)?[^/.][^/]*)\//.exec(resolve(folder, source))?.[1] ?? [],
-      ),
-    );
-  expect([...listPackages(listLoadedFiles(chunk))].sort()).toEqual(['@bomb.sh/tab', 'commander']);
-  const heavy = ['bullmq', 'ioredis', 'undici', 'fastify', 'pino', 'pino-pretty', '@cantoo/pdf-lib', 'prom-client'];
-  const expectWithout = (command: string, packages: readonly string[]) => {
-    const files = readdirSync(folder).filter((name) => new RegExp(`^${command}-[\\w-]{8}\\.js$`).test(name));
-    expect(files.length).toBeGreaterThan(0);
-    for (const file of files)
-      expect([file, packages.filter((name) => listPackages(listLoadedFiles(file)).has(name))]).toEqual([file, []]);
-  };
-  for (const command of ['status', 'outbox', 'client', 'quarantine', 'pause']) expectWithout(command, heavy);
-  // prom-client loads the API of OpenTelemetry, which does nothing by itself.
-  expectWithout('worker', ['@opentelemetry/sdk-trace', '@opentelemetry/sdk-metrics', 'bullmq-otel']);
-  expectWithout('sandbox', ['pg', 'kysely', 'bullmq', 'ioredis', 'undici', '@cantoo/pdf-lib', 'prom-client']);
 });
 
 test('an older Node is refused before anything is loaded, with what to do', () => {

@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,34 +17,6 @@ async function runProcess(args: readonly string[], env: Record<string, string> =
   const { code } = await cli.ended;
   return { code, output: cli.output };
 }
-
-describe('wrong usage and configuration end with 2 and say what to do', () => {
-  test.each<[string[], Record<string, string>, RegExp]>([
-    [['wroker'], {}, /unknown command 'wroker'/],
-    [['run'], {}, /missing required argument 'job'/],
-    [['run', 'pull-everything'], {}, /There is no job pull-everything; known are pull-shipments/],
-    [['sandbox', '--port', 'x'], {}, /whole number/],
-    [['sandbox', '--clients', 'Shop A'], {}, /--clients takes names/],
-    [['migrate'], {}, /DATABASE_URL: is required/],
-    [
-      ['worker'],
-      { DATABASE_URL: 'mysql://x', LOOKBACK_DAYS: '-1' },
-      /DATABASE_URL: must begin.*LOOKBACK_DAYS: .*WAREHOUSE_BASE_URL: is required/s,
-    ],
-  ])('%j %j', async (args, env, words) => {
-    const { code, output } = await runCommand(args, env);
-    expect(output).toMatch(words);
-    expect(code).toBe(2);
-  });
-});
-
-test('help ends with 0', async () => {
-  expect(await runCommand(['--help'])).toMatchObject({ code: 0, output: expect.stringContaining('Commands:') });
-  expect(await runCommand(['worker', '--help'])).toMatchObject({
-    code: 0,
-    output: expect.stringContaining('Example:'),
-  });
-});
 
 describe('as a separate process', () => {
   const database = useDatabase();
@@ -145,21 +116,6 @@ describe('against a database', () => {
     expect(failed.output + output).not.toMatch(/bearer|access_token/i);
   });
 
-  test('status names watched articles while pull-stock is off', async () => {
-    await runCommand(['migrate'], { DATABASE_URL: empty.url });
-    await empty.query("insert into fulfilment.stock_watch (client, sku) values ('shop', 'A')");
-    const status = async (env: Record<string, string> = {}) =>
-      (await runCommand(['status'], { DATABASE_URL: empty.url, ...env })).output;
-    expect(await status()).toContain(
-      'shop: pull-stock is off in this configuration, but 1 article is watched (fulfilment.stock_watch)',
-    );
-    expect(await status()).toContain('set SCHEDULE_PULL_STOCK, such as 1h');
-    expect(await status({ SCHEDULE_PULL_STOCK: '1h' })).not.toContain('watched');
-    expect(JSON.parse((await runCommand(['status', '--json'], { DATABASE_URL: empty.url })).output)).toMatchObject({
-      watchedArticles: [{ client: 'shop', articles: 1 }],
-    });
-  });
-
   test('a port that is in use is named', async () => {
     const sandbox = await processes.sandbox();
     const env = workerEnv(empty.url, sandbox, { ADMIN_PORT: sandbox.url.port });
@@ -229,74 +185,5 @@ describe('demo', () => {
       expect(readdirSync(folder)).toEqual([]);
       rmSync(folder, { recursive: true });
     },
-  );
-});
-
-describe('the command line', () => {
-  const database = useDatabase();
-
-  test('prints colours only if they are wanted', async () => {
-    await database.query(
-      `insert into sync.jobs (client, job, due_at, last_outcome) values ('default', 'pull-orders', now(), 'failed')`,
-    );
-    const paint = '\u001b[';
-    const status = async (more: Record<string, string>) =>
-      (await runCommand(['status'], { DATABASE_URL: database.url, ...more })).output;
-    // The output is a pipe, not a terminal.
-    expect(await status({})).not.toContain(paint);
-    expect(await status({ FORCE_COLOR: '1' })).toContain(`${paint}31mfailed`);
-  });
-
-  test.skipIf(process.platform !== 'linux' || !existsSync('/usr/bin/script'))(
-    'fits its output to the terminal, in colour unless NO_COLOR is set',
-    async () => {
-      const because = 'the payload cannot be sent: orderType: there is no code NOPE (known codes: B2B, B2C)';
-      await database.query(
-        `insert into fulfilment.outbox (kind, reference, status, next_attempt_at, finished_at, last_error) values ('order.cancel', 'SO-1', 'dead', null, now(), $1)`,
-        [because],
-      );
-      const onTerminal = (columns: number, env = '') => {
-        const command = `stty cols ${columns}; ${env} DATABASE_URL='${database.url}' '${process.execPath}' src/app/main.ts outbox list`;
-        return execFileSync('/usr/bin/script', ['-qec', command, '/dev/null'], {
-          encoding: 'utf8',
-          env: { PATH: process.env.PATH, HOME: process.env.HOME, TERM: 'xterm' },
-        }).replaceAll('\r', '');
-      };
-      const plain = onTerminal(100, 'NO_COLOR=1');
-      expect(Math.max(...plain.split('\n').map((line) => line.length))).toBeLessThanOrEqual(100);
-      expect(plain.replaceAll(/\s+/g, '')).toContain(because.replaceAll(' ', '').slice(0, 14));
-      expect(plain).not.toContain('\u001b[');
-      expect(onTerminal(100)).toContain('\u001b[31mdead');
-    },
-  );
-
-  test.each<[string[], string[]]>([
-    [
-      ['run', 'pull-s'],
-      ['pull-shipments', 'pull-stock'],
-    ],
-    [
-      ['outbox', 're'],
-      ['retry', 'replace'],
-    ],
-    [
-      ['reconcile', ''],
-      ['shipments', 'return-items', 'inbounds', 'inbound-packing-slips', 'orders'],
-    ],
-    [
-      ['status', '--'],
-      ['--watch', '--json'],
-    ],
-  ])('completes %j', async (words, expected) => {
-    const { code, output } = await runProcess(['complete', '--', ...words]);
-    const offered = output.split('\n').map((line) => line.split('\t')[0]);
-    expect([code, expected.filter((word) => !offered.includes(word))]).toEqual([0, []]);
-  });
-
-  test.each(['bash', 'zsh', 'fish', 'powershell'])('has a completion script for %s', async (shell) =>
-    expect(await runProcess(['complete', shell])).toMatchObject({
-      code: 0,
-      output: expect.stringContaining('fulfilment-sync'),
-    }),
   );
 });

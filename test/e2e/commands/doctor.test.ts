@@ -87,11 +87,6 @@ const brokenSetups: readonly BrokenSetup[] = [
     finds: ['fail', 'database', /ECONNREFUSED/, /check DATABASE_URL/],
   },
   {
-    name: 'a user that the database does not know',
-    env: () => otherDatabase((url) => Object.assign(url, { username: 'nobody', password: 's3cret' })),
-    finds: ['fail', 'database', /nobody/, /user and password/],
-  },
-  {
     name: 'a database that was never migrated',
     before: () => database.query('drop schema fulfilment cascade; drop schema sync cascade'),
     finds: ['fail', 'schema', /has no schema yet/, /fulfilment-sync migrate/],
@@ -102,11 +97,6 @@ const brokenSetups: readonly BrokenSetup[] = [
     finds: ['fail', 'schema', /missing: index fulfilment.shipments_by_number/, /restore/],
   },
   {
-    name: 'a column that somebody added',
-    before: () => database.query('alter table fulfilment.orders add column ours text'),
-    finds: ['warn', 'schema', /not part of this version: column fulfilment.orders.ours text/, /another schema/],
-  },
-  {
     name: 'a role that may only read',
     before: () =>
       database.query(`do $$ begin
@@ -115,14 +105,6 @@ const brokenSetups: readonly BrokenSetup[] = [
         grant select on all tables in schema sync, fulfilment to doctor_reads; end $$`),
     env: () => otherDatabase((url) => Object.assign(url, { username: 'doctor_reads', password: 's3cret' })),
     finds: ['fail', 'grants', /lacks DELETE on .* more/, /use the role that ran migrate/],
-  },
-  {
-    name: 'a role without access to the schemas',
-    before: () =>
-      database.query(`do $$ begin
-        if not exists (select from pg_roles where rolname = 'doctor_outside') then create role doctor_outside login password 's3cret'; end if; end $$`),
-    env: () => otherDatabase((url) => Object.assign(url, { username: 'doctor_outside', password: 's3cret' })),
-    finds: ['fail', 'grants', /may not use schema bullmq, fulfilment, sync/, /grant usage on schema/],
   },
   {
     name: 'a database that takes no writes',
@@ -159,11 +141,6 @@ const brokenSetups: readonly BrokenSetup[] = [
     finds: ['fail', 'pushes', /nothing is sent \(database_changed\): it is on another server/, /database accept --as/],
   },
   {
-    name: 'settings without order types',
-    before: (sandbox) => setSettings(sandbox, ['result', 'orderTypes'], []),
-    finds: ['warn', 'default: settings', /no entries for orderTypes/, /set them up/],
-  },
-  {
     name: 'settings that do not answer as documented',
     before: (sandbox) => setSettings(sandbox, ['result'], null),
     finds: ['fail', 'default: settings', /cannot be decoded|expected object/i, /as documented/],
@@ -172,11 +149,6 @@ const brokenSetups: readonly BrokenSetup[] = [
     name: 'a variable whose name is misspelt',
     env: () => ({ WAREHOUSE_TIMEZONE: 'Europe/Paris' }),
     finds: ['warn', 'settings', /no variable WAREHOUSE_TIMEZONE/, /.env.example/],
-  },
-  {
-    name: 'a setting without effect',
-    env: () => ({ SCHEDULE_PULL_STOCK: '1h' }),
-    finds: ['warn', 'settings', /SCHEDULE_PULL_STOCK \(fulfilment.stock_watch is empty\)/, /remove them/],
   },
   {
     name: 'watched articles whose stock no job reads',
@@ -230,31 +202,6 @@ test('a pooler that drops the options of a connection is found', async () => {
     expect(code).toBe(1);
   } finally {
     pooler.close();
-  }
-});
-
-test('a pooler that refuses the options of a connection is found', async () => {
-  const fields = { S: 'FATAL', C: '08P01', M: 'unsupported startup parameter: options' };
-  const text = Object.entries(fields).map(([field, value]) => `${field}${value}\0`);
-  const body = Buffer.from(`${text.join('')}\0`, 'latin1');
-  const head = Buffer.from('E\0\0\0\0', 'latin1');
-  head.writeInt32BE(body.length + 4, 1);
-  const server = createServer((client) => {
-    client.once('data', () => client.end(Buffer.concat([head, body])));
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  try {
-    const url = new URL(database.url);
-    url.port = String((server.address() as AddressInfo).port);
-    const { wrong } = await doctor(workerEnv(url.href, await processes.sandbox()));
-    expect(wrong).toContainEqual({
-      check: 'database',
-      state: 'fail',
-      found: 'unsupported startup parameter: options',
-      remedy: expect.stringMatching(/pgbouncer.*DATABASE_URL .*Postgres itself/),
-    });
-  } finally {
-    server.close();
   }
 });
 

@@ -51,20 +51,3 @@ test.each([
   expect((await migrate.ended).code).toBe(1);
   expect(migrate.output).toMatch(words);
 });
-
-test('migrate --sql prints what would run, and changes nothing', async () => {
-  const run = async (...args: string[]) => {
-    const migrate = processes.cli(['migrate', ...args], { DATABASE_URL: database.url });
-    expect((await migrate.ended).code).toBe(0);
-    return migrate.output;
-  };
-  const all = await run('--sql');
-  expect(all).toMatch(/^-- 0001_foundation\. One transaction\..*\nbegin;\n/m);
-  expect(await database.query("select to_regclass('sync.migrations') as sync")).toEqual([{ sync: null }]);
-  await run();
-  expect(await run('--sql')).toMatch(/^-- The database is up to date/);
-  await database.query(`insert into sync.migrations (name, applied_by) values ('9999_later', 'x')`);
-  const tooOld = processes.cli(['migrate', '--sql'], { DATABASE_URL: database.url });
-  expect((await tooOld.ended).code).toBe(1);
-  expect(tooOld.output).toContain('9999_later, which this program does not know');
-});

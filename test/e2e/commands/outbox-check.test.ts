@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
-import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';
@@ -49,48 +48,6 @@ describe('outbox check without a database', () => {
     ]);
   });
 
-  test('misses no member that WAREHOUSE_OPERATIONS_FILE makes optional', async () => {
-    const file = writeSwitches({ 'v3.orders.create': { optional: ['locale'] } });
-    const command = ['outbox', 'check', 'order.create', write(orderPayload('SO-1', { locale: undefined }))];
-    expect((await runCommand(command)).output).toMatch(/^locale: is missing$/m);
-    expect(await runCommand(command, { WAREHOUSE_OPERATIONS_FILE: file })).toMatchObject({ code: 0 });
-  });
-
-  test('follows what WAREHOUSE_OPERATIONS_FILE says about updates', async () => {
-    const file = join(folder, 'operations.json');
-    const update = { method: 'PATCH', path: '/v3/orders/{id}', takes: ['pickUpPoint'] };
-    writeFileSync(file, JSON.stringify({ 'v3.orders.update': update }));
-    const change = { pickUpPoint: { code: 'PUP-1' } };
-    expect((await check('order.update', change)).output).toMatch(/^pickUpPoint: the interface does not show/);
-    const options = { WAREHOUSE_OPERATIONS_FILE: file };
-    expect((await runCommand(['outbox', 'check', 'order.update', write(change)], options)).code).toBe(0);
-  });
-
-  test.each<[string, string, RegExp]>([
-    ['text that is not JSON', '{"a": ', /^payload: is not JSON that can be read: /],
-    ['no object', '[1]', /^payload: must be an object/],
-    ['NUL', '{"reference": "a\\u0000"}', /^payload: holds a NUL character/],
-    ['nesting', '['.repeat(3_000), /^payload: is not JSON that can be read: nests too deep/],
-    ['17 MB', JSON.stringify({ a: 'x'.repeat(17_000_000) }), /^payload: has 17000008 bytes; at most 16777216/],
-    ['a document that is not pdf', JSON.stringify({ filename: 'a.pdf', content: 'YQ==' }), /^content: is not a pdf/],
-  ])('refuses %s', async (name, text, words) => {
-    const kind = name.startsWith('a document') ? 'order_attachment.create' : 'order.update';
-    const { code, output } = await check(kind, text);
-    expect(output).toMatch(words);
-    expect(code).toBe(1);
-  });
-
-  test('prints JSON with --json', async () => {
-    const { code, output } = await check('order.cancel', { a: 1 }, '--json');
-    expect(code).toBe(1);
-    expect(JSON.parse(output)).toEqual({
-      kind: 'order.cancel',
-      problems: ['a: is not a known member and must be removed'],
-      codesChecked: false,
-      why: 'name the client with --client',
-    });
-  });
-
   test('ends with 2 for an unknown kind, naming the known ones, and for a missing file', async () => {
     const unknown = await check('order.crate', {});
     expect(unknown.code).toBe(2);
@@ -112,17 +69,6 @@ describe('outbox check with a database', () => {
   const pull = usePuller(database, sandbox);
   const checkCodes = (kind: string, payload: unknown) =>
     runCommand(['outbox', 'check', kind, write(payload), '--client', 'default'], { DATABASE_URL: database.url });
-
-  test('migrate stores the forms that WAREHOUSE_OPERATIONS_FILE gives the payloads', async () => {
-    const file = join(folder, 'operations.json');
-    const update = { method: 'PATCH', path: '/v3/orders/{id}', takes: ['pickUpPoint'] };
-    writeFileSync(file, JSON.stringify({ 'v3.orders.update': update }));
-    const readProblems = () =>
-      database.query(`select path from fulfilment.outbox_check('order.update', '{"pickUpPoint": {"code": "P"}}')`);
-    expect(await readProblems()).toEqual([{ path: 'pickUpPoint' }]);
-    await runCommand(['migrate'], { DATABASE_URL: database.url, WAREHOUSE_OPERATIONS_FILE: file });
-    expect(await readProblems()).toEqual([]);
-  });
 
   test('compares codes with the stored settings of the client, and inserts nothing', async () => {
     const wrong = orderPayload('SO-1', { orderType: 'B2X', shippingMethod: 'DRONE' });

@@ -3,14 +3,12 @@ import { streams } from '../../../jobs/registry.ts';
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
 import { readOne, useClient } from '../../helpers/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
-import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
-const processes = useProcesses();
 const sandbox = useSandbox(['default'], { ...lively, ordersPerDay: 20 });
 const pull = usePuller(database, sandbox);
 const client = useClient(sandbox);
@@ -113,28 +111,6 @@ test('reconcile prints what it found, backfill heals only its days, refetch only
   expect(status.output).toMatch(new RegExp(`orders .* 0/${all - inside - 1}/0 `));
 });
 
-test('a worker does a backfill with --background, and status shows its progress', async () => {
-  await sandbox.advance(10 * day);
-  await pollAll();
-  await database.query('truncate fulfilment.inbounds, fulfilment.inbound_items');
-  expect((await run('backfill', 'inbounds', '--background')).output).toMatch(
-    /requested as number \d+; a worker will start it/,
-  );
-  expect((await run('status')).output).toMatch(/inbounds: backfill \d+ is not done: 0 read; workers continue it/);
-  const off = Object.fromEntries(
-    streams.map(({ name }) => [`SCHEDULE_PULL_${name.toUpperCase().replaceAll('-', '_')}`, 'off']),
-  );
-  processes.cli(['worker'], env(off));
-  await waitFor(
-    'the inbounds',
-    async () => (await compareWithSandbox(database.db, sandbox.url, ['inbounds'])).length === 0,
-  );
-  await waitFor(
-    'its end',
-    async () => (await database.query(`select 1 from sync.rescans where outcome = 'done'`)).length === 1,
-  );
-});
-
 test('quarantine list and show name the cause; replay releases it and overwrites nothing newer', async () => {
   await sandbox.advance(10 * day);
   const set = [{ path: ['data', 2, 'attributes', 'shippedOn'], value: 'soon' }];
@@ -171,19 +147,4 @@ test('quarantine list and show name the cause; replay releases it and overwrites
     from fulfilment.shipments s where id = ${row?.resource_id}`);
   expect((await run('quarantine', 'replay')).output).toContain('default shipments: 1 released, 0 kept');
   expect(await compareWithSandbox(database.db, sandbox.url, ['shipments'])).toEqual([]);
-});
-
-test('a poll that unusually fetches nothing warns, and status shows the warning', async () => {
-  await sandbox.advance(15 * day);
-  for (let polls = 0; polls < 3; polls++) done(await pull('pull-return-items'));
-  const set = [
-    { path: ['data'], value: [] },
-    { path: ['links'], value: {} },
-  ];
-  await sandbox.faults({ operation: 'v3.returnItems.list', effect: { set } });
-  const words = /fetched nothing; a poll usually fetches \d+ resources/;
-  // The warning stays as long as the list is empty.
-  for (let polls = 0; polls < 40; polls++)
-    expect(done(await pull('pull-return-items')).warnings).toEqual([expect.stringMatching(words)]);
-  expect((await run('status')).output).toMatch(words);
 });

@@ -1,5 +1,5 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { hostname, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { address, line, orderBody, readOne, ServiceClient } from '../../helpers/client.ts';
@@ -81,28 +81,6 @@ test('only options make a sandbox strict or leave operations out, whatever its s
   expect((await continued.client.ask('oldest.stock.bulk', bulk)).body.result, 'what was told is kept').toEqual([]);
 });
 
-test('--dialect holds after a reset; a start without it continues in the dialect of the state file', async () => {
-  const first = await start('--clients', 'shop-a', '--dialect', 'rich');
-  await first.control.call('POST', '/_sandbox/reset', {});
-  expect(await first.control.switches({})).toMatchObject({ dialect: 'rich' });
-  first.process.kill('SIGTERM');
-  await first.process.ended;
-  const second = await start();
-  expect(await second.control.call('GET', '/_sandbox/switches')).toMatchObject({ dialect: 'rich' });
-  second.process.kill('SIGTERM');
-  await second.process.ended;
-  const third = await start('--dialect', 'plain');
-  expect(await third.control.call('GET', '/_sandbox/switches')).toMatchObject({ dialect: 'plain' });
-});
-
-test('a sandbox on all addresses prints one that can be called, and the name of the host', async () => {
-  const process = processes.cli(['sandbox', '--host', '0.0.0.0', '--port', '0', '--speed', '0']);
-  const line = await process.line('Sandbox at ');
-  const [, address = '', port = ''] = /Sandbox at (http:\/\/127\.0\.0\.1:(\d+)) /.exec(line) ?? [];
-  expect(line).toContain(`(from other machines: http://${hostname()}:${port})`);
-  expect((await fetch(address)).status).toBe(200);
-});
-
 test.each<[string, string[], number, RegExp]>([
   [
     'other clients',
@@ -119,29 +97,6 @@ test.each<[string, string[], number, RegExp]>([
   const refused = processes.cli(['sandbox', '--port', '0', '--state', file, ...args]);
   expect((await refused.ended).code).toBe(code);
   expect(refused.output).toMatch(words);
-});
-
-test('a state file that is invalid or cannot be written is reported at once', async () => {
-  writeFileSync(file, 'hello\n');
-  const broken = processes.cli(['sandbox', '--port', '0', '--state', file]);
-  expect((await broken.ended).code).toBe(1);
-  expect(broken.output).toMatch(/Line 1 of .*Remove the file to start over/);
-  const nowhere = processes.cli(['sandbox', '--port', '0', '--state', join(folder, 'none', 'state')]);
-  expect((await nowhere.ended).code).toBe(1);
-  expect(nowhere.output).toMatch(/cannot be written/);
-});
-
-test('--orders-per-day sets how many orders the robot makes', async () => {
-  const { control } = await start('--clients', 'shop-a', '--speed', '0', '--orders-per-day', '0');
-  await control.advance(86_400);
-  expect(await control.call('GET', '/_sandbox/state')).toMatchObject({ clients: [{ orders: [], shipments: [] }] });
-});
-
-test('a wrong settings file ends with 2, and names file and member', async () => {
-  writeFileSync(file, 'orderTypes: [{id: 1, name: Web}]');
-  const settings = await runCommand(['sandbox', '--port', '0', '--settings', file]);
-  expect(settings.code).toBe(2);
-  expect(settings.output).toContain(`${file} cannot be used: orderTypes.0.code: `);
 });
 
 test('a state file keeps its settings', async () => {

@@ -45,59 +45,6 @@ test('pause, run, status and resume say what they do and what to do next', async
   expect((await run(env, 'status')).output).toMatch(/default track-trace: may be asked again in (59|60)m/);
 });
 
-test('paused pushes are shown, and a run by hand is skipped', async () => {
-  const sandbox = await processes.sandbox();
-  const env = workerEnv(database.url, sandbox);
-  await database.query(`insert into fulfilment.outbox (kind, reference) values ('order.cancel', 'SO-1')`);
-  expect((await run(env, 'pause', 'push-outbox', '--client', 'default')).code).toBe(0);
-  expect(await run(env, 'run', 'push-outbox')).toEqual({
-    code: 0,
-    output: expect.stringMatching(
-      /^default push-outbox: skipped \(paused since .*; resume with: fulfilment-sync resume push-outbox --client default\)$/,
-    ),
-  });
-  expect((await run(env, 'status')).output).toContain('default push-outbox: paused since');
-  expect((await run(env, 'resume', 'push-outbox', '--client', 'default')).code).toBe(0);
-  expect((await run(env, 'run', 'push-outbox')).output).toContain('dead 1');
-});
-
-test('status --watch prints the status again and again until it is stopped', async () => {
-  await database.query(`insert into sync.jobs (client, job) values ('default', 'pull-shipments')`);
-  const watch = processes.cli(['status', '--watch'], { DATABASE_URL: database.url });
-  await waitFor(
-    'it to be shown twice',
-    () => watch.lines.filter((line) => line.startsWith('default  pull')).length === 2,
-  );
-  watch.kill('SIGINT');
-  expect((await watch.ended).code).toBe(0);
-});
-
-test('a client with another account is shown as parked, and accepted by a command', async () => {
-  const [here, there] = [await processes.sandbox(), await processes.sandbox()];
-  const [former, env] = [workerEnv(database.url, here), workerEnv(database.url, there)];
-  expect((await run(former, 'client', 'list')).output).toContain('no worker has started with it yet');
-  expect((await run(former, 'run', 'pull-shipments')).code).toBe(0);
-  expect((await run(former, 'client', 'list')).output).toMatch(/default +http\S+ +Europe\/Amsterdam +ok/);
-  expect(await run(env, 'run', 'pull-shipments')).toMatchObject({
-    code: 1,
-    output: expect.stringContaining(
-      'if the new account is right, accept it: fulfilment-sync client accept-identity default; next due once',
-    ),
-  });
-  const [shown] = JSON.parse((await run(env, 'client', 'list', '--json')).output) as unknown[];
-  expect(shown).toMatchObject({ client: 'default', state: 'parked', because: expect.stringContaining(here.url.href) });
-  expect((await run(env, 'status')).output).toContain(
-    `default: parked: a worker or command is set up with ${there.url.href}`,
-  );
-  expect(await run(env, 'client', 'accept-identity', 'nobody')).toMatchObject({ code: 2 });
-  expect(await run(env, 'client', 'accept-identity', 'default')).toMatchObject({
-    code: 0,
-    output: expect.stringContaining(`${there.url.href} is accepted; until now it was ${here.url.href}`),
-  });
-  expect((await run(env, 'run', 'pull-shipments')).code).toBe(0);
-  expect((await run(env, 'client', 'accept-identity', 'default')).output).toContain('nothing was changed');
-});
-
 test('a running worker parks a client whose base URL changes, until it is accepted', async () => {
   const [here, there] = [await processes.sandbox(), await processes.sandbox()];
   await here.seed(20);

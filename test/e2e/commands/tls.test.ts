@@ -1,5 +1,3 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
@@ -70,75 +68,9 @@ test.skipIf(!redis.available).each<[string, TlsFrontOptions, Record<string, stri
       service: /TLS: the certificate of the service is not accepted.*; .*NODE_EXTRA_CA_CERTS/,
     },
   ],
-  [
-    'an expired certificate',
-    { certificate: 'expired' },
-    trusted,
-    {
-      postgres: /^TLS: the certificate of Postgres has expired.* -> renew .*DATABASE_URL/,
-      redis: /^TLS: the certificate of Redis has expired.* -> renew .*REDIS_URL/,
-      service: /TLS: the certificate of the service has expired.*; renew .*WAREHOUSE_BASE_URL/,
-    },
-  ],
-  [
-    'a certificate of another host',
-    { certificate: 'other-name' },
-    trusted,
-    {
-      postgres: /^TLS: .*Postgres is for another host name \(DNS:db\.example\) -> .*DATABASE_URL/,
-      redis: /^TLS: .*Redis is for another host name \(DNS:db\.example\) -> .*REDIS_URL/,
-      service: /TLS: .*the service is for another host name \(DNS:db\.example\); .*WAREHOUSE_BASE_URL/,
-    },
-  ],
-  [
-    'a client certificate that is missing',
-    { asksForCertificate: true },
-    trusted,
-    {
-      postgres: /^TLS: Postgres asks for a client certificate.* -> set sslcert and sslkey in DATABASE_URL/,
-      redis: /TLS: .*tls-auth-clients no/,
-      service: /TLS: .*client certificate/,
-    },
-  ],
 ])('doctor names TLS, the setting and what to do: %s', async (_title, options, env, words) => {
   const found = await diagnose({ ...(await prepareServers(options, {})), ...env });
   for (const [server, pattern] of Object.entries(words)) expect(found[server as 'redis']).toMatch(pattern);
-});
-
-test.skipIf(!redis.available)('doctor names TLS if one side does not speak it', async () => {
-  const sandbox = await processes.sandbox();
-  const plain = new URL(database.url);
-  plain.searchParams.set('sslmode', 'verify-full');
-  const direct = {
-    ...workerEnv(plain.href, sandbox),
-    REDIS_URL: redis.url.replace('redis:', 'rediss:'),
-    WAREHOUSE_BASE_URL: sandbox.url.href.replace('http:', 'https:'),
-  };
-  expect(await diagnose(direct)).toEqual({
-    postgres: expect.stringMatching(/^TLS: Postgres does not speak TLS.*sslmode=disable in DATABASE_URL/),
-    redis: expect.stringMatching(/; TLS: REDIS_URL begins with rediss:/),
-    service: expect.stringMatching(/TLS: the service does not speak TLS at this port .*WAREHOUSE_BASE_URL/),
-  });
-  const fronts = await prepareServers({}, {});
-  const { redis: found, service } = await diagnose({
-    ...fronts,
-    ...trusted,
-    REDIS_URL: fronts.REDIS_URL.replace('rediss:', 'redis:'),
-    WAREHOUSE_BASE_URL: fronts.WAREHOUSE_BASE_URL.replace('https:', 'http:'),
-  });
-  expect(found).toMatch(/TLS: .*REDIS_URL must begin with rediss:/);
-  expect(service).toMatch(/TLS: .*the base URL must begin with https:/);
-});
-
-test('doctor names TLS also if the port of Redis closes the connection without an error', async () => {
-  const server = createServer((socket) => socket.on('error', () => undefined).once('data', () => socket.end()));
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  closers.push(async () => void server.close());
-  const { port } = server.address() as AddressInfo;
-  const env = workerEnv(database.url, await processes.sandbox());
-  const { redis: found } = await diagnose({ ...env, REDIS_URL: `redis://127.0.0.1:${port}` });
-  expect(found).toMatch(/TLS: .*REDIS_URL must begin with rediss:/);
 });
 
 test('a client certificate of DATABASE_URL is sent', async () => {
@@ -151,11 +83,4 @@ test('a client certificate of DATABASE_URL is sent', async () => {
   url.searchParams.set('sslmode', 'verify-full');
   const migrate = processes.cli(['migrate'], { DATABASE_URL: url.href });
   expect([(await migrate.ended).code, migrate.output]).toEqual([0, 'The database is up to date.']);
-});
-
-test.skipIf(!redis.available)('a worker that cannot trust Redis ends, and says why', async () => {
-  const { REDIS_URL } = await prepareServers({}, {});
-  const worker = processes.cli(['worker'], { ...workerEnv(database.url, await processes.sandbox()), REDIS_URL });
-  expect((await worker.ended).code).toBe(1);
-  expect(worker.output).toMatch(/^TLS: the certificate of Redis is not accepted.*NODE_EXTRA_CA_CERTS$/m);
 });

@@ -1,4 +1,3 @@
-import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { jobNames, toScheduleVariable } from '../../../config/jobs.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
@@ -140,27 +139,6 @@ test('payloads of 10 MB are sent one after the other, within a limit of memory',
   expect(worker.child.exitCode).toBeNull();
 });
 
-test('30,000 rows of one reference do not delay the others', async () => {
-  await startPushing();
-  await insert('order.create', 'FLOOD', orderPayload('FLOOD', { orderType: 'NO-SUCH-TYPE' }));
-  await database.query(
-    `insert into fulfilment.outbox (kind, reference, payload) select 'order.update', 'FLOOD', '{"reference": "x"}' from generate_series(1, 30000)`,
-  );
-  const others = Array.from({ length: 50 }, (_, index) => `OTHER-${index}`);
-  for (const reference of others) await insert('order.create', reference, orderPayload(reference));
-  await waitFor('the others to be done', async () => {
-    const [row] = await database.query<{ done: number }>(
-      `select count(*)::int as done from fulfilment.outbox where reference like 'OTHER-%' and status = 'done'`,
-    );
-    return row?.done === others.length;
-  });
-  const [flood] = await database.query<{ waiting: number; dead: number; sent: number }>(
-    `select count(*) filter (where status = 'pending')::int as waiting, count(*) filter (where status = 'dead')::int as dead,
-       sum(attempts)::int as sent from fulfilment.outbox where reference = 'FLOOD'`,
-  );
-  expect(flood).toEqual({ waiting: 30_000, dead: 1, sent: 0 });
-});
-
 test.each([
   ['changing the payload of', `update fulfilment.outbox set payload = '{}' where reference = $1`, ['done']],
   ['deleting', 'delete from fulfilment.outbox where reference = $1', []],
@@ -184,32 +162,4 @@ test.each([
   const posts = (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create');
   expect(posts).toHaveLength(2);
   expect(worker.child.exitCode).toBeNull();
-});
-
-test('the role of the ERP can neither change nor delete a row that is being sent', async () => {
-  const { sandbox } = await startPushing();
-  await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { delayMs: 3_000 } });
-  await insert('order.create', 'HELD', orderPayload('HELD'));
-  await waitFor('it to be sent', async () => (await sandbox.requestsTo('/v3/orders')).length > 0);
-  const asWriter = (statement: string) =>
-    database.db.connection().execute(async (connection) => {
-      await sql`set role fulfilment_writer`.execute(connection);
-      try {
-        await sql.raw(statement).execute(connection);
-      } finally {
-        await sql`reset role`.execute(connection);
-      }
-    });
-  const id = '(select id from fulfilment.outbox)';
-  const tries: readonly [string, RegExp][] = [
-    [`update fulfilment.outbox set status = 'pending'`, /permission denied/],
-    [`update fulfilment.outbox set payload = '{}'`, /permission denied/],
-    ['delete from fulfilment.outbox', /permission denied/],
-    ['truncate fulfilment.outbox', /permission denied/],
-    [`select fulfilment.outbox_replace(${id}, '{}')`, /sending/],
-    [`select fulfilment.outbox_cancel(${id})`, /sending/],
-  ];
-  for (const [statement, error] of tries) await expect(asWriter(statement)).rejects.toThrow(error);
-  await waitFor('it to be done', async () => (await rows())[0]?.status === 'done');
-  expect((await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create')).toHaveLength(1);
 });

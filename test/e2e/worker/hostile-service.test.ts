@@ -83,10 +83,6 @@ const withId = (id: string) => text(JSON.stringify(list(shipment('ID'))).replace
 /** Answers to GET /v3/shipments that make the run fail, each with its error. */
 const refused: Readonly<Record<string, { answer: (other: URL) => Answer; error: RegExp }>> = {
   'a body of 200 MB': { answer: () => flood(200), error: /the answer is too large/ },
-  'a body that says it has 200 MB': {
-    answer: () => flood(200, { 'content-length': String(200 * megabyte + 29) }),
-    error: /the answer is too large/,
-  },
   'a bomb of gzip': {
     answer: () => text(gzipSync(Buffer.alloc(100 * megabyte)), { 'content-encoding': 'gzip' }),
     error: /the answer is encoded as «gzip», which was not asked for/,
@@ -119,52 +115,20 @@ const refused: Readonly<Record<string, { answer: (other: URL) => Answer; error: 
     answer: () => text(`{"data": [1.10${',{}'.repeat(399_999)}]}`),
     error: /holds more than 20000 resources/,
   },
-  'invalid UTF-8': {
-    answer: () => text(Buffer.concat([Buffer.from('{"data": ["'), Buffer.from([0xff, 0xfe]), Buffer.from('"]}')])),
-    error: /the answer is not UTF-8/,
-  },
   'a redirect to another host': {
     answer: (other) => text('', { location: `${other.href}/stolen` }, 302),
     error: /redirected \(302\); redirects are not followed/,
   },
-  'a redirect to a file': {
-    answer: () => text('', { location: 'file:///etc/passwd' }, 307),
-    error: /redirected \(307\); redirects are not followed/,
-  },
   'a next link to another host': {
     answer: (other) => json({ data: [shipment(1)], links: { next: { href: `${other.href}/v3/shipments?stolen=1` } } }),
     error: /links\.next leads to .* the link was not followed/,
-  },
-  'a next link to an address inside': {
-    answer: () => json({ data: [shipment(1)], links: { next: 'http://169.254.169.254/latest/meta-data/' } }),
-    error: /links\.next leads to .* the link was not followed/,
-  },
-  'a next link to a file': {
-    answer: () => json({ data: [shipment(1)], links: { next: 'file:///etc/passwd' } }),
-    error: /links\.next leads to .* the link was not followed/,
-  },
-  'a list that leads back to itself': {
-    answer: () => (response, request) => sendJson(response, 200, { data: [shipment(1)], links: { next: request.url } }),
-    error: /leads? back|repeats|same/,
   },
 };
 
 /** Answers with one shipment that cannot be stored: it is quarantined for this reason, and the run continues. */
 const quarantined: Readonly<Record<string, { answer: Answer; reason: RegExp }>> = {
   'an id of 2^63': { answer: withId('9223372036854775808'), reason: /^must be an id: a whole number from 1/ },
-  'a negative id': { answer: withId('-5'), reason: /^must be an id: a whole number from 1/ },
-  'an id that is text': { answer: withId('"seven"'), reason: /^must be an id: a whole number from 1/ },
-  'an id with a fraction': { answer: withId('1.5'), reason: /^must be an id: a whole number from 1/ },
-  'no id': { answer: withId('null'), reason: /must be an id|Invalid input/ },
   'NUL in a text': { answer: json(list(shipment(11, { warehouseCode: 'A\u0000B' }))), reason: /NUL/ },
-  'half of a surrogate pair': {
-    answer: text(JSON.stringify(list(shipment(12, { warehouseCode: 'X' }))).replace('"X"', '"\\ud800"')),
-    reason: /surrogate/,
-  },
-  'a date that there is not': {
-    answer: json(list(shipment(13, { shippedOn: '2026-02-30T00:00:00' }))),
-    reason: /Invalid day: 30/,
-  },
   'a year of six digits': {
     answer: json(list(shipment(14, { shippedOn: '+275760-09-13T00:00:00Z' }))),
     reason: /is not an ISO 8601 date-time/,
@@ -251,20 +215,6 @@ describe('a worker whose service is hostile', () => {
     expect(worker.output).not.toContain(token);
     expect(worker.output).not.toContain('the-password');
   }, 300_000);
-
-  test('waits no longer than a quarter of an hour, even if it is told to', async () => {
-    const { answerWith } = await start();
-    answerWith(text('{}', { 'retry-after': '31536000' }, 429));
-    const due = await waitFor('the refusal', async () => {
-      const [row] = await database.query<{ hours: number }>(
-        `select extract(epoch from due_at - sync.clock()) / 3600 as hours from sync.jobs
-         where job = 'pull-shipments' and last_error like '%429%'`,
-      );
-      return row;
-    });
-    expect(Number(due.hours)).toBeGreaterThan(0.2);
-    expect(Number(due.hours)).toBeLessThanOrEqual(0.26);
-  });
 
   test('refuses an answer with a token that needs too much memory', async () => {
     const service = await services.start((_request, response) => {

@@ -138,22 +138,4 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
     await page.waitForURL(`${base}/login`);
     expect(complaints).toEqual([]);
   });
-
-  test('pauses, resumes and runs a job', async () => {
-    const { base } = await startWorker();
-    const { page } = await browser.open({ width: 1_600 });
-    await logIn(page, base, '/schedules');
-    const jobs = async () => database.query(`select job from sync.pauses`);
-    await page.getByRole('button', { name: 'Pause: pull-inbounds of default' }).click();
-    await page.getByText('The job is paused').waitFor();
-    expect(await jobs()).toEqual([{ job: 'pull-inbounds' }]);
-    await page.getByRole('button', { name: 'Resume: pull-inbounds of default' }).click();
-    await page.getByText('The job is resumed').waitFor();
-    expect(await jobs()).toEqual([]);
-    const before = `select 1 from sync.jobs where job = 'reconcile' and last_success_at is not null`;
-    expect(await database.query(before)).toEqual([]);
-    await page.getByRole('button', { name: 'Run now: reconcile of default' }).click();
-    await page.getByText('The job is due now').waitFor();
-    await waitFor('the reconciliation', async () => (await database.query(before)).length > 0);
-  });
 });

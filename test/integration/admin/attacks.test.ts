@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { sql } from 'kysely';
 import { afterEach, expect, test } from 'vitest';
@@ -48,28 +47,14 @@ test('a login form of more than 4 KB is refused by its length, before it is sent
   await waitFor('an answer', () => answer().startsWith('HTTP/1.1 413'));
 });
 
-test.each([
-  ['sec-fetch-site: cross-site\r\n'],
-  ['sec-fetch-site: same-site\r\n'],
-  ['origin: https://evil.example\r\n'],
-  ['origin: null\r\n'],
-])('a form that a page of another site sends is refused before its body is read: %j', async (headers) => {
-  const { port } = await admin();
-  const { answer } = send(port, post('/outbox/1/replace', 32_000_000, headers));
-  await waitFor('an answer', () => answer().startsWith('HTTP/1.1 403'));
-});
-
-test('a form has at most fifty members', async () => {
-  const { visitor } = await admin();
-  const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, index) => [`member${index}`, 'x']));
-  // The members of the form come last, so that they are cut off.
-  const answer = await visitor.post(
-    '/schedules/pause',
-    { ...many, client: 'default', job: 'pull-orders' },
-    '/schedules',
-  );
-  expect(answer.status).toBe(403);
-});
+test.each([['sec-fetch-site: cross-site\r\n'], ['origin: https://evil.example\r\n']])(
+  'a form that a page of another site sends is refused before its body is read: %j',
+  async (headers) => {
+    const { port } = await admin();
+    const { answer } = send(port, post('/outbox/1/replace', 32_000_000, headers));
+    await waitFor('an answer', () => answer().startsWith('HTTP/1.1 403'));
+  },
+);
 
 test('sessions hold at every worker, and end when the stored secret is deleted', async () => {
   const first = await admin({ ADMIN_TOKEN: token });
@@ -136,10 +121,6 @@ test('an address with a NUL is a bad request', async () => {
   const { visitor } = await admin();
   for (const path of ['/outbox?reference=%00', '/quarantine?client=%00', '/outbox/%00'])
     expect([path, (await visitor.get(path)).status]).toEqual([path, 400]);
-});
-
-test('a short token is refused with a command that makes a long one', async () => {
-  await expect(admin({ ADMIN_TOKEN: randomBytes(12).toString('hex') })).rejects.toThrow('openssl rand -base64 32');
 });
 
 test('a new token ends the sessions of the former one', async () => {

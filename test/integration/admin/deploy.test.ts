@@ -63,8 +63,3 @@ test('alerts and dashboard name only metrics and labels that exist', async () =>
           .filter((label) => label !== 'le' && label !== 'instance' && !labelNames(name).includes(label)),
       ]).toEqual([expr, []]);
 });
-
-test('docs/operations.md says of every alert what to do', () => {
-  const alerts = [...read('docs/operations.md').matchAll(/^\| `(Fulfilment\w+)`/gm)].map(([, name]) => name);
-  expect(alerts).toEqual(rules.map(({ alert }) => alert));
-});

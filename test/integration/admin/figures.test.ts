@@ -111,23 +111,6 @@ describe('a roll-up', () => {
     expect(await database.query('select 1 from sync.figures where value = 1')).toEqual([]);
   });
 
-  test('is made once in an interval, and writes no figure if nothing happened', async () => {
-    await setUp('4 minutes');
-    expect(await rollUpFigures(database.db, 600_000)).toBeNull();
-    await rollUp();
-    expect(await rollUpFigures(database.db, 60_000)).toBeNull();
-    expect(await database.query('select 1 from sync.figures')).toEqual([]);
-    await rollUp();
-    expect((await database.query('select 1 from sync.figure_marks')).length).toBeLessThan(5);
-  });
-
-  test('leaves out clients that no worker has ever had', async () => {
-    await setUp();
-    for (const client of ['nobody', '']) await recordPush(client, '1 hour', ['done']);
-    await rollUp();
-    expect(await database.query('select 1 from sync.figures')).toEqual([]);
-  });
-
   test('keeps the age of the oldest pending row and of the last poll of each stream', async () => {
     await setUp();
     await database.query(`

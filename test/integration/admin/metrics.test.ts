@@ -1,4 +1,4 @@
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { sql } from 'kysely';
 import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
@@ -186,7 +186,8 @@ describe('while the database is unreachable', () => {
   });
 
   test('probes and metrics do not wait for a database that never answers', async () => {
-    const silent = createServer(() => undefined);
+    const sockets: Socket[] = [];
+    const silent = createServer((socket) => sockets.push(socket));
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
     const { port } = silent.address() as AddressInfo;
     const away = connectDatabase(`postgres://postgres@127.0.0.1:${port}/none`, pino({ level: 'silent' }));
@@ -199,8 +200,9 @@ describe('while the database is unreachable', () => {
     expect(await (await visitor.get('/readyz')).json()).toMatchObject({ database: 'cannot be read' });
     // A query that was sent before still waits.
     expect(hasGivenUp).toBe(false);
-    await query;
     silent.close();
+    for (const socket of sockets) socket.destroy();
+    await query;
     await away.close();
   });
 });

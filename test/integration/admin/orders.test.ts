@@ -89,15 +89,6 @@ describe('the timeline of an order', () => {
     }
   });
 
-  test('names the steps that the order has reached', async () => {
-    await storeOrder();
-    await database.query('delete from fulfilment.return_items');
-    const page = await (await (await admin()).visitor.get(path)).text();
-    expect(page).toMatch(/<li class="reached"><b>shipped<\/b> <time datetime="2026-05-04T14:00:00\.000Z">/);
-    expect(page).toContain('<li class="ahead"><b>returned</b> <span>not yet</span></li>');
-    expect(page).toContain('<a href="/outbox/1">Row 1 sent: unknown</a>');
-  });
-
   test('of a renamed order is the same under its former and its present number', async () => {
     await storeOrder();
     await database.query(`
@@ -110,20 +101,6 @@ describe('the timeline of an order', () => {
     expect(former).toContain('Order 5 (SO-2) stored here, entered the feed');
     expect(former).toContain('Row 1 inserted: order.create of SO-1');
     expect(await readTexts('/order?client=default&number=SO-2')).toEqual(former);
-  });
-
-  test('says if it is that of several orders, because the number was used again', async () => {
-    await storeOrder();
-    const { visitor } = await admin();
-    const warning = /Orders .* have or had this number/;
-    expect(await (await visitor.get(path)).text()).not.toMatch(warning);
-    await database.query(`
-      insert into fulfilment.orders (client, id, external_order_number, raw, read_no) values ('default', 8, 'SO-1', '{}', 1)`);
-    expect(await (await visitor.get(path)).text()).toContain('Orders 5 and 8 have or had this number');
-    const { orderIds } = (await (await visitor.get(path, { accept: 'application/json' })).json()) as {
-      orderIds: number[];
-    };
-    expect(orderIds).toEqual([5, 8]);
   });
 
   test('does not exist for an unknown order, and escapes what it shows', async () => {
@@ -177,24 +154,11 @@ describe('the timeline of an order', () => {
 describe('the search for an order', () => {
   test.each([
     ['its number', 'SO-1'],
-    ['its number between spaces', '  SO-1 '],
-    ['the id of the order', '5'],
     ['the id of its shipment', '7'],
     ['the code of its parcel', 'https://carrier.example/3S1?zip=1234AB'],
-    ['the reference of its return', 'RET-1'],
   ])('leads to the timeline by %s', async (_what, text) => {
     await storeOrder();
     const answer = await (await admin()).visitor.get(`/orders?${new URLSearchParams({ q: text }).toString()}`);
     expect([answer.status, answer.headers.get('location')]).toEqual([303, path]);
-  });
-
-  test('lists several orders that fit, and says if there is none', async () => {
-    await storeOrder();
-    await storeOrder('other');
-    const { visitor } = await admin();
-    const page = await (await visitor.get('/orders?q=SO-1')).text();
-    expect(page.match(/href="\/order\?client=(default|other)&amp;number=SO-1"/g)).toHaveLength(2);
-    expect(await (await visitor.get('/orders?q=SO-9')).text()).toContain('No order found for “SO-9”');
-    expect(await (await visitor.get('/orders')).text()).not.toContain('No order found');
   });
 });

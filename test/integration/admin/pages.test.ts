@@ -90,17 +90,7 @@ describe('the page of an outbox row', () => {
 
   test.each<[string, 'dead' | 'unknown' | 'pending', string, Record<string, string>, number, string]>([
     ['a retry of an unknown row without a confirmation', 'unknown', 'retry', {}, 400, 'is not ticked'],
-    ['a cancellation without a confirmation', 'dead', 'cancel', {}, 400, 'is not ticked'],
-    ['a cancellation of an unknown row', 'unknown', 'cancel', { sure: 'on' }, 409, 'only from dead, pending'],
     ['a payload that is not JSON', 'dead', 'replace', { payload: '{' }, 400, 'payload must be a JSON object'],
-    [
-      'a result that is not an object',
-      'dead',
-      'done',
-      { sure: 'on', result: '7' },
-      400,
-      'result must be a JSON object',
-    ],
     ['a payload for a row that may have been carried out', 'unknown', 'replace', { payload: '{}' }, 409, 'is unknown'],
   ])('refuses %s', async (_what, status, action, fields, code, words) => {
     const { visitor } = await admin();
@@ -164,90 +154,6 @@ test('no page turns the text of a row into markup', async () => {
   }
 });
 
-describe('/', () => {
-  const client = 'default';
-  const overview = async (visitor: { get: (path: string) => Promise<Response> }) => (await visitor.get('/')).text();
-  /** Returns the text of a page without markup. */
-  const removeMarkup = (page: string) => page.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
-  const setUp = async (lastSuccess: string) => {
-    await registerClients(database.db, [{ client, identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
-    await ensureJobs(database.db, [{ client, job: 'pull-orders', stream: 'orders', due: null }]);
-    await database.query(
-      `update sync.jobs set last_started_at = now(), last_success_at = now() - $1::interval, last_change_at = now() - interval '2 hours'`,
-      [lastSuccess],
-    );
-  };
-
-  test('says that no worker has started yet', async () => {
-    const { visitor } = await admin();
-    expect(await overview(visitor)).toContain('No worker has started yet');
-  });
-
-  test('says that everything is fresh, with what each stream did', async () => {
-    await setUp('5 seconds');
-    await database.query(`
-      insert into sync.runs (client, job, trigger, worker, lease_token, started_at, status, finished_at, created, updated)
-      select 'default', 'pull-orders', 'schedule', 'w', n, now() - interval '1 minute' * (4 - n), 'done', now(), n, 10 from generate_series(1, 3) n`);
-    const page = await overview((await admin()).visitor);
-    expect(page).toContain('<h1 class="good">Healthy</h1>');
-    expect(page).toContain('aria-label="Rows written by the latest runs of default orders that wrote any: 11, 12, 13"');
-    expect(removeMarkup(page)).toMatch(/fresh \d+s ago .* last change 2h ago ; 36 rows in 24 h/);
-    expect(removeMarkup(page)).toContain('No problems.');
-  });
-
-  test.each([
-    ['', 'late', /1 problem.*default pull-orders : late for \d+m; last success: .* check that a worker is running/],
-    [
-      'consecutive_failures = 3, last_error = $$away$$',
-      'failing',
-      /1 problem.*failed 3 times: away Details → the next run tries again/,
-    ],
-  ])('names a job that is late, and why: %s', async (change, badge, said) => {
-    await setUp('1 hour');
-    if (change !== '') await database.query(`update sync.jobs set ${change}`);
-    const page = removeMarkup(await overview((await admin()).visitor));
-    expect(page).toMatch(said);
-    expect(page).toContain(` ${badge} 60m ago`);
-  });
-
-  test.each(['off', 'on-request'])(
-    'shows a stream neither as fresh nor as failing if its schedule is %s',
-    async (schedule) => {
-      await setUp('20 days');
-      await database.query(`update sync.jobs set consecutive_failures = 3, last_error = 'away'`);
-      // A command of an operator leaves this behind.
-      await ensureJobs(database.db, [{ client, job: 'refetch', stream: null, due: 'never' }]);
-      await database.query(`update sync.jobs set consecutive_failures = 1, last_error = 'away' where job = 'refetch'`);
-      const page = removeMarkup(await overview((await admin({ SCHEDULE_PULL_ORDERS: schedule })).visitor));
-      expect(page).toContain('not scheduled here 20d ago');
-      expect(page).not.toContain('fresh 20d');
-      expect(page).toContain('Healthy');
-      const { visitor } = await admin({ SCHEDULE_PULL_ORDERS: schedule });
-      expect(await (await visitor.get('/metrics')).text()).not.toMatch(/^fulfilment_job_consecutive_failures\{/m);
-      expect(await (await visitor.get('/schedules')).text()).not.toContain('refetch');
-      expect((await visitor.get('/runs?job=refetch')).status).toBe(200);
-    },
-  );
-
-  test('shows first the outbox rows that wait for a person, and the gate of track-trace', async () => {
-    await setUp('1 second');
-    await insertRow('dead', 'A');
-    await insertRow('unknown', 'B');
-    await insertRow('unknown', 'C');
-    await insertRow('pending', 'D');
-    await database.query(
-      `insert into sync.gates (gate, identity, client, next_at, taken_at, taken) values ('track-trace', 'x', 'default', now() + interval '30 minutes', now() - interval '31 minutes', 7)`,
-    );
-    const page = await overview((await admin()).visitor);
-    expect(removeMarkup(page)).toMatch(
-      /1 dead refused.* 2 unknown 2 stuck until you act.* 1 pending .* 0 sending .* 0 done/,
-    );
-    expect(removeMarkup(page)).toMatch(/1 row is dead and blocks its lane Details .*2 rows are stuck/);
-    expect(page).toContain('href="/outbox?status=dead&amp;client=default"');
-    expect(removeMarkup(page)).toMatch(/default track-trace closed opens in 30m 31m ago 7 0/);
-  });
-});
-
 describe('/schedules', () => {
   const client = 'default';
   const setUp = () => ensureJobs(database.db, [{ client, job: 'pull-orders', stream: 'orders', due: 'never' }]);
@@ -274,24 +180,11 @@ describe('/schedules', () => {
     ]);
   });
 
-  test('resumes a job for all clients', async () => {
-    await setUp();
-    await database.query(`insert into sync.pauses (client, job, by) values ('', 'pull-orders', 'me')`);
-    const { visitor } = await admin();
-    expect(await (await visitor.get('/schedules')).text()).toContain('Resume for all');
-    expect((await visitor.post('/schedules/resume', { client: '', job: 'pull-orders' }, '/schedules')).status).toBe(
-      303,
-    );
-    expect(await database.query('select * from sync.pauses')).toEqual([]);
-  });
-
   test.each([
     [400, { client: 'nobody', job: 'pull-orders' }],
     [400, { client, job: 'pull-everything' }],
     [404, { client, job: 'reconcile' }],
     [409, { client, job: 'pull-stock' }],
-    [409, { client, job: 'backfill' }],
-    [409, { client, job: 'push-outbox' }],
   ])('answers %i to a request to run %o', async (status, fields) => {
     const { visitor } = await admin();
     expect((await visitor.post('/schedules/run', fields, '/schedules')).status).toBe(status);

@@ -122,22 +122,6 @@ describe('another base URL for a client', () => {
     expect((await other.requests()).filter(({ method, path }) => method === 'POST' && path !== '/token')).toEqual([]);
   });
 
-  test('that is accepted makes the runs it ended due again, and keeps rows that were not sent', async () => {
-    done(await pull('pull-orders'));
-    const id = await outbox.insert('order.release', 'SO-1');
-    await database.query(`
-      update fulfilment.outbox set status = 'sending', claim_no = 1, lease_until = now() + interval '10 seconds',
-        next_attempt_at = null, attempts = 1`);
-    await database.query(`
-      insert into sync.leases (client, name, holder, expires_at) values ('default', 'backfill', 'w', now() + interval '10 seconds')`);
-    await database.query(`insert into sync.jobs (client, job, due_at) values ('default', 'backfill', 'infinity')`);
-    expect(await accept()).toMatchObject({ waitingRows: 1, deadRows: 0 });
-    expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
-    expect(
-      await database.query(`select due_at <= now() as due, last_outcome from sync.jobs where job = 'backfill'`),
-    ).toEqual([{ due: true, last_outcome: 'abandoned' }]);
-  });
-
   test('that is accepted while an order is sent to the former one ignores the answer', async () => {
     await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 1_500 } });
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
@@ -149,12 +133,6 @@ describe('another base URL for a client', () => {
     await pushing;
     expect(await countRows('fulfilment.orders')).toBe(0);
     expect((await outbox.row(id)).status).toBe('dead');
-  });
-
-  test('that was accepted already changes nothing', async () => {
-    done(await pullOther('pull-shipments'));
-    expect(await accept()).toMatchObject({ accepted: false });
-    expect(await countRows('sync.audit')).toBe(0);
   });
 });
 
@@ -225,13 +203,6 @@ describe('a hold of a client', () => {
     await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 404 } });
     expect(await runScheduled('pull-shipments')).toMatchObject({ status: 'failed' });
     expect(await readHold()).toMatchObject({ hold_code: null });
-  });
-
-  test('lasts as long as the service asks to wait, at most 15 minutes', async () => {
-    await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 429, retryAfter: '40' } });
-    expect(await runScheduled('pull-shipments')).toMatchObject({ status: 'failed' });
-    expect(await readHold()).toMatchObject({ hold_code: 'asked_to_wait' });
-    expect(Math.round((await readHold())?.seconds ?? 0)).toBe(40);
   });
 
   test('that is over is tried by one run alone', async () => {

@@ -235,7 +235,7 @@ describe('runs', () => {
   test('a run has its whole lease left when a slow page is committed', async () => {
     const run = await start();
     const written = await underLease(database.db, run.lease, async (trx) => {
-      await sql`select pg_sleep(3)`.execute(trx);
+      await sql`select pg_sleep(0.3)`.execute(trx);
       const { rows } = await sql<{ at: string }>`select clock_timestamp()::text as at`.execute(trx);
       return rows[0]?.at;
     });

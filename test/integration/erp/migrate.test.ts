@@ -84,10 +84,6 @@ test('code that does not know an applied migration refuses to run and to migrate
   await expect(migrate(database.db, '1.2.2', { files: older })).rejects.toMatchObject(refusal);
 });
 
-test('a file with another name is refused', async () => {
-  await expect(write({ 'shops.sql': '' })).rejects.toMatchObject({ code: 'migration_malformed' });
-});
-
 test('statements are printed in order: in a transaction, or online', async () => {
   const files = await write({ ...first, '0003_names.sql': online });
   await migrate(database.db, '1.2.3', { files: files.slice(0, 1) });

@@ -23,8 +23,6 @@ describe('fulfilment.outbox_check', () => {
     ['order.create', order({ email: null, metadata: null, billingAddress: null, allowPartialDelivery: true })],
     ['order.create', order({ pickUpPoint: { any: { thing: [1, null] } }, metadata: { extra1: 'x' } })],
     ['order.create', line({ price: '9.95', vat: 0.21, quantity: 2.0 })],
-    ['order.update', { reference: 'x' }],
-    ['order.cancel', {}],
     ['order_attachment.create', label({ printStrategy: 'REQUIRED', contentType: null })],
   ])('finds no problem in a valid %s', async (kind, payload) => {
     expect(await check(kind, payload)).toEqual([]);
@@ -32,32 +30,15 @@ describe('fulfilment.outbox_check', () => {
 
   test.each<[string, unknown, string[]]>([
     ['order.cancel', { a: 1 }, ['a: is not a known member and must be removed']],
-    ['order.create', order({ locale: undefined }), ['locale: is missing']],
     ['order.create', order({ onHold: 'no', email: 7 }), ['email: must be a string', 'onHold: must be a boolean']],
-    ['order.create', order({ items: {} }), ['items: must be an array']],
     ['order.create', order({ items: [] }), ['items: must have at least 1 entries']],
-    ['order.create', order({ deliveryAddress: null }), ['deliveryAddress: must be an object']],
-    [
-      'order.create',
-      order({ metadata: { extra9: '' } }),
-      ['metadata.extra9: is not a known member and must be removed'],
-    ],
     ['order.create', line({ quantity: 1.5 }), ['items[0].quantity: must be a whole number']],
-    ['order.create', line({ quantity: 0 }), ['items[0].quantity: must be at least 1']],
     ['order.create', line({ price: true }), ['items[0].price: has none of the permitted forms']],
-    ['order.create', line({ sku: '' }), ['items[0].sku: must have at least 1 characters']],
     ['order_attachment.create', label({ printStrategy: 'NEVER' }), ['printStrategy: must be "REQUIRED"']],
     ['order.cancel', '[]', ['payload: must be an object']],
-    ['order.cancel', 'null', ['payload: must be an object']],
     ['order.cancel', null, ['payload: is missing']],
   ])('names the problems of %s %j', async (kind, payload, problems) => {
     expect(await check(kind, payload)).toEqual(problems);
-  });
-
-  test('names the values of an enum', async () => {
-    await database.query(`insert into sync.outbox_kinds (kind, schema) values ('x', '{"enum": ["a", 2]}')`);
-    expect(await check('x', '"b"')).toEqual(['payload: must be one of "a", 2']);
-    expect(await check('x', '2')).toEqual([]);
   });
 
   test('names an unknown kind with those that are known', async () => {
@@ -68,14 +49,6 @@ describe('fulfilment.outbox_check', () => {
         .join(', ')}`,
     ]);
     expect((await check(null, {}))[0]).toMatch(/^kind: there is no kind null; known are /);
-  });
-
-  test.each(['fulfilment_reader', 'fulfilment_writer'])('is open to %s', async (role) => {
-    const { rows } = await database.db.transaction().execute(async (trx) => {
-      await sql`set local role ${sql.id(role)}`.execute(trx);
-      return sql`select * from fulfilment.outbox_check('order.cancel', '{"a": 1}')`.execute(trx);
-    });
-    expect(rows).toEqual([{ path: 'a', problem: 'is not a known member and must be removed' }]);
   });
 });
 

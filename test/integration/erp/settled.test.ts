@@ -1,11 +1,9 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Listener } from '../../../src/erp/connection/listener.ts';
 import { appendChanges } from '../../../src/erp/mirror/feed.ts';
 import { takeOverClaims } from '../../../src/erp/outbox/held-claims.ts';
 import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
-import { Random } from '../../../src/sandbox/random.ts';
 import { followUpRules } from '../../../src/sync/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -93,16 +91,6 @@ describe('an entry of the feed and a notification', () => {
     expect(readHeard().map(({ status }) => status)).toEqual(['cancelled', 'dead']);
   });
 
-  test('are written for what operators do', async () => {
-    const ids = [await outbox.insert('order.cancel', 'A'), await outbox.insert('order.cancel', 'B')];
-    const [done = 0, cancelled = 0] = ids;
-    await actOnOutbox(database.db, 'retry', { ids }, operator);
-    expect(await readEntries()).toEqual([]);
-    await actOnOutbox(database.db, 'done', { ids: [done] }, operator);
-    await actOnOutbox(database.db, 'cancel', { ids: [cancelled] }, operator);
-    expect(await readEntries()).toEqual(ids.map(entryOf));
-  });
-
   test('are written when a claim is taken over and the row becomes unknown or dead', async () => {
     const unknown = await insertAs('A', { ...lost, sent_at: 'now()' });
     const [dead, pending] = [await insertAs('B', lost), await insertAs('C', lost)];
@@ -131,39 +119,6 @@ test('an ERP that cancels a row and stays in its transaction holds up no writer 
     { entity: 'shipments', id: 7 },
     { entity: 'outbox', id },
   ]);
-});
-
-test('a reader that follows the feed misses no row of concurrent, slow transactions', async () => {
-  const writers = 6;
-  const db = database.open(writers);
-  const random = new Random(15);
-  const ids: number[] = [];
-  for (let nth = 0; nth < 120; nth++) ids.push(await outbox.insert('order.cancel', `SO-${nth}`));
-  const read: number[] = [];
-  let [seq, writing] = [0, writers];
-  const write = async (writer: number) => {
-    for (const id of ids.filter((_, index) => index % writers === writer))
-      await db.transaction().execute(async (trx) => {
-        await sql`select fulfilment.outbox_cancel(${id})`.execute(trx);
-        await sql`select pg_sleep(${random.next() * 0.01})`.execute(trx);
-      });
-    writing--;
-  };
-  const follow = async () => {
-    for (let isLast = false; !isLast; ) {
-      isLast = writing === 0;
-      const rows = await database.query<{ seq: number; id: number }>(
-        'select seq::int, id::int from fulfilment.changes_since($1, 5)',
-        [seq],
-      );
-      read.push(...rows.map(({ id }) => id));
-      seq = rows.at(-1)?.seq ?? seq;
-      isLast &&= rows.length === 0;
-      await wait(1);
-    }
-  };
-  await Promise.all([...Array.from({ length: writers }, (_, writer) => write(writer)), follow()]);
-  expect(read.toSorted((a, b) => a - b)).toEqual(ids);
 });
 
 describe('a notification', () => {

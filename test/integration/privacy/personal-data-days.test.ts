@@ -2,7 +2,6 @@ import { expect, test } from 'vitest';
 import { inTransaction } from '../../../src/erp/connection/transaction.ts';
 import { maskAgedDocuments } from '../../../src/erp/privacy/aged-data.ts';
 import { maskAgedReturns } from '../../../src/erp/privacy/aged-returns.ts';
-import { lockOrderStreams, lockParcelWriters } from '../../../src/erp/privacy/erase-locks.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { findTexts, placeOrder } from '../../helpers/privacy/placed-order.ts';
@@ -121,18 +120,6 @@ test('a client that is served, or whose prune is paused, is left alone', async (
   const findKept = () => database.query('select client from fulfilment.orders where email is not null order by client');
   done(await prune(180));
   expect((await findKept()).map(({ client }) => client)).toEqual(['paused', 'pulled', 'pushed']);
-});
-
-test('a prune that finds no aged return waits for no reading of orders', async () => {
-  await database.query(`
-    insert into fulfilment.return_items (client, id, processed_on, comment, raw, read_no)
-    values ('default', 1, now() - interval '50 days', 'x', '{}', 1)`);
-  const pruned = await inTransaction(database.open(1), async (trx) => {
-    await lockOrderStreams(trx, 'default');
-    await lockParcelWriters(trx, 'default');
-    return prune(100);
-  });
-  done(pruned);
 });
 
 test('aged returns and documents are searched once, however many there are', async () => {

@@ -83,19 +83,3 @@ test('rows of the order that had the number before are left alone', async () => 
   expect(await findTexts(database, ['qz-c@example.test'])).toEqual([]);
   expect(await findTexts(database, ['qz-b-late@example.test'])).toHaveLength(1);
 });
-
-test('an order that took a number over leaves the rows of the former one', async () => {
-  await create('SO-1', 'qz-a@example.test');
-  await rename('SO-1', 'SO-2');
-  await outbox.push();
-  const late = await outbox.insert('order.update', 'SO-1', { email: 'qz-late@example.test' });
-  await outbox.push();
-  await database.query(`update fulfilment.outbox set status = 'cancelled' where id = ${late}`);
-  await create('SO-1', 'qz-b@example.test');
-  await outbox.push();
-  expect((await erase('SO-1')).code).toBe(0);
-  expect(await findTexts(database, ['qz-b@example.test'])).toEqual([]);
-  expect(await findTexts(database, ['qz-late@example.test'])).toHaveLength(1);
-  expect((await erase('SO-2')).code).toBe(0);
-  expect(await findTexts(database, ['qz-late@example.test'])).toEqual([]);
-});

@@ -29,26 +29,6 @@ test('the slips equal the sandbox day by day; a poll with nothing new writes not
   expect(done(await pull(job))).toMatchObject({ created: 0, updated: 0, removed: 0, stale: 0, warnings: [] });
 });
 
-test('the completed pass finds a slip that was completed while the daemon was off for 10 days', async () => {
-  await sandbox.advance(15 * day);
-  done(await pull(job));
-  const before = (await open()).map(({ id }) => id);
-  expect(before.length).toBeGreaterThan(0);
-  await sandbox.advance(10 * day);
-  const place = await sandbox.lastPlace();
-  done(await pull(job));
-  expect(await differences()).toEqual([]);
-  const completed = await database.query(
-    `select 1 from fulfilment.inbound_packing_slips where id = any($1) and status = 'COMPLETED'`,
-    [before],
-  );
-  expect(completed.length).toBeGreaterThan(0);
-  // The poll asks for open slips, and for those completed since the watermark less the lookback.
-  const asked = (await sandbox.requestsTo('/v3/inboundPackingSlips', place)).map(({ query }) => query);
-  expect(asked).toHaveLength(2);
-  expect(asked[1]).toContain('completedOn');
-});
-
 test('an open slip on neither list is marked after two polls, until it is listed again', async () => {
   await sandbox.advance(15 * day);
   done(await pull(job));

@@ -108,27 +108,6 @@ test('if items come at the top of the list, without a link, each inbound is read
   expect(reads).toBeGreaterThan(0);
 });
 
-test('a failed read by id is not repeated by the next poll, although the list shows the inbound', async () => {
-  await sandbox.advance(20 * day);
-  await sandbox.switches({ included: 'top' });
-  done(await pull('pull-inbounds'));
-  let place = 0;
-  for (let hours = 0; hours < 24 * 9; hours += 2) {
-    await sandbox.advance(2 * 3_600);
-    place = await sandbox.lastPlace();
-    done(await pull('pull-inbounds'));
-    if ((await listReadsById(place)).length > 0) break;
-  }
-  await sandbox.faults({ operation: 'v3.inbounds.get', effect: { status: 422 } });
-  place = await sandbox.lastPlace();
-  done(await pull('pull-inbounds'));
-  const failed = (await listReadsById(place)).length;
-  expect(failed).toBeGreaterThan(0);
-  place = await sandbox.lastPlace();
-  done(await pull('pull-inbounds'));
-  expect(await listReadsById(place)).toEqual([]);
-});
-
 test('an inbound that the service no longer knows is marked, until it is listed again', async () => {
   await sandbox.advance(20 * day);
   for (let hours = 0; hours < 24 * 6; hours += 2) {

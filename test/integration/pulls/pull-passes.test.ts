@@ -50,24 +50,6 @@ test('an unlisted shipment is not read by every poll, and after 90 days only onc
   expect(await countPollRequests('pull-shipments')).toEqual(twoLists);
 });
 
-test('an undocumented status is read after growing pauses, and rarely after 90 days', async () => {
-  await sandbox.seed(3);
-  const set = [0, 1, 2].map((index) => ({ path: ['data', index, 'attributes', 'status'], value: 'ARCHIVED' }));
-  await sandbox.faults({ operation: 'v3.shipments.list', effect: { set } });
-  await pull('pull-shipments');
-  const tries = async () =>
-    (await database.query<{ tries: number }>('select distinct tries from sync.rereads')).map((row) => row.tries);
-  for (const before of [1, 2, 3]) {
-    expect(await tries()).toEqual([before]);
-    expect(await countPollRequests('pull-shipments')).toEqual(twoLists);
-    await makeRereadsDue();
-    expect(await countPollRequests('pull-shipments')).toEqual({ 'v3.shipments.list': 3 });
-  }
-  await database.query(`update fulfilment.shipments set changed_at = changed_at - interval '91 days'`);
-  await makeRereadsDue();
-  expect(await countPollRequests('pull-shipments')).toEqual(twoLists);
-});
-
 test('a resource in quarantine is read by id, even if many others wait', async () => {
   // Two pages: only the second one is read again by the next poll.
   await sandbox.seed(120);
@@ -106,18 +88,6 @@ test('many inbounds that were completed at once are read by the pages that hold 
   );
   expect(await countPollRequests('pull-inbounds')).toEqual({ 'v3.inbounds.list': 2, 'v3.inbounds.get': 2 });
   expect(await compareWithSandbox(database.db, sandbox.url, ['inbounds'])).toEqual([]);
-});
-
-test('one poll reads at most 50 pages for moved inbounds; the others wait for the next poll', async () => {
-  await sandbox.advance(90 * 86_400);
-  done(await pull('pull-inbounds'));
-  await database.query(
-    `insert into fulfilment.inbounds (client, id, status, raw, read_no)
-     select 'default', 700000 + n, 'CHECKING', '{}', 0 from generate_series(1, 6000) n`,
-  );
-  const asked = await countPollRequests('pull-inbounds');
-  expect(asked['v3.inbounds.list']).toBeLessThanOrEqual(52);
-  expect(asked['v3.inbounds.list']).toBeGreaterThan(40);
 });
 
 test('an unreadable page does not stop the other passes; the poll fails with its error', async () => {

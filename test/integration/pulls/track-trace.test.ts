@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
 import { runJob } from '../../../src/app/worker/runner.ts';
-import { closeGate, passGate } from '../../../src/erp/runs/gates.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { startSandbox, useProcesses } from '../../helpers/processes/processes.ts';
 import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
@@ -98,20 +97,6 @@ test('the list is requested once an hour; a run before that is skipped, counted,
   expect(await asked()).toBe(2);
 });
 
-test('a run that closes the gate with an old number changes nothing', async () => {
-  const gate = { name: 'track-trace', identity: 'x', client: 'default' };
-  const first = await passGate(database.db, gate, 3_600_000);
-  expect(first).toMatchObject({ passed: true, number: 1 });
-  expect(await passGate(database.db, gate, 3_600_000)).toMatchObject({ passed: false });
-  await setScheduleClock(database, 4_000);
-  expect(await passGate(database.db, gate, 3_600_000)).toMatchObject({ passed: true, number: 2 });
-  const before = await database.query('select * from sync.gates');
-  expect(before).toMatchObject([{ taken: 2, spent: 1, finished_at: null }]);
-  expect(await closeGate(database.db, gate, 1, 0)).toBeNull();
-  expect(await database.query('select * from sync.gates')).toEqual(before);
-  expect(await closeGate(database.db, gate, 2, 0)).not.toBeNull();
-});
-
 test('another key for the same account meets the same gate', async () => {
   done(await pull('track-trace'));
   await database.query(`update sync.gates set client = 'former-key'`);
@@ -120,11 +105,9 @@ test('another key for the same account meets the same gate', async () => {
 });
 
 test.each([
-  ['an answer of 500', { status: 500 }],
   ['an expired token', { expireTokens: true, status: 401 }],
   ['a connection that breaks', { reset: true }],
   ['an answer that is no list', { set: [{ path: ['result'], value: 'x' }] }],
-  ['NOK', { set: [{ path: ['messageCode'], value: 'NOK' }] }],
 ])('after %s the list is not requested again within the hour, and the tables stay', async (_name, effect) => {
   await answerWith([item(1)]);
   done(await pull('track-trace'));
@@ -136,14 +119,6 @@ test.each([
   expect(await pull('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
   expect(await asked()).toBe(2);
   expect(await traces()).toEqual([{ id: 1, package: '3S1', status: 10, gone: false }]);
-});
-
-test('a path that the service does not have causes a warning with what to do', async () => {
-  await sandbox.faults({ operation, effect: { status: 404 } });
-  expect(await pull('track-trace')).toMatchObject({
-    status: 'failed',
-    totals: { warnings: [expect.stringContaining('WAREHOUSE_OPERATIONS_FILE, or SCHEDULE_TRACK_TRACE=off')] },
-  });
 });
 
 test('if the service cannot be reached, the job is due again after a minute', async () => {
@@ -250,23 +225,6 @@ test('a shipment that the tables do not have is read by id only once, also if it
   expect(await sandbox.requestsTo('/v3/shipments/999999')).toHaveLength(1);
 });
 
-test('a shipment whose read by id failed is read again after a pause', async () => {
-  done(await pull('pull-shipments'));
-  await answerWith([item(999_999)]);
-  done(await pull('track-trace'));
-  const reads = async () => (await sandbox.requestsTo('/v3/shipments/999999')).length;
-  // A proxy gives this answer, so it says nothing about the shipment.
-  await sandbox.faults({ operation: 'v3.shipments.get', count: 1, effect: { status: 404, html: true } });
-  done(await pull('pull-shipments'));
-  done(await pull('pull-shipments'));
-  expect(await reads()).toBe(1);
-  for (const expected of [2, 2]) {
-    await database.query(`update sync.rereads set next_try_at = now()`);
-    done(await pull('pull-shipments'));
-    expect(await reads()).toBe(expected);
-  }
-});
-
 test('a package that only the database refuses is quarantined, and the rest is stored', async () => {
   await answerWith([
     item(1),
@@ -278,31 +236,4 @@ test('a package that only the database refuses is quarantined, and the rest is s
   expect(await database.query('select reason from sync.quarantine')).toEqual([
     { reason: 'cannot be stored in Postgres (SQLSTATE 22009)' },
   ]);
-});
-
-test('a result of null is an empty list', async () => {
-  await answerWith([item(1)]);
-  done(await pull('track-trace'));
-  await passAnHour();
-  await answerWith(null);
-  done(await pull('track-trace'));
-  expect(await traces()).toMatchObject([{ id: 1, gone: true }]);
-});
-
-test('after a failure before the gate the job is due soon, not an hour later', async () => {
-  await sandbox.faults({ operation: 'common.token', count: 4, effect: { status: 503 } });
-  await database.query(`insert into sync.jobs (client, job) values ('default', 'track-trace')`);
-  expect(await pull('track-trace', { trigger: 'schedule' })).toMatchObject({ status: 'failed' });
-  const [job] = await database.query<{ minutes: number }>(
-    `select extract(epoch from due_at - now())::float8 / 60 as minutes from sync.jobs where job = 'track-trace'`,
-  );
-  expect(job?.minutes).toBeLessThan(11);
-});
-
-test('a list that is suddenly empty causes a warning', async () => {
-  await answerWith(Array.from({ length: 20 }, (_, index) => item(index + 1)));
-  done(await pull('track-trace'));
-  await passAnHour();
-  await answerWith([]);
-  expect(done(await pull('track-trace')).warnings).toEqual(['the list is empty; the last one had 20 packages']);
 });

@@ -88,20 +88,6 @@ test('an outage holds the client: waiting rows use no attempt, and only status/g
   expect(await readHolds()).toEqual([]);
 });
 
-test('one row is enough to detect an outage, and other workers use no further attempt of it', async () => {
-  await sandbox.faults({ operation: '*', effect: { reset: true } });
-  const id = await outbox.insert('product.save', 'P', { name: 'P' });
-  await outbox.push();
-  expect(await readHolds()).toEqual([{ client: 'default', kind: '', code: 'breaker_open', held: true }]);
-  const attempts = (await outbox.row(id)).attempts;
-  for (let worker = 0; worker < 5; worker++) {
-    await expireHolds();
-    await outbox.hurry();
-    await outbox.push();
-  }
-  expect((await outbox.row(id)).attempts).toBe(attempts);
-});
-
 test('failing rows of a kind hold only that kind; after one success the others are sent', async () => {
   await sandbox.faults({ operation: 'oldest.product.search', effect: { status: 500 } });
   for (let index = 0; index < 20; index++) await outbox.insert('product.save', `P-${index}`, { name: 'P' });
@@ -125,19 +111,6 @@ test('failing rows of a kind hold only that kind; after one success the others a
   expect(await readHolds()).toEqual([]);
 });
 
-test('a client and a kind that were held at the same time both recover', async () => {
-  await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, until, probe, send_window)
-    values ('default', '', 'breaker_open', 'x', now() - interval '1 second', true, 1),
-      ('default', 'product.save', 'kind_failing', 'x', now() - interval '1 second', false, 1)`);
-  for (let index = 0; index < 20; index++) await outbox.insert('product.save', `P-${index}`, { name: 'P' });
-  await outbox.push();
-  expect(await database.query('select status, count(*)::int from fulfilment.outbox group by 1')).toEqual([
-    { status: 'done', count: 20 },
-  ]);
-  expect(await readHolds()).toEqual([]);
-});
-
 test('when the hold of a kind ends, its rows are sent even if many rows of other kinds wait', async () => {
   await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 20 } });
   for (let index = 0; index < 60; index++)
@@ -152,22 +125,6 @@ test('when the hold of a kind ends, its rows are sent even if many rows of other
   );
   const place = done.map(({ id }) => id).indexOf(last);
   expect(place).toBeLessThan(60);
-});
-
-test('a failed probe of a kind holds only that kind; without a due row the hold stays', async () => {
-  await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, until, probe, send_window)
-    values ('default', 'order.release', 'kind_parked', 'x', now() - interval '1 second', false, 1)`);
-  await outbox.push();
-  expect(await readHolds()).toMatchObject([{ kind: 'order.release', code: 'kind_parked' }]);
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
-  await outbox.push();
-  await sandbox.faults({ operation: 'v2.order.release', effect: { status: 500 } });
-  await outbox.insert('order.release', 'SO-1');
-  const other = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
-  await outbox.push();
-  expect(await outbox.row(other)).toMatchObject({ status: 'done' });
-  expect(await readHolds()).toMatchObject([{ kind: 'order.release', code: 'kind_failing' }]);
 });
 
 test('Retry-After holds all pushes of the client, for 15 minutes at most', async () => {

@@ -69,19 +69,6 @@ test('an order is created completely, and is in the tables when the row is done'
   expect(done(await pull('pull-orders'))).toMatchObject({ created: 0, updated: 0, unchanged: 1 });
 });
 
-test('an item has its own channelIdentifier; that of the order is read-only', async () => {
-  const items = [{ sku: 'MUG-BLUE', quantity: 1, channelIdentifier: 'line-7' }];
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { items }));
-  const refused = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2', { channelIdentifier: 'web' }));
-  await outbox.push();
-  expect(await database.query('select channel_identifier from fulfilment.order_items')).toEqual([
-    { channel_identifier: 'line-7' },
-  ]);
-  expect((await outbox.row(refused)).last_error).toBe(
-    'the payload cannot be sent: channelIdentifier: is read-only at the service and cannot be sent',
-  );
-});
-
 test('update, release, item cancellation and cancellation reach the order', async () => {
   const items = [
     { sku: 'MUG-BLUE', quantity: 2 },
@@ -214,25 +201,6 @@ test('the next poll reads what an answer does not show: a release, a return labe
   expect(await database.query('select * from sync.rereads')).toEqual([]);
 });
 
-test('an order with more than 50 characters in its number is updated, released and cancelled', async () => {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
-  await outbox.push();
-  const [order] = await database.query<{ id: number }>('select id from fulfilment.orders');
-  const number = 'N'.repeat(60);
-  await sandbox.call('POST', '/_sandbox/rename', {
-    client: 'default',
-    orderId: Number(order?.id),
-    externalOrderNumber: number,
-  });
-  done(await pull('pull-orders'));
-  await outbox.insert('order.update', number, { reference: 'new' });
-  await outbox.insert('order.release', number);
-  await outbox.insert('order.cancel', number);
-  await outbox.push();
-  const rows = await outbox.rows();
-  expect(rows.map(({ status, last_error }) => [status, last_error])).toEqual(rows.map(() => ['done', null]));
-});
-
 test('an announced return is read again until its lines have their return items', async () => {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await outbox.push();
@@ -274,19 +242,6 @@ test('an inbound packing slip is announced; a product is added, then changed', a
   expect((await outbox.row(edit)).result).toEqual({ action: 'edited' });
 });
 
-test('a product that is found in another case is changed, not added', async () => {
-  await outbox.insert('product.save', 'VASE', { name: 'Vase' });
-  await outbox.push();
-  await sandbox.faults({
-    operation: 'oldest.product.search',
-    effect: { set: [{ path: ['result', 'sku'], value: 'Vase' }] },
-  });
-  const edit = await outbox.insert('product.save', 'VASE', { name: 'Vase, tall' });
-  await outbox.push();
-  expect((await outbox.row(edit)).result).toEqual({ action: 'edited' });
-  expect((await sandbox.requests()).filter(({ operation }) => operation === 'oldest.product.add')).toHaveLength(1);
-});
-
 describe('a product that the search does not show', () => {
   /** A search that finds nothing, although the product exists. */
   const hidden = {
@@ -312,22 +267,5 @@ describe('a product that the search does not show', () => {
     await save({ name: 'Vase' });
     await sandbox.faults(hidden, ...faults);
     expect(await save({ name: 'Vase, tall' })).toMatchObject({ status: 'done', result: { action: 'edited' } });
-  });
-
-  test('is refused with the reasons of both requests if it can be neither added nor changed', async () => {
-    const refuse = (operation: string, words: string) => ({
-      operation,
-      effect: {
-        set: [
-          { path: ['messageCode'], value: 'NOK' },
-          { path: ['message'], value: words },
-        ],
-      },
-    });
-    await sandbox.faults(hidden, refuse('oldest.product.add', 'No weight'), refuse('oldest.product.edit', 'Unknown'));
-    expect(await save({ name: 'Vase' })).toMatchObject({
-      status: 'dead',
-      last_error: 'oldest.product.add: NOK: «No weight»; and as a change: oldest.product.edit: NOK: «Unknown»',
-    });
   });
 });

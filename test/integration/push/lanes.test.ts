@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
 import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
-import { listOutbox } from '../../../src/erp/outbox/read-outbox.ts';
 import { followUpRules } from '../../../src/sync/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -165,15 +164,6 @@ test('rows whose payloads cannot be read can be marked as done', async () => {
   ]);
 });
 
-test('lanes of other families and references do not wait', async () => {
-  await outbox.insert('order.create', 'X', orderPayload('X', { locale: undefined }));
-  const product = await outbox.insert('product.save', 'X', { name: 'X' });
-  const label = await outbox.insert('return_label.create', 'X', { shipmentId: 1 });
-  await outbox.push();
-  expect(await outbox.row(product)).toMatchObject({ status: 'done' });
-  expect(await outbox.row(label)).toMatchObject({ status: 'pending', attempts: 0 });
-});
-
 test('a row that is inserted after a long blocked lane does not wait for it', async () => {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { locale: undefined }));
   await outbox.push();
@@ -218,39 +208,5 @@ test('later rows wait until an attempt that was cut off can no longer undo them'
   expect((await outbox.row(third)).status).toBe('done');
   expect(await database.query('select reference, phone_number from fulfilment.orders')).toEqual([
     { reference: 'second', phone_number: '020' },
-  ]);
-});
-
-test('the next row of a lane is woken even if it was sent before', async () => {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  const behind = await outbox.insert('order.update', 'SO-1', { reference: 'new' });
-  await database.query(
-    "update fulfilment.outbox set attempts = 1, next_attempt_at = now() + interval '10 minutes' where id = $1",
-    [behind],
-  );
-  await outbox.push();
-  expect(await outbox.row(behind)).toMatchObject({ status: 'done', attempts: 2 });
-});
-
-test('a row names a later row of its lane as the reason if that row was sent first', async () => {
-  const late = await outbox.insert('order.update', 'SO-1', { reference: 'a' });
-  const begun = await outbox.insert('order.update', 'SO-1', { reference: 'b' });
-  await database.query(
-    "update fulfilment.outbox set status = 'unknown', written_at = now(), next_attempt_at = null where id = $1",
-    [begun],
-  );
-  const open = await database.query('select waits_for, because from fulfilment.outbox_open where id = $1', [late]);
-  expect(open).toEqual([
-    { waits_for: begun, because: `row ${begun} (order.update) of the same reference was begun before and is unknown` },
-  ]);
-});
-
-test('a list shortens long values of rows from before sizes were limited', async () => {
-  await database.query('alter table fulfilment.outbox disable trigger outbox_limits');
-  await outbox.insert('k'.repeat(100_000), 'r'.repeat(100_000), {}, 'c'.repeat(100));
-  await database.query("update fulfilment.outbox set last_error = repeat('e', 100000)");
-  const [row] = await listOutbox(database.db, {}, 10);
-  expect([row?.kind.length, row?.reference.length, row?.client.length, row?.because?.length]).toEqual([
-    64, 200, 64, 2_000,
   ]);
 });

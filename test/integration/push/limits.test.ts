@@ -57,19 +57,6 @@ test('a limit without Retry-After lowers the send rate: few rows are refused, no
   await limiter.close();
 });
 
-test('one row that is refused with 429 repeatedly waits, and does not slow down other rows', async () => {
-  const id = await outbox.insert('product.save', 'P', { name: 'P' });
-  await sandbox.faults({ operation: 'oldest.product.search', effect: { status: 429 } });
-  for (let round = 0; round < 4; round++) {
-    await database.query("update sync.push_rates set allowance = 1, lowered_at = now() - interval '1 minute'");
-    await outbox.hurry();
-    await outbox.push();
-  }
-  expect(await outbox.rows()).toMatchObject([{ id, status: 'pending', attempts: 0, unburnt: 4 }]);
-  const [rate] = await database.query('select refused from sync.push_rates');
-  expect(rate).toEqual({ refused: 3 });
-});
-
 describe('a look-up', () => {
   const pushUnknownOrders = async (count = 1) => {
     await sandbox.faults({ operation: 'v3.orders.create', effect: { status: 500, afterEffect: true } });
@@ -109,16 +96,6 @@ describe('a look-up', () => {
     );
   const countListRequests = async () =>
     (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.list').length;
-
-  test('that gets Retry-After ends the round, even if more numbers wait for a look-up', async () => {
-    await insertTwoBatches();
-    await sandbox.faults({ operation: 'v3.orders.list', effect: { status: 429, retryAfter: '600' } });
-    await outbox.push(short);
-    expect(await countListRequests()).toBe(1);
-    expect(await database.query('select lookups, count(*)::int from fulfilment.outbox group by 1')).toEqual([
-      { lookups: 1, count: 150 },
-    ]);
-  });
 
   test('whose answer cannot be read does not prevent the look-up of other numbers', async () => {
     await insertTwoBatches();
@@ -187,15 +164,6 @@ describe('an operation that is refused', () => {
     );
   });
 
-  test('with 403 and a reason makes its row dead, even if its path is assumed', async () => {
-    await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
-    await sandbox.faults({ operation: 'v2.order.release', count: 1, effect: { status: 403 } });
-    const id = await outbox.insert('order.release', 'SO-1');
-    await outbox.push();
-    expect(await outbox.row(id)).toMatchObject({ status: 'dead', last_error: expect.stringContaining('answered 403') });
-    expect(await readHoldCodes()).toEqual([]);
-  });
-
   test('with 404 does not hold its kind if any worker has carried it out before', async () => {
     await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
     await outbox.insert('order.release', 'SO-1');
@@ -210,14 +178,4 @@ describe('an operation that is refused', () => {
     expect((await outbox.row(id)).last_error).toBe('v2.order.release: answered 404');
     expect(await readHoldCodes()).not.toContain('kind_parked');
   });
-});
-
-test.each([500, 502, 504])('%i with Retry-After holds all kinds of the client', async (status) => {
-  await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { status, retryAfter: '60' } });
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.push();
-  const [hold] = await database.query(
-    "select kind, code, until > now() + interval '50 seconds' as held from sync.push_holds",
-  );
-  expect(hold).toEqual({ kind: '', code: 'retry_after', held: true });
 });

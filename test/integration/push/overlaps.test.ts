@@ -5,8 +5,6 @@ import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
 import { createLogger } from '../../../src/app/logging/create-logger.ts';
 import { openPusher } from '../../../src/app/worker/open-pusher.ts';
 import { claimRows } from '../../../src/erp/outbox/claim.ts';
-import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
-import { followUpRules } from '../../../src/sync/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { makeConfig, usePuller } from '../../helpers/puller.ts';
@@ -131,33 +129,6 @@ describe('an order', () => {
     expect(calls.indexOf('v3.orders.create')).toBeGreaterThan(calls.lastIndexOf('oldest.product.add'));
     expect(await database.query('select * from sync.outbox_waits')).toEqual([]);
   });
-
-  test('with an unknown product is dead and names it; after product.save a retry sends it', async () => {
-    const payload = orderPayload('SO-1', { items: [{ sku: 'NEW', quantity: 1 }] });
-    const order = await outbox.insert('order.create', 'SO-1', payload);
-    await outbox.push();
-    expect(await outbox.row(order)).toMatchObject({
-      status: 'dead',
-      last_error: expect.stringContaining('no product with the sku NEW: add it first'),
-    });
-    await outbox.insert('product.save', 'NEW', { name: 'New' });
-    await actOnOutbox(database.db, 'retry', { ids: [order] }, { by: 'test', followUps: followUpRules });
-    await outbox.push();
-    expect(await outbox.row(order)).toMatchObject({ status: 'done' });
-  });
-
-  test('does not wait for a product row that is dead or cancelled', async () => {
-    const dead = await outbox.insert('product.save', 'MUG-RED', { name: 7 });
-    const cancelled = await outbox.insert('product.save', 'SOCKS-M', { name: 'Socks' });
-    const ids = [];
-    for (const sku of ['MUG-RED', 'SOCKS-M'])
-      ids.push(await outbox.insert('order.create', sku, orderPayload(sku, { items: [{ sku, quantity: 1 }] })));
-    await database.query('select fulfilment.outbox_cancel($1)', [cancelled]);
-    await outbox.push();
-    expect(await outbox.row(dead)).toMatchObject({ status: 'dead' });
-    await outbox.push();
-    for (const id of ids) expect(await outbox.row(id)).toMatchObject({ status: 'done' });
-  });
 });
 
 test('the commit of a cancellation wakes a row that was inserted behind it before', async () => {
@@ -244,15 +215,4 @@ test('one claim reads at most 8 MB of payloads, even if more slots are free', as
   expect((await claim(8)).rows).toHaveLength(2);
   // A payload that is larger than the limit is claimed alone.
   expect((await claim(8)).rows).toHaveLength(1);
-});
-
-test('rows that are given back are claimed first again', async () => {
-  await outbox.push();
-  const ids = [];
-  for (let index = 0; index < 3; index++)
-    ids.push(await outbox.insert('order.update', `SO-${index}`, { reference: 'x' }));
-  const { returnClaims } = await import('../../../src/erp/outbox/held-claims.ts');
-  const { rows } = await claim(1);
-  await returnClaims(database.db, rows);
-  expect((await claim(3)).rows.map(({ id }) => id)).toEqual(ids);
 });

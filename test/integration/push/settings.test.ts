@@ -26,16 +26,6 @@ const readOptions = (list: string) =>
     [list],
   );
 
-/** Creates and ships the order SO-1, and returns its shipment and the item of that. */
-async function shipOrder() {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.push();
-  await sandbox.advance(2 * 86_400);
-  await pull('pull-shipments');
-  const [line] = await database.query('select id, shipment_id from fulfilment.shipment_items');
-  return { shipmentId: line?.shipment_id as number, shipmentItemId: line?.id as number };
-}
-
 test('the settings are read once for many rows, and stored with the methods per warehouse', async () => {
   for (let index = 0; index < 12; index++)
     await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`));
@@ -83,50 +73,30 @@ test('the daily job writes changes, marks removed entries, and keeps a list that
   });
 });
 
-test.each([
-  [['returnShippingMethods', 'returnReasons']],
-  [['mainShippingMethods']],
-  [['shippingMethods']],
-  [['orderTypes']],
-  [['languages']],
-  [['countries']],
-  [['paymentMethods']],
-])('settings without the lists %s keep their entries, and the run names them', async (absent) => {
-  await answerWith('paymentMethods', [{ id: 71, name: 'Invoice', code: 'INVOICE' }]);
-  done(await pull('refresh-settings'));
-  const present = absent[0] === 'countries' ? 'languages' : 'countries';
-  const read = async () => [
-    await database.query('select * from fulfilment.setting_options where list = any($1) order by id', [absent]),
-    await database.query('select * from fulfilment.main_shipping_method_warehouses order by 2, 3, 4'),
-  ];
-  const before = await read();
-  await sandbox.clearFaults();
-  const added = { path: ['result', present], value: [{ id: 81, name: 'New', code: 'NEW' }] };
-  await sandbox.faults({
-    operation: 'common.settings.get',
-    effect: { set: [added, ...absent.map((list) => ({ path: ['result', list] }))] },
-  });
-  expect(done(await pull('refresh-settings'))).toMatchObject({
-    warnings: [`the settings lack ${absent.join(', ')}; the stored entries are kept`],
-  });
-  expect(await read()).toEqual(before);
-  expect((await readOptions(present)).filter(({ removed }) => !removed)).toEqual([{ code: 'NEW', removed: false }]);
-});
-
-test('a shop whose settings never had lists for returns can create orders', async () => {
-  await sandbox.faults({
-    operation: 'common.settings.get',
-    effect: {
-      set: [{ path: ['result', 'returnReasons'], value: null }, { path: ['result', 'returnShippingMethods'] }],
-    },
-  });
-  const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
-  expect(done(await pull('refresh-settings')).warnings).toEqual([
-    'the settings lack returnShippingMethods, returnReasons; the stored entries are kept',
-  ]);
-});
+test.each([[['returnShippingMethods', 'returnReasons']], [['mainShippingMethods']]])(
+  'settings without the lists %s keep their entries, and the run names them',
+  async (absent) => {
+    await answerWith('paymentMethods', [{ id: 71, name: 'Invoice', code: 'INVOICE' }]);
+    done(await pull('refresh-settings'));
+    const present = 'countries';
+    const read = async () => [
+      await database.query('select * from fulfilment.setting_options where list = any($1) order by id', [absent]),
+      await database.query('select * from fulfilment.main_shipping_method_warehouses order by 2, 3, 4'),
+    ];
+    const before = await read();
+    await sandbox.clearFaults();
+    const added = { path: ['result', present], value: [{ id: 81, name: 'New', code: 'NEW' }] };
+    await sandbox.faults({
+      operation: 'common.settings.get',
+      effect: { set: [added, ...absent.map((list) => ({ path: ['result', list] }))] },
+    });
+    expect(done(await pull('refresh-settings'))).toMatchObject({
+      warnings: [`the settings lack ${absent.join(', ')}; the stored entries are kept`],
+    });
+    expect(await read()).toEqual(before);
+    expect((await readOptions(present)).filter(({ removed }) => !removed)).toEqual([{ code: 'NEW', removed: false }]);
+  },
+);
 
 test('an answer without any list of settings fails the run and changes nothing', async () => {
   done(await pull('refresh-settings'));
@@ -255,18 +225,6 @@ test.each([
   expect(await database.query(check, [JSON.stringify(payload)])).toEqual([]);
 });
 
-test('a code that several entries have is refused', async () => {
-  await answerWith('mainShippingMethods', [
-    { id: 11, name: 'a', code: 'PARCEL' },
-    { id: 12, name: 'b', code: 'PARCEL' },
-  ]);
-  const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { shippingMethod: 'PARCEL' }));
-  await outbox.push();
-  expect((await outbox.row(id)).last_error).toBe(
-    'the payload cannot be sent: shippingMethod: several entries have the code PARCEL (ids 11, 12), so use shippingMethodId instead',
-  );
-});
-
 /** A payload of a return and of a label; the shipment does not matter, because the payload is refused before. */
 const returnOf = (item: Record<string, unknown>) => ({
   shipmentId: 1,
@@ -280,21 +238,7 @@ const namesOf = [
     'orderTypeId',
     (code: Record<string, unknown>) => orderPayload('R', code),
   ],
-  [
-    'order.create',
-    'mainShippingMethods',
-    'shippingMethod',
-    'shippingMethodId',
-    (code: Record<string, unknown>) => orderPayload('R', code),
-  ],
   ['return.create', 'returnReasons', 'items[0].reason', 'reasonId', returnOf],
-  [
-    'return_label.create',
-    'returnShippingMethods',
-    'shippingMethod',
-    'shippingMethodId',
-    (code: Record<string, unknown>) => ({ shipmentId: 1, ...code }),
-  ],
 ] as const;
 
 test.each(namesOf)('%s: a code of %s without one id is refused with the member for ids', async (...names) => {
@@ -322,39 +266,6 @@ test.each(namesOf)('%s: a code of %s without one id is refused with the member f
   expect(await push({ [member]: 'ONCE', [idMember]: 93 })).toBe(
     `the payload cannot be sent: ${path}: give either ${member} (code) or ${idMember}`,
   );
-});
-
-test('return reasons and return shipping methods without codes are named by their ids', async () => {
-  await sandbox.faults({
-    operation: 'common.settings.get',
-    effect: {
-      set: [
-        { path: ['result', 'returnReasons', 1, 'code'], value: null },
-        { path: ['result', 'returnShippingMethods', 1, 'code'], value: null },
-      ],
-    },
-  });
-  const { shipmentId, shipmentItemId } = await shipOrder();
-  const items = (item: object) => ({ shipmentId, items: [{ shipmentItemId, quantity: 1, ...item }] });
-  const create = await outbox.insert('return.create', 'RET-1', items({ reasonId: 42 }));
-  const replace = await outbox.insert('return.replace', 'RET-1', items({ reason: null, reasonId: 43 }));
-  const unknown = await outbox.insert('return.create', 'RET-2', items({ reasonId: 99 }));
-  const neither = await outbox.insert('return.create', 'RET-3', items({}));
-  const label = await outbox.insert('return_label.create', 'SO-1', { shipmentId, shippingMethodId: 22 });
-  await outbox.push();
-  expect(await outbox.row(create)).toMatchObject({ status: 'done' });
-  expect(await outbox.row(replace)).toMatchObject({ status: 'done' });
-  expect(await outbox.row(unknown)).toMatchObject({
-    status: 'dead',
-    last_error: expect.stringContaining('There is no return reason 99'),
-  });
-  expect((await outbox.row(neither)).last_error).toBe(
-    'the payload cannot be sent: items[0].reason: give either reason (code) or reasonId',
-  );
-  expect(await outbox.row(label)).toMatchObject({ status: 'done', result: { shippingMethodId: '22' } });
-  expect(
-    await database.query('select return_reason_id from fulfilment.return_merchandise_authorization_items'),
-  ).toEqual([{ return_reason_id: 43 }]);
 });
 
 test('settings that cannot be read make no row dead and change no stored entry', async () => {

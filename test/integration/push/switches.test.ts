@@ -13,11 +13,6 @@ const outbox = usePusher(database, sandbox);
 
 const push = (switches: Parameters<typeof writeSwitches>[0]) =>
   outbox.push({ WAREHOUSE_OPERATIONS_FILE: writeSwitches(switches), HTTP_TIMEOUT_MS: '300' });
-/** An order whose house number is in the street, but not at its end. */
-const doubtful = orderPayload('SO-1', {
-  deliveryAddress: { lastName: 'de Vries', street1: '12 Rue Neuve', postcode: '1000', countryCode: 'BE' },
-});
-const note = expect.stringContaining('deliveryAddress.houseNumber is missing');
 
 describe('members that WAREHOUSE_OPERATIONS_FILE makes optional', () => {
   const optional = ['locale', 'deliveryAddress.lastName'];
@@ -50,27 +45,6 @@ describe('members that WAREHOUSE_OPERATIONS_FILE makes optional', () => {
     await migrateDatabase(database.url, silentLogger);
     expect(await check()).toHaveLength(2);
   });
-});
-
-test('an order that a look-up finds has the same note as one that was answered', async () => {
-  await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { noAnswer: true, afterEffect: true } });
-  const id = await outbox.insert('order.create', 'SO-1', doubtful);
-  await push({});
-  expect(await outbox.row(id)).toMatchObject({ status: 'unknown' });
-  await outbox.hurry();
-  await push({});
-  await outbox.hurry();
-  await push({});
-  expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1, result: { note } });
-  const answered = await outbox.insert('order.create', 'SO-2', { ...doubtful, externalOrderNumber: 'SO-2' });
-  await push({});
-  expect(await outbox.row(answered)).toMatchObject({ status: 'done', result: { note } });
-});
-
-test('no house number is missed in a country that the switch does not name', async () => {
-  const id = await outbox.insert('order.create', 'SO-1', doubtful);
-  await push({ 'v3.orders.create': { houseNumberCountries: ['NL'] } });
-  expect(await outbox.row(id)).toMatchObject({ status: 'done', result: expect.not.objectContaining({ note }) });
 });
 
 test('the attributes that cancel an order item are those of the switch', async () => {

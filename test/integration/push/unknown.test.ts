@@ -36,13 +36,8 @@ async function pushRounds(times: number): Promise<void> {
 
 describe('an order whose outcome is unknown', () => {
   test.each<[string, FaultRule['effect']]>([
-    ['reset', { reset: true, afterEffect: true }],
     ['no answer', { noAnswer: true, afterEffect: true }],
-    ['500', { status: 500, afterEffect: true }],
-    ['503 without Retry-After', { status: 503, afterEffect: true }],
-    ['408', { status: 408, afterEffect: true }],
     ['a truncated answer', { truncate: true }],
-    ['an answer that is not JSON', { invalidJson: true }],
     ['an answer with another order', { set: [{ path: ['data', 'attributes', 'externalOrderNumber'], value: 'X' }] }],
   ])('is found by a look-up and not sent again: %s', async (_name, effect) => {
     await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect });
@@ -133,28 +128,6 @@ describe('an order whose outcome is unknown', () => {
     expect(await countPosts()).toBe(1);
   });
 
-  test('is looked up together with others; a number with a comma is looked up alone', async () => {
-    await sandbox.faults({ operation: 'v3.orders.create', effect: { status: 500, afterEffect: true } });
-    const names = [...Array.from({ length: 150 }, (_, index) => `SO-${index}`), 'A,B', 'Ä "x" #1'];
-    for (const name of names) await outbox.insert('order.create', name, orderPayload(name));
-    const openRows = "select from fulfilment.outbox where status <> 'done' limit 1";
-    for (let round = 0; round < 30 && (await database.query(openRows)).length > 0; round++) {
-      // Many failures in a row hold the pushes, which this test does not want.
-      await database.query('delete from sync.push_holds');
-      await outbox.push({ ...short, PUSH_CONCURRENCY: '16' });
-      await outbox.hurry();
-    }
-    expect(await database.query(openRows)).toEqual([]);
-    expect(await countPosts()).toBe(names.length);
-    expect((await readOrderNumbers()).toSorted()).toEqual(names.toSorted());
-    const lookUps = (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.list');
-    expect(lookUps.length).toBeLessThan(40);
-    expect(lookUps.every(({ query }) => query.length < 6_000)).toBe(true);
-    const withComma = lookUps.filter(({ query }) => query.includes('A%2CB'));
-    expect(withComma.length).toBeGreaterThan(0);
-    expect(withComma.every(({ query }) => query.endsWith('=A%2CB'))).toBe(true);
-  });
-
   test('is done if the service has the same lines under its number, and dead if it has others', async () => {
     const first = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     const second = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
@@ -197,15 +170,6 @@ describe('an order whose outcome is unknown', () => {
         /^the service carried out an earlier attempt, with the payload from before it was replaced/,
       ),
     });
-  });
-
-  test('is settled even if the error text of the service has invalid characters', async () => {
-    const broken = { path: ['errors', 0, 'title'], value: `${'x'.repeat(199)}\u{1F600}\0` };
-    await sandbox.faults({ operation: 'v3.inboundPackingSlips.create', effect: { set: [broken] } });
-    const slip = { expectedIn: 'ROT', expectedOn: '2026-05-11', items: [{ sku: 'A', quantity: 1 }] };
-    const id = await outbox.insert('inbound_packing_slip.create', 'PO-1', slip);
-    await outbox.push(short);
-    expect(await outbox.row(id)).toMatchObject({ status: 'dead', last_error: expect.stringContaining('xxx') });
   });
 
   test('is settled by an answer that comes after its worker was taken for lost', async () => {
@@ -268,22 +232,6 @@ describe('a kind that cannot be looked up', () => {
       return outbox.insert('return_label.create', 'SO-1', { shipmentId: shipment?.id });
     };
 
-    test('is not requested again by itself, because the carrier may bill each one', async () => {
-      const id = await insertLabel();
-      await sandbox.faults(labelFault);
-      await pushRounds(4);
-      expect(await outbox.row(id)).toMatchObject({
-        status: 'unknown',
-        attempts: 1,
-        next_attempt_at: null,
-        last_error: expect.stringContaining('or `outbox retry` to send it again'),
-      });
-      expect(await countLabels()).toBe(1);
-      await actOnOutbox(database.db, 'retry', { ids: [id] }, { by: 'test', followUps: followUpRules });
-      await outbox.push();
-      expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
-    });
-
     test('waits for a person if its worker was lost while sending', async () => {
       const id = await insertLabel();
       await sandbox.faults({ operation: 'v2.returnLabel.get', effect: { delayMs: 1_500 } });
@@ -308,26 +256,6 @@ describe('a kind that cannot be looked up', () => {
       await outbox.push({ ...short, WAREHOUSE_OPERATIONS_FILE: file });
       expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
     });
-  });
-
-  test('is sent again if it was certainly not carried out', async () => {
-    await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
-    await outbox.push();
-    const { writePage } = await import('../../../src/sandbox/rules/pdf.ts');
-    const content = (await writePage(['x'])).toString('base64');
-    await sandbox.faults({
-      operation: 'v3.orderAttachments.create',
-      count: 1,
-      effect: { status: 429, retryAfter: '1' },
-    });
-    const id = await outbox.insert('order_attachment.create', 'SO-1', { filename: 'a.pdf', content });
-    await outbox.push();
-    expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0, written_at: null });
-    await database.query('delete from sync.push_holds');
-    await database.query('delete from sync.push_rates');
-    await outbox.hurry();
-    await outbox.push();
-    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
   });
 });
 

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
 import { createSandbox } from '../../../src/sandbox/server/server.ts';
 import { readSettingsFile } from '../../../src/sandbox/settings-file.ts';
-import { loadWorld, saveWorld } from '../../../src/sandbox/state-file.ts';
 import { World } from '../../../src/sandbox/world.ts';
 import { orderBody, ServiceClient, titles } from '../../helpers/client.ts';
 import { quiet } from '../../helpers/sandbox.ts';
@@ -95,30 +94,6 @@ describe('a settings file', () => {
     expect(titles(elsewhere)).toMatch(/strategy \(UTR, GNT\)/);
   });
 
-  test('is what the robot works with', async () => {
-    const world = createWorld(lists, 68);
-    const { control, logIn } = await serve(world);
-    await control.advance(20 * 86_400);
-    await logIn('shop-a');
-    const { store } = world.requireClient('shop-a').simulation;
-    const distinct = <T>(values: readonly T[]) => [...new Set(values)].sort();
-    const orders = [...store.orders];
-    const shipments = [...store.shipments];
-    expect(distinct(orders.map(({ orderTypeId }) => orderTypeId))).toEqual([501, 502, 503]);
-    expect(distinct(orders.map(({ locale }) => locale))).toEqual(['en-GB']);
-    expect(distinct(shipments.map(({ warehouseCode }) => warehouseCode))).toEqual(['GNT', 'UTR']);
-    expect(distinct(shipments.map(({ shippingMethodId }) => shippingMethodId))).toEqual([601]);
-    expect(distinct([...store.returnItems].map(({ reasonId }) => reasonId))).toEqual([701]);
-  });
-
-  test('is kept with the state', async () => {
-    const file = join(folder, 'state.ndjson');
-    saveWorld(createWorld(lists), file);
-    const { logIn } = await serve(await loadWorld(file));
-    const shown = (await (await logIn('shop-b')).ask('common.settings.get')).body.result;
-    expect(shown).toMatchObject({ orderTypes: [{ code: 'ONLY' }] });
-  });
-
   test('is shown in docs/sandbox.md', () => {
     const page = readFileSync(new URL('../../../docs/sandbox.md', import.meta.url), 'utf8');
     const { orderTypes } = readSettingsFile(write(/```yaml\n(.*?)```/s.exec(page)?.[1] ?? ''), clients);
@@ -127,19 +102,12 @@ describe('a settings file', () => {
 
   test.each([
     ['an unknown list', 'orderKinds: []', 'Unrecognized key: "orderKinds"'],
-    ['a missing member', 'countries: [{id: 1, name: X}]', 'countries.0.code: '],
-    [
-      'an id twice',
-      '{"countries": [{"id": 1, "name": "X", "code": "X"}, {"id": 1, "name": "Y", "code": "Y"}]}',
-      'countries.1.id: 1 is there already',
-    ],
     ['no order type', 'orderTypes: []', 'orderTypes: '],
     [
       'no available reason',
       'returnReasons: [{id: 1, name: X, code: X, available: false}]',
       'returnReasons: no reason is available',
     ],
-    ['another client', 'clients: {shop-z: {}}', 'clients.shop-z: the sandbox has only the clients shop-a, shop-b'],
     ['broken YAML', 'countries: [', 'settings.yaml cannot be used: '],
     ['too many bytes', `# ${'x'.repeat(1 << 20)}`, 'the limit is 1048576'],
   ])('with %s is refused, with its name and the member', (_what, text, expected) => {

@@ -184,22 +184,6 @@ describeOperation('v2.returnLabel.get', () => {
     expect(await label(id)).toEqual(first);
     expect(readOne(await client.ask('v3.shipments.get', { path: { id } })).attributes.returnLabel).toBe(packageNumber);
   });
-
-  test('answers a paperless label for its method, and NOK if no label can be made', async () => {
-    const { id } = await shipOrder();
-    const paperless = { shippingMethodId: '22', isPaperlessReturnShippingMethod: true };
-    expect((await label(id, 'paperless=true')).result).toMatchObject(paperless);
-    expect((await label(id, 'shippingMethodId=22')).result).toMatchObject(paperless);
-    const [waiting] = (await client.ask('v3.shipments.list', { query: 'filter[status][in]=READY_TO_PICK' })).body.data;
-    for (const refused of [
-      await label(999_999),
-      await label(waiting?.id ?? 0),
-      await label(id, 'shippingMethodId=99'),
-      await label(id, 'shippingMethodId=21&paperless=true'),
-      await label(id, 'paperless=maybe'),
-    ])
-      expect(refused).toMatchObject({ messageCode: 'NOK', message: expect.any(String), result: null });
-  });
 });
 
 describeOperation('v2.rma.add', () => {
@@ -223,11 +207,8 @@ describeOperation('v2.rma.add', () => {
 
   test.each<[object, object, string]>([
     [{ shipmentId: 999_999 }, {}, 'no shipment'],
-    [{}, { shipmentItemId: 1 }, 'no shipment item'],
-    [{}, { returnReasonId: 99 }, 'no return reason'],
     [{}, { returnReasonId: 49 }, 'not available'],
     [{}, { quantity: 99 }, 'not 99 left'],
-    [{ rmaItems: [] }, {}, 'rmaItems'],
   ])('%j %j is NOK, and the message says why', async (changes, items, words) => {
     expect(await add(changes, items)).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining(words) });
   });

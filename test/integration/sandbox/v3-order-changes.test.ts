@@ -9,10 +9,6 @@ const client = useClient(sandbox);
 let id = 0;
 
 const day = 86_400;
-const readDateIn = async (days: number) => {
-  const { date } = await client.ask('common.status.get');
-  return new Date(Date.parse(date) + days * day * 1_000).toISOString().slice(0, 10);
-};
 const readOrder = async () => readOne(await client.ask('v3.orders.get', { path: { id }, query: 'include=orderItems' }));
 const readQuantities = async () => (await readOrder()).included?.map(({ attributes }) => attributes.quantity);
 beforeEach(async () => {
@@ -69,25 +65,9 @@ describeOperation('v3.orders.update', () => {
     expect((await readOrder()).attributes).toEqual(changed.attributes);
   });
 
-  test.each(['reference', 'consumerReference', 'promotionCode'])('an empty %s erases it', async (member) => {
-    expect(readOne(await update({ [member]: '' })).attributes[member]).toBeNull();
-  });
-
   test.each(['externalOrderNumber', 'locale', 'onHold'])('%s must not be null', async (member) => {
     const answer = await update({ [member]: null });
     expect([answer.status, answer.body.errors[0]?.source?.pointer]).toEqual([400, `/data/attributes/${member}`]);
-  });
-
-  test('null resets e-mail and partial delivery to their defaults', async () => {
-    const { attributes } = readOne(await update({ email: null, allowPartialDelivery: null }));
-    expect(attributes).toMatchObject({ email: 'no-reply@fulfilment.example', allowPartialDelivery: false });
-  });
-
-  test('currency, channelIdentifier and orderedOn never change', async () => {
-    const before = (await readOrder()).attributes;
-    const sent = { currency: 'USD', channelIdentifier: 'x', orderedOn: '2020-01-01' };
-    const after = readOne(await update(sent)).attributes;
-    for (const member of Object.keys(sent)) expect(after[member]).toBe(before[member]);
   });
 
   test('refuses the number of another order, and accepts the present one', async () => {
@@ -98,16 +78,6 @@ describeOperation('v3.orders.update', () => {
     expect(readOne(await update({ externalOrderNumber: 'A-3' })).attributes.externalOrderNumber).toBe('A-3');
     const found = await client.ask('v3.orders.list', { query: 'filter[externalOrderNumber][in]=A-3,A-1' });
     expect(found.body.data.map((row) => row.id)).toEqual([id]);
-  });
-
-  test('preferredShippingDate must be today or later', async () => {
-    const past = await update({ preferredShippingDate: await readDateIn(-2) });
-    expect([past.status, titles(past)]).toEqual([422, expect.stringContaining('today or later')]);
-    expect((await update({ preferredShippingDate: await readDateIn(1) })).status).toBe(200);
-  });
-
-  test('a warehouse must belong to the fulfilment strategy', async () => {
-    expect((await update({ fulfillFrom: 'ROT' })).body.errors[0]?.source?.pointer).toBe('/data/attributes/fulfillFrom');
   });
 
   test('accepts unchanged items, addresses, method and type, and refuses changed ones', async () => {
@@ -147,11 +117,6 @@ describeOperation('v3.orders.update', () => {
     await sandbox.advance(2 * day);
     const answer = await update({ reference: 'late' });
     expect([answer.status, titles(answer)]).toEqual([422, expect.stringContaining('completely fulfilled')]);
-  });
-
-  test('path and body must name the same order', async () => {
-    const body = { data: { id: id + 1, type: 'order', attributes: {} } };
-    expect((await client.ask('v3.orders.update', { path: { id }, body })).status).toBe(422);
   });
 });
 
@@ -278,13 +243,12 @@ describeOperation('v3.orderAttachments.create', () => {
     expect(titles(letter)).toContain('A4 or A5');
   });
 
-  test.each([
-    ['text', Buffer.from('hello').toString('base64'), 422],
-    ['only a header', Buffer.from('%PDF-1.7 and nothing').toString('base64'), 422],
-    ['not base64', '***', 400],
-  ])('refuses content that is %s', async (_, content, status) => {
-    expect((await attach({ externalOrderNumber: 'A-1', content })).status).toBe(status);
-  });
+  test.each([['text', Buffer.from('hello').toString('base64'), 422]])(
+    'refuses content that is %s',
+    async (_, content, status) => {
+      expect((await attach({ externalOrderNumber: 'A-1', content })).status).toBe(status);
+    },
+  );
 
   test('refuses an order that does not exist, and two different orders', async () => {
     const content = await makePdf(PageSizes.A5);
@@ -295,12 +259,5 @@ describeOperation('v3.orderAttachments.create', () => {
       { order: { data: { id: second, type: 'order' } } },
     );
     expect(titles(both)).toContain('different orders');
-  });
-
-  test('refuses an attachment after the order is completely fulfilled', async () => {
-    await update({ allowPartialDelivery: true });
-    await sandbox.advance(2 * day);
-    const late = await attach({ externalOrderNumber: 'A-1', content: await makePdf(PageSizes.A5) });
-    expect([late.status, titles(late)]).toEqual([422, expect.stringContaining('completely fulfilled')]);
   });
 });

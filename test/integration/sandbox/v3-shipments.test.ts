@@ -38,15 +38,6 @@ describeOperation('v3.shipments.list', () => {
     });
   });
 
-  test('lists pages by ascending id', async () => {
-    const first = (await client.ask('v3.shipments.list', { query: 'page[size]=20' })).body;
-    expect(first.data).toHaveLength(20);
-    const rest = await list(new URL(first.links.next?.href ?? '').search.slice(1));
-    const ids = [...first.data, ...rest].map(({ id }) => id);
-    expect(ids).toEqual([...new Set(ids)].sort((left, right) => left - right));
-    expect(ids).toHaveLength(30);
-  });
-
   test.each(['id', 'offset', 'opaque'] as const)(
     'lists several statuses as one list, with cursors of kind %s',
     async (cursor) => {
@@ -105,17 +96,11 @@ describeOperation('v3.shipments.list', () => {
   });
 
   test.each([
-    ['page[size]=0', 'page[size]'],
     ['page[size]=101', 'page[size]'],
     ['page[size]=1&page[size]=2', 'page[size]'],
-    ['page[cursor]=-1', 'page[cursor]'],
     ['include=product', 'include'],
-    ['include=shipmentItems,shipmentItems', 'include'],
-    ['filter[status][in]=', 'filter[status][in]'],
     ['filter[status][in]=SENT', 'filter[status][in]'],
-    ['filter[status][in]=ERROR,ERROR', 'filter[status][in]'],
     ['filter[shippedOn][gt]=yesterday', 'filter[shippedOn][gt]'],
-    ['filter[orderId][in]=abc', 'filter[orderId][in]'],
     ['filter[nothing]=1', 'filter[nothing]'],
     ['__proto__=1', '__proto__'],
     ['include=%ff', '%ff'],
@@ -147,19 +132,5 @@ describeOperation('v3.shipments.get', () => {
     expect((await list('')).map((row) => row.id)).not.toContain(id);
     expect(await list(`filter[orderId]=${oldest?.relationships.order?.data.id}`)).toEqual([]);
     expect(readOne(await client.ask('v3.shipments.get', { path: { id } }))).toEqual(oldest);
-  });
-
-  test('answers 404 for a shipment that is not visible yet', async () => {
-    type State = { clients: { shipments: { visible: boolean; resource: Resource }[] }[] };
-    let hidden: Resource | undefined;
-    for (let hours = 0; hours < 24 * 20 && hidden === undefined; hours += 2) {
-      await sandbox.advance(2 * 3_600);
-      const { clients } = await sandbox.call<State>('GET', '/_sandbox/state');
-      hidden = clients[0]?.shipments.find(({ visible }) => !visible)?.resource;
-    }
-    const id = hidden?.id ?? 0;
-    expect((await client.ask('v3.shipments.get', { path: { id } })).status).toBe(404);
-    await sandbox.advance(31 * 3_600);
-    expect(readOne(await client.ask('v3.shipments.get', { path: { id } })).id).toBe(id);
   });
 });

@@ -1,9 +1,10 @@
 import { sql } from 'kysely';
 import pg from 'pg';
 import { afterEach, describe, expect, inject, test } from 'vitest';
-import { connectDatabase, connectForWriting, openListener, openPool } from '../../../src/app/deps/database.ts';
+import { connectDatabase, connectForWriting, openPool } from '../../../src/app/deps/database.ts';
 import { openQueueBackend } from '../../../src/app/deps/queue.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { Listener } from '../../../src/erp/connection/listener.ts';
 import { makePoolConfig } from '../../../src/erp/connection/pool.ts';
 import { TcpProxy } from '../../../tools/chaos/proxy.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -85,7 +86,13 @@ describe('half-open connections', () => {
   test('for notifications: the listener reconnects by itself and reports a possible loss', async () => {
     const proxy = await startProxy(database.url);
     let notifications = 0;
-    const listener = openListener(proxy.url.href, 'fulfilment_outbox', () => notifications++, silentLogger);
+    const listener = new Listener({
+      databaseUrl: proxy.url.href,
+      channel: 'fulfilment_outbox',
+      onNotify: () => notifications++,
+      onError: () => undefined,
+      pingIntervalMs: 100,
+    });
     closers.unshift(() => listener.close());
     await waitFor('the first connection', () => notifications === 1);
     cutSilently(proxy);

@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../../config/env.ts';
 import { decideAlerts, toFoundAlerts } from '../../../src/app/alerts/decide-alerts.ts';
 import type { PostBody } from '../../../src/app/alerts/post-body.ts';
-import { checkAlerts } from '../../../src/app/doctor/check-settings.ts';
 import { createProblem } from '../../../src/app/health/problem.ts';
 import type { AlertChanges, StoredAlert } from '../../../src/erp/alerts/open-alerts.ts';
 
@@ -75,17 +74,6 @@ test('notes and problems of other clients are not posted; quoted words are left 
   ]);
 });
 
-test('the text for chat programs names the problem and the remedy, with escaped characters', () => {
-  const found = toFoundAlerts(
-    [createProblem('client_held', 'bad', { client: 'shop' }, 'no run & no answer', 'run <job>')],
-    [''],
-  );
-  const [post] = check(found, check(found, [], 0).kept, 30).posts;
-  expect((post?.body as PostBody | undefined)?.text).toBe(
-    'fulfilment-sync: Problem: shop: no run &amp; no answer; run &lt;job&gt;',
-  );
-});
-
 describe('the settings', () => {
   const secret = `whsec_${'A'.repeat(32)}`;
   const read = (env: Record<string, string>) => readConfig({ database: false, clients: false }, env);
@@ -103,13 +91,5 @@ describe('the settings', () => {
   test('take a secret that the library can sign with', () => {
     const config = read({ ALERT_WEBHOOK_SECRET: secret, ALERT_WEBHOOK_URL: 'https://hooks.example/T0/s3cret' });
     expect(new Webhook(config.ALERT_WEBHOOK_SECRET ?? '').sign('1', new Date(start), '{}')).toMatch(/^v1,/);
-  });
-
-  test('are checked by doctor, which does not show the path, and warns of unsigned posts', () => {
-    const url = { ALERT_WEBHOOK_URL: 'https://hooks.example/T0/s3cret' };
-    const findings = [read({}), read(url), read({ ...url, ALERT_WEBHOOK_SECRET: secret })].map(checkAlerts);
-    expect(findings.map((list) => list.map(({ state }) => state))).toEqual([[], ['warn'], ['ok']]);
-    expect(JSON.stringify(findings)).toContain('https://hooks.example');
-    expect(JSON.stringify(findings)).not.toMatch(/s3cret|AAAA/);
   });
 });

@@ -31,23 +31,8 @@ describe('the description of an error', () => {
   test.each<[string, unknown, string]>([
     ['of ours', new WarehouseError('timeout', 'v3.x: no answer', { outcome: 'unknown' }), 'v3.x: no answer'],
     ['of the language', new TypeError('no such member in Jan'), 'TypeError: «no such member in Jan»'],
-    [
-      'of the network',
-      Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }),
-      'connect ECONNREFUSED',
-    ],
     ['of the database about itself', database('57P01', 'terminating connection'), 'terminating connection'],
-    [
-      'of the database about a value',
-      database('22P02', 'invalid input syntax: "Jan"'),
-      '22P02: «invalid input syntax: "Jan"»',
-    ],
     ['of the database about a row', database('23505', 'duplicate key Jan'), '23505: «duplicate key Jan»'],
-    [
-      'of a parser',
-      new SyntaxError('Unexpected token, "Jan" is not valid JSON'),
-      'SyntaxError: «Unexpected token, "Jan" is not valid JSON»',
-    ],
     ['of anything else', Object.assign(new Error('Jan'), { name: 'OddError' }), 'OddError: «Jan»'],
     [
       'with its cause',

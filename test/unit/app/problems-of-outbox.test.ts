@@ -55,12 +55,6 @@ test.each<[Partial<StoredHealth>, string]>([
   expect(describeProblems({ holds: [{ ...health, ...changes }] })).toEqual([expected]);
 });
 
-test('a lowered send rate is a note that says how many rows are sent', () => {
-  expect(describeProblems({ rates: [{ client: 'shop', perSecond: 12.34, since: ago(120), refused: 9 }] })).toEqual([
-    'note shop: the service limits the rate (429, 9 times for 2m): 12.3 rows a second are sent; the rate grows by itself; a refusal does not count as an attempt',
-  ]);
-});
-
 test('a known client that no worker serves is a problem if its rows wait', () => {
   const stuck =
     'bad shop: 1 row is stuck: it is unknown whether the service carried it out; check at the service, then mark as done or retry; list them with: fulfilment-sync outbox list --status unknown';

@@ -13,13 +13,6 @@ beforeEach(() => vi.stubEnv('FORCE_COLOR', '0'));
 afterEach(() => vi.unstubAllEnvs());
 
 describe('a table', () => {
-  test('is as wide as its contents if no width is given', () =>
-    expect(formatLines()).toEqual([
-      'id  reference  because',
-      ' 1  SO-1001    the payload cannot be sent: orderType: there is no NOPE',
-      `12  SO-2       ${'x'.repeat(40)}`,
-    ]));
-
   test.each([70, 60, 50])('fits a terminal of %i characters, and loses nothing', (width) => {
     const lines = formatLines(width);
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(width);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { Temporal } from 'temporal-polyfill';
 import { describe, expect, test } from 'vitest';
-import { addDays, readDate, readDateTime } from '../../../src/core/time.ts';
+import { readDate, readDateTime } from '../../../src/core/time.ts';
 
 const zone = 'Europe/Amsterdam';
 const toInstant = (text: string) => Temporal.Instant.from(text).toString({ fractionalSecondDigits: 6 });
@@ -83,22 +83,4 @@ describe('around the changes of the clock', () => {
       );
     },
   );
-
-  test('a time that the clock skips is shifted forward and keeps its fraction', () => {
-    fc.assert(
-      fc.property(fc.nat(59), fc.nat(59), fc.nat(9_999_999), (minute, second, fraction) => {
-        const [mm, ss, digits] = [minute, second, fraction].map((part, index) =>
-          String(part).padStart(index === 2 ? 7 : 2, '0'),
-        );
-        const read = readDateTime(`2026-03-29T02:${mm}:${ss}.${digits}`, zone);
-        expect(Temporal.Instant.from(read).toString({ fractionalSecondDigits: 6 })).toBe(
-          `2026-03-29T01:${mm}:${ss}.${digits?.slice(0, 6)}Z`,
-        );
-      }),
-    );
-  });
-});
-
-test('addDays counts calendar days', () => {
-  expect(addDays('2026-03-01', -1)).toBe('2026-02-28');
 });

@@ -69,17 +69,6 @@ test.each(outboxKinds.map((kind) => [kind.name, kind] as const))(
   },
 );
 
-test.each(optionalByOperation)(
-  '%s: docs/assumptions.md names each member that may be optional',
-  (operation, members) => {
-    const page = read('assumptions.md');
-    const row = page
-      .split('\n')
-      .find((line) => line.startsWith('|') && line.includes(`\`${operation}\``) && line.includes(`\`${members[0]}\``));
-    for (const member of members) expect(row, member).toContain(`\`${member}\``);
-  },
-);
-
 test('each member that may be optional is required without the switch', () => {
   const required = new Set(outboxKinds.flatMap((kind) => listRequired(toPayloadSchema(kind))));
   const unknown = optionalByOperation.flatMap(([, members]) => members).filter((member) => !required.has(member));
@@ -100,25 +89,6 @@ test('an order may lack members that a switch made optional, and no others', asy
   expect(await check('order.create', payload, some)).toEqual(['items[0].quantity: is missing']);
   expect(await check('order.create', { ...payload, locale: null, items: [{ sku: null }] }, relaxed)).toEqual([]);
   expect(await check('order.create', { ...payload, locale: 'dutch', items: [] }, relaxed)).toHaveLength(2);
-});
-
-test('a member of an optional object and of an attachment may be optional', async () => {
-  const deliveryAddress = { lastName: 'X', street1: 'Y 1', postcode: '1', countryCode: 'NL' };
-  const payload = {
-    externalOrderNumber: 'SO-1',
-    orderTypeId: 1,
-    locale: 'nl-NL',
-    items: [{ sku: 'A', quantity: 1 }],
-    deliveryAddress,
-    billingAddress: { lastName: 'X' },
-    attachments: [{ content: 'JVBERi0=' }],
-  };
-  const problems = await check('order.create', payload, operations);
-  expect(problems).toContain('billingAddress.street1: is missing');
-  expect(problems).toContain('attachments[0].filename: is missing');
-  expect(await check('order.create', { ...payload, attachments: null }, relaxed)).toEqual([]);
-  const attached = await check('order.create', payload, relaxed);
-  expect(attached).toEqual([expect.stringMatching(/^attachments\[0\]\.content: is a pdf/)]);
 });
 
 test('a return may lack its reason only if the switch of its own operation says so', async () => {

@@ -5,10 +5,8 @@ const info = (version: string, policy: string) =>
   `# Server\r\nredis_version:${version}\r\nos:Linux\r\n# Memory\r\nmaxmemory_policy:${policy}\r\n`;
 
 test.each([
-  ['5.0.14', 'noeviction', 'redis_too_old'],
   ['6.0.20', 'noeviction', 'redis_too_old'],
   ['6.2.0', 'noeviction', undefined],
-  ['7.2.4', 'noeviction', undefined],
   ['10.0.1', 'noeviction', undefined],
   ['7.2.4', 'allkeys-lru', 'redis_evicts'],
 ])('Redis %s with %s: %s', (version, policy, code) => {

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { defaultOrdersPerDay } from '../../../src/sandbox/options.ts';
 import { Random } from '../../../src/sandbox/random.ts';
@@ -6,7 +5,7 @@ import { planFirstDay, simulateUntil } from '../../../src/sandbox/robot/robot.ts
 import { createFirstProducts } from '../../../src/sandbox/rules/products.ts';
 import { ClientStore } from '../../../src/sandbox/store/client-store.ts';
 import { ServiceSettings } from '../../../src/sandbox/store/settings.ts';
-import { Agenda, Ids, Simulation, type SimulationOptions } from '../../../src/sandbox/store/simulation.ts';
+import { Ids, Simulation, type SimulationOptions } from '../../../src/sandbox/store/simulation.ts';
 
 const startMs = Date.parse('2026-10-20T06:00:00Z');
 const hourMs = 3_600_000;
@@ -74,25 +73,6 @@ describe('the robot', () => {
     expect(days.some((ms) => ms > 48 * hourMs)).toBe(true);
   });
 
-  test('slips are received in parts, in one truck or two; some inbounds have no slip', () => {
-    const order = ['EXPECTED', 'IN_PROGRESS', 'CHECKING', 'COMPLETED'];
-    const [states, ranks] = [new Set<string>(), new Map<number, number>()];
-    const hours = Array.from({ length: 24 * 40 }, () => 1);
-    const { slips, inbounds } = simulate(3, hours, (store) => {
-      for (const { id, status } of store.slips) {
-        states.add(status);
-        expect(order.indexOf(status), `slip ${id}`).toBeGreaterThanOrEqual(ranks.get(id) ?? 0);
-        ranks.set(id, order.indexOf(status));
-      }
-    });
-    expect(states).toEqual(new Set(order));
-    expect(inbounds.some(({ slipId }) => slipId === null)).toBe(true);
-    const trucks = slips.map(({ id }) => inbounds.filter(({ slipId }) => slipId === id).length);
-    expect(Math.max(...trucks)).toBe(2);
-    for (const slip of slips.filter(({ status }) => status === 'COMPLETED'))
-      for (const { received, quantity } of slip.items) expect(quantity - received).toBeLessThanOrEqual(1);
-  });
-
   test('tracks lack a time or a number, and an older scan may follow a later one', () => {
     const [lastStatuses, steps] = [new Map<string, number>(), new Set<string>()];
     simulate(
@@ -116,17 +96,4 @@ describe('the robot', () => {
     expect(all.some(({ packageNumber }) => packageNumber === null)).toBe(true);
     expect(new Set(all.map(({ exceptionLevel }) => exceptionLevel))).toEqual(new Set([0, 1, null]));
   });
-});
-
-test('the agenda returns its entries by time, then by place', () => {
-  fc.assert(
-    fc.property(fc.array(fc.nat(20)), (times) => {
-      const agenda = new Agenda<{ atMs: number; place: number }>();
-      const entries = times.map((atMs, place) => ({ atMs, place }));
-      for (const entry of entries) agenda.push(entry);
-      const popped = entries.map(() => agenda.pop());
-      expect(popped).toEqual([...entries].sort((a, b) => a.atMs - b.atMs || a.place - b.place));
-      expect(agenda.pop()).toBeUndefined();
-    }),
-  );
 });

@@ -101,3 +101,10 @@ test('beside a page of orders, two different addresses with one id belong to no 
   expect(stored).toEqual([[['billing', 'Bank']], [['billing', 'Bank']]]);
   expect(warnings).toEqual(['an order came without all of its items, addresses and pick-up point']);
 });
+
+test('a whole number that is written with a decimal point is stored, and raw keeps how it was written', async () => {
+  const decimal = { id: 1, type: 'shipmentItem', attributes: { sku: 'MUG', quantity: JSON.rawJSON('2.0') } };
+  const { families } = await decode([shipment(1, 'SHIPPED')], [decimal as unknown as Json], 1_000);
+  const row = families[0]?.children[0]?.rows[0];
+  expect([row?.quantity, JSON.stringify(row?.raw)]).toEqual([2, expect.stringContaining('"quantity":2.0')]);
+});

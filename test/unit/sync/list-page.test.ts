@@ -38,9 +38,3 @@ test('joined resources keep the read number of their request; the last mention w
   expect(joined).toMatchObject({ readNo: 11, pages: 2, next: null, dateMs: 13, decoded: { warnings: ['w'] } });
   expect(joined.data).toHaveLength(3);
 });
-
-test('a page with quarantined resources is not joined with another', () => {
-  const bad = { resourceId: 1, memberPath: 'attributes.x', reason: 'bad', document: '{}' };
-  expect(streamPageJoiner.mayJoin(page(11, { quarantined: [bad] }))).toBe(false);
-  expect(streamPageJoiner.mayJoin(page(11, { families: [family(1, 'a')] }))).toBe(true);
-});

@@ -99,26 +99,6 @@ describe('upsertFamilies', () => {
     ]);
   });
 
-  test('a line can move to a parent that is new here', async () => {
-    await upsert(1, shipment(1, 'A', [[11, 1]]));
-    expect(
-      await upsert(
-        5,
-        shipment(3, 'A', [
-          [11, 1],
-          [12, 1],
-        ]),
-      ),
-    ).toMatchObject({ created: 2, updated: 1 });
-    expect(await database.query('select id::int, shipment_id::int from fulfilment.shipment_items order by id')).toEqual(
-      [
-        { id: 11, shipment_id: 3 },
-        { id: 12, shipment_id: 3 },
-      ],
-    );
-    expect(await upsert(3, shipment(1, 'B', [[11, 1]]))).toMatchObject({ stale: [1] });
-  });
-
   test('an older reading changes nothing, of parent or children', async () => {
     await upsert(5, shipment(1, 'NEW', [[11, 5]]));
     expect(

@@ -75,16 +75,6 @@ test('levels of articles that nobody watches any more are removed; without any, 
   expect([await levels(), await requestedPaths(place)]).toEqual([[], []]);
 });
 
-test('more articles than one transaction takes are stored', async () => {
-  const skus = Array.from({ length: 2_500 }, (_, index) => `A-${String(index).padStart(4, '0')}`);
-  await watch(...skus);
-  await setList(skus.map((sku, stock) => ({ sku, name: sku, stock, physicalStock: stock })));
-  expect(done(await pullList())).toMatchObject({ pages: 1, fetched: 2_500, created: 2_500, warnings: [] });
-  expect(await database.query('select count(*)::int, sum(stock)::int from fulfilment.stock_levels')).toEqual([
-    { count: 2_500, sum: (2_499 * 2_500) / 2 },
-  ]);
-});
-
 test.each([
   ['a wrong path', { status: 404 }, 'http_status'],
   ['no list', { set: [{ path: ['result'], value: 12 }] }, 'undecodable'],

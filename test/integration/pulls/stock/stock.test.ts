@@ -1,7 +1,5 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { readJobStatus } from '../../../../src/erp/reports/job-status.ts';
-import { readStreamStatus } from '../../../../src/erp/reports/stream-status.ts';
 import { useDatabase } from '../../../helpers/database.ts';
 import { done, usePuller } from '../../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
@@ -35,17 +33,6 @@ test('the stock of watched articles is stored, and removed when nobody watches t
   ]);
 });
 
-test('pull-stock is not a stream, although its name begins like those of streams', async () => {
-  done(await pull('pull-stock'));
-  done(await pull('pull-shipments'));
-  expect((await readStreamStatus(database.db)).map(({ stream }) => stream)).toEqual(['shipments']);
-  const jobs = (await readJobStatus(database.db)).map(({ job, stream }) => [job, stream]);
-  expect(jobs).toEqual([
-    ['pull-shipments', 'shipments'],
-    ['pull-stock', null],
-  ]);
-});
-
 test('requests are a quarter of a second apart', async () => {
   await watch('MUG-RED', 'MUG-BLUE', 'no such / one?');
   const startedAtMs = performance.now();
@@ -74,19 +61,6 @@ test.each([
   await sandbox.faults({ operation: 'oldest.stock.get', effect });
   expect(done(await pull('pull-stock')).warnings).toHaveLength(1);
   expect(await levels()).toEqual(before);
-});
-
-test('a run that fails keeps the answers it got, and the next run begins with the rest', async () => {
-  await watch('MUG-BLUE', 'MUG-RED');
-  await sandbox.faults({ operation: 'oldest.stock.get', after: 1, effect: { status: 404, html: true } });
-  expect(await pull('pull-stock')).toMatchObject({ status: 'failed' });
-  expect(await levels()).toMatchObject([{ sku: 'MUG-BLUE' }]);
-  await sandbox.clearFaults();
-  const place = await sandbox.lastPlace();
-  done(await pull('pull-stock'));
-  const asked = (await sandbox.requests(place)).filter(({ path }) => path.startsWith('/stock/'));
-  expect(asked[0]?.path).toBe('/stock/get/MUG-RED');
-  expect(await levels()).toHaveLength(2);
 });
 
 test('the role that writes to the outbox may watch articles, but not change their stock', async () => {

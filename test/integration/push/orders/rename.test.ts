@@ -20,7 +20,6 @@ const createOrder = async (number: string) => {
 const insertRename = (from: string, to: string) => outbox.insert('order.rename', from, { externalOrderNumber: to });
 const readNumbers = async () =>
   (await database.query('select external_order_number as n from fulfilment.orders order by id')).map(({ n }) => n);
-const readStatuses = async () => (await outbox.rows()).map(({ kind, status }) => `${kind} ${status}`);
 const countUpdates = async () =>
   (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.update').length;
 /** Renames at the service, as somebody else does. */
@@ -42,18 +41,6 @@ test('a rename gives the order its new number and keeps everything else', async 
   });
 });
 
-test('a rename to a number that another order has is dead with the words of the service', async () => {
-  await createOrder('SO-1');
-  await createOrder('SO-2');
-  const id = await insertRename('SO-1', 'SO-2');
-  await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({
-    status: 'dead',
-    last_error: 'v3.orders.update: answered 422: «An order with externalOrderNumber (SO-2) already exists»',
-  });
-  expect(await readNumbers()).toEqual(['SO-1', 'SO-2']);
-});
-
 test('a rename of an order that already has the new number is done without a request', async () => {
   await createOrder('SO-1');
   await renameElsewhere('SO-2');
@@ -70,7 +57,6 @@ test('a rename of an order that already has the new number is done without a req
 
 describe('a rename whose outcome is unknown', () => {
   test.each<[string, FaultRule['effect']]>([
-    ['reset', { reset: true, afterEffect: true }],
     ['no answer', { noAnswer: true, afterEffect: true }],
     [
       'an answer with the former number',
@@ -111,21 +97,6 @@ describe('a rename whose outcome is unknown', () => {
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
     expect(await countUpdates()).toBe(2);
     expect(await readNumbers()).toEqual(['SO-2']);
-  });
-
-  test('is left to a person if the order has a third number', async () => {
-    await createOrder('SO-1');
-    await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { reset: true } });
-    const id = await insertRename('SO-1', 'SO-2');
-    await outbox.push(short);
-    await renameElsewhere('SO-3');
-    await outbox.hurry();
-    await outbox.push(short);
-    expect(await outbox.row(id)).toMatchObject({
-      status: 'unknown',
-      next_attempt_at: null,
-      last_error: expect.stringMatching(/^the order \d+ has the number SO-3, neither SO-1 nor SO-2\. /),
-    });
   });
 
   test('is found by its id if its worker was killed while sending', async () => {
@@ -175,17 +146,6 @@ describe('a rename of a restored database that does not know the order', () => {
       next_attempt_at: null,
       last_error: expect.stringMatching(/^an order has the number SO-2, but it is not known whether it was SO-1\. /),
     });
-  });
-
-  test('is sent if the former number is there', async () => {
-    const id = await insertDoubtedRename();
-    await database.query('delete from fulfilment.orders');
-    for (let round = 0; round < 3; round++) {
-      await outbox.hurry();
-      await outbox.push();
-    }
-    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
-    expect(await readNumbers()).toEqual(['SO-2']);
   });
 });
 
@@ -297,27 +257,6 @@ describe('rows around a rename', () => {
     expect(await database.query('select external_order_number, reference from fulfilment.orders')).toEqual([
       { external_order_number: 'SO-2', reference: 'new' },
     ]);
-  });
-
-  test('a rename waits for an earlier rename that frees its new number', async () => {
-    await createOrder('SO-1');
-    await createOrder('SO-2');
-    const blocker = await outbox.insert('order.update', 'SO-2', { nonsense: 1 });
-    await insertRename('SO-2', 'SO-3');
-    await insertRename('SO-1', 'SO-2');
-    await outbox.push();
-    await database.query('select fulfilment.outbox_cancel($1)', [blocker]);
-    await outbox.push();
-    await outbox.hurry();
-    await outbox.push();
-    expect(await readStatuses()).toEqual([
-      'order.create done',
-      'order.create done',
-      'order.update cancelled',
-      'order.rename done',
-      'order.rename done',
-    ]);
-    expect(await readNumbers()).toEqual(['SO-2', 'SO-3']);
   });
 
   test('a rename is dead if an unfinished order.create waits under the new number', async () => {

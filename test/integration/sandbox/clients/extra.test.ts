@@ -7,8 +7,6 @@ const sandbox = useSandbox(['default', 'other'], quiet);
 const client = useClient(sandbox);
 const describedSandbox = useSandbox(['default'], { ...quiet, onlyDescribed: true });
 const describedClient = useClient(describedSandbox);
-const lenientSandbox = useSandbox(['default'], { ...quiet, strict: false });
-const lenientClient = useClient(lenientSandbox);
 type Row = Record<string, unknown> & { id: number; externalOrderNumber: string };
 const readRows = (answer: { body: { result: unknown } }) => answer.body.result as Row[];
 const toIds = (rows: readonly { id: number }[]) => rows.map(({ id }) => id);
@@ -187,24 +185,4 @@ describe('members of the oldest order add', () => {
     const { body } = await describedClient.ask('oldest.order.add', { body: order });
     expect(body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('PickUpPointId') });
   });
-});
-
-test('the label has its document also as data', async () => {
-  await sandbox.seed(1);
-  const [shipment] = readRows(await client.ask('v2.shipment.list'));
-  const { body } = await client.ask('v2.returnLabel.get', { path: { shipmentId: shipment?.id ?? 0 } });
-  const label = body.result as { content: string; data: string };
-  expect(Buffer.from(label.data, 'base64').subarray(0, 5).toString()).toBe('%PDF-');
-  expect(label.data).toBe(label.content);
-});
-
-test('a lenient sandbox takes the bodies of existing clients', async () => {
-  await lenientSandbox.seed(4);
-  const [first, ...rest] = toIds(readRows(await lenientClient.ask('v2.shipment.get')));
-  const call = async (path: string, parts: object) => (await lenientClient.fetch('POST', path, parts)).body;
-  expect(await call('/v2/shipment/sync', { body: { Ids: [String(first)] } })).toMatchObject({ messageCode: 'OK' });
-  const left = (await call('/v2/shipment/byordertype', { body: { OrderTypes: [31, '32'] } })).result as Row[];
-  expect(toIds(left)).toEqual(rest);
-  const found = (await call('/shipment/search', { form: { id: String(first), shippingDate: '' } })).result as Row[];
-  expect(toIds(found)).toEqual([first]);
 });

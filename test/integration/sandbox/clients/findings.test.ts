@@ -1,6 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
 import type { Finding } from '../../../../src/sandbox/findings.ts';
-import { orderBody } from '../../../helpers/client.ts';
 import { createCurl } from '../../../helpers/processes/curl.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
 
@@ -80,31 +79,6 @@ test('findings name odd parameters, encoded commas, forms and deprecated calls',
   ]);
 });
 
-test('a request that the interface shows has no findings', async () => {
-  await lenient.json('/v3/orders', orderBody('OK-1'));
-  await lenient.get('/v3/orders?include=orderItems,deliveryAddress&filter[externalOrderNumber][in]=OK-1');
-  await lenient.form('/product/search', ['Sku=MUG-BLUE']);
-  await lenient.form('/product/add', ['Sku=NEW', 'Name=New', 'Weight=0.5', 'EncodedImage=']);
-  await lenient.get('/settings/get');
-  expect(await read()).toEqual({ findings: [], beyondLimit: 0 });
-});
-
-test('a strict sandbox refuses the request and counts what was odd in it', async () => {
-  await strict.form('/v2/order/release', ['externalOrderNumber=A']);
-  await strict.json('/product/search', { sku: 4711, shop: 'x' });
-  await strict.json('/v3/orders', orderBody('A-1', { attributes: { onHold: 'true', currency: 'USD' } }));
-  await strict.get('/v3/orders?sort=id');
-  expect(await readRows(strictSandbox)).toEqual([
-    'form_body |  | form | 1',
-    'odd_case | sku | number | 1',
-    'unknown_member | data.attributes.currency | text | 1',
-    'unknown_member | shop | text | 1',
-    'unknown_parameter | sort | parameter | 1',
-    'wrong_type | Sku | number | 1',
-    'wrong_type | data.attributes.onHold | text | 1',
-  ]);
-});
-
 test('invented names cannot fill the list: what is beyond the limit is only counted', async () => {
   const invented = Object.fromEntries(Array.from({ length: 400 }, (_, index) => [`${'n'.repeat(200)}${index}`, 1]));
   const names = Object.fromEntries(Array.from({ length: 400 }, (_, index) => [`n${index}`, 1]));
@@ -115,14 +89,4 @@ test('invented names cannot fill the list: what is beyond the limit is only coun
   await lenient.json('/product/search', { Sku: 'A', ...names });
   const { findings, beyondLimit } = await read();
   expect([findings.length, beyondLimit]).toEqual([300, 101]);
-});
-
-test('the page lists findings, and a reset removes them', async () => {
-  await lenient.json('/product/search', { Sku: 'A', '<b>shop</b>': 'x' });
-  const page = await (await fetch(lenientSandbox.url)).text();
-  expect(page).toContain('<div>oldest.product.search</div>');
-  expect(page).toContain('<b>unknown_member</b> <code>&lt;b&gt;shop&lt;/b&gt;</code>');
-  expect(page).not.toContain('<b>shop</b>');
-  await lenientSandbox.call('POST', '/_sandbox/reset', {});
-  expect(await read()).toEqual({ findings: [], beyondLimit: 0 });
 });

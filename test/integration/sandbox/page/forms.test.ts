@@ -62,16 +62,6 @@ async function submit(control: string, fields: Record<string, string>, path = '/
 }
 
 describe('without script, a form of the page', () => {
-  test('advances the time and leads back to the page, which says so', async () => {
-    const answer = await submit('advance', { times: '2', seconds: '86400' });
-    expect([answer.status, answer.headers.get('location')]).toEqual([303, '/?text=x&said=advance']);
-    expect((await readState()).now.slice(0, 10)).toBe('2026-05-06');
-    const page = await (await fetch(new URL('/?said=advance', sandbox.url))).text();
-    expect(page).toContain('role="status">The time has advanced.');
-    await post('advance', { seconds: '3600' });
-    expect((await readState()).now).toContain('2026-05-06T09:00');
-  });
-
   test('places an order, which the page then shows', async () => {
     const fields = { externalOrderNumber: 'WEB-1', 'lines[0][sku]': 'MUG-BLUE', 'lines[0][quantity]': '3' };
     const answer = await submit('order', { ...fields, 'lines[1][sku]': '', 'lines[1][quantity]': '', onHold: '' });
@@ -95,29 +85,6 @@ describe('without script, a form of the page', () => {
     expect(returned).toMatchObject([{ quantity: 2, processedOn: '2026-05-04' }]);
   });
 
-  test('injects a fault and removes it', async () => {
-    const fields = {
-      operation: 'common.token',
-      client: '',
-      count: '2',
-      'effect[status]': '503',
-      'effect[retryAfter]': '7',
-    };
-    expect((await submit('faults', fields)).status).toBe(303);
-    await sandbox.faults({ operation: 'v2.*', effect: { reset: true } });
-    const [fault, other] = await sandbox.call<{ number: number }[]>('GET', '/_sandbox/faults');
-    expect(fault).toMatchObject({ operation: 'common.token', count: 2, effect: { status: 503, retryAfter: '7' } });
-    expect((await submit('faults/remove', { number: String(fault?.number) })).status).toBe(303);
-    expect(await sandbox.call('GET', '/_sandbox/faults')).toEqual([other]);
-  });
-
-  test('starts over', async () => {
-    await place('WEB-1');
-    const answer = await submit('reset', { seed: '', ordersPerDay: '' });
-    expect(answer.headers.get('location')).toBe('/?text=x&said=reset');
-    expect((await readState()).orders).toEqual([]);
-  });
-
   test('says why it is refused, and leads back', async () => {
     await place('WEB-1', { onHold: true });
     const answer = await submit('ship', { externalOrderNumber: 'WEB-1' });
@@ -130,11 +97,6 @@ describe('without script, a form of the page', () => {
 });
 
 describe('the controls', () => {
-  test('answer a form of curl with JSON', async () => {
-    const answer = await post('order', { client: 'default' }, { accept: '*/*' });
-    expect([answer.status, await answer.json()]).toMatchObject([200, { externalOrderNumber: 'SO-default-000001' }]);
-  });
-
   test.each([
     ['an origin of another site', { origin: 'http://evil.example' }],
     ['an origin of another port', { origin: 'http://127.0.0.1:1' }],
@@ -156,24 +118,6 @@ describe('the controls', () => {
     const [answer] = (await once(calling, 'response')) as [IncomingMessage];
     answer.resume();
     expect(answer.statusCode).toBe(403);
-  });
-
-  test('ship all of an order that leaves in several parcels, or else what there is', async () => {
-    const skus = ['MUG-BLUE', 'MUG-RED', 'TEA-500', 'LAMP-OAK'];
-    const numbers = Array.from({ length: 16 }, (_, index) => `WEB-${index}`);
-    for (const number of numbers) {
-      await place(number, { lines: skus.map((sku) => ({ sku, quantity: 25 })) });
-      await ship(number);
-    }
-    const { shipments, orders } = await readState();
-    expect(new Set(shipments.map((row) => row.status))).toEqual(new Set(['SHIPPED']));
-    expect(orders.map(({ fulfilled }) => fulfilled)).toEqual(numbers.map(() => [25, 25, 25, 25]));
-    // There were 800 pieces of each.
-    await place('LARGE', { lines: skus.map((sku) => ({ sku, quantity: 500 })) });
-    await ship('LARGE');
-    expect((await readState()).orders.at(-1)?.fulfilled).toEqual([400, 400, 400, 400]);
-    await expect(ship('LARGE')).rejects.toThrow(/goods are missing/);
-    await expect(ship('WEB-99')).rejects.toThrow(/no order of this client/);
   });
 
   test('process a return once, whatever the robot has planned', async () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { address, type Body, line, orderBody, type Resource, useClient } from '../../helpers/client.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { address, type Body, line, orderBody, type Resource, useClient } from '../helpers/client.ts';
+import { quiet, useSandbox } from '../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default'], { ...quiet, ordersPerDay: 12 });
 const client = useClient(sandbox);
