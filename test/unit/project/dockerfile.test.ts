@@ -69,7 +69,7 @@ describe('Dockerfile', () => {
   });
 
   test('has no compiler: package.json of the image names what is outside the bundle, and no tools', () => {
-    const command = 'node tools/release/packed-manifest.ts write';
+    const command = 'node tools/packed-manifest.ts';
     expect(dockerfile).toContain(`RUN npm run build && ${command}\n`);
     expect(manifest.scripts.prepack).toContain(command);
     expect(dockerfile).toContain('npm install --omit=dev --omit=optional --ignore-scripts');

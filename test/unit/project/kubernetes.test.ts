@@ -6,7 +6,6 @@ import { parse } from 'yaml';
 import { readConfig, secretNames, variableNames } from '../../../config/env.ts';
 import manifest from '../../../package.json' with { type: 'json' };
 import { createCli } from '../../../src/app/program/program.ts';
-import { nameRelease } from '../../../tools/release/names.ts';
 import { readEntrypoint } from '../../helpers/config/dockerfile.ts';
 import { findManifest, readKustomization, readSettings } from '../../helpers/config/kubernetes.ts';
 
@@ -31,11 +30,9 @@ describe('deploy/kubernetes', () => {
     for (const { command } of containers) expect(command).toBeUndefined();
   });
 
-  test('names the image that a release pushes, with the version of the package', () => {
-    const [image] = nameRelease(manifest.version).images;
+  test('names the image of the worker, with the version of the package', () => {
     const [{ name, newTag } = { name: '', newTag: '' }] = readKustomization('release').images ?? [];
-    expect(image?.target).toBe('worker');
-    expect(image?.tags).toContain(`${name}:${newTag}`);
+    expect([name, newTag]).toEqual(['fulfilment-sync', manifest.version]);
     for (const container of containers) expect(container.image).toBe(name);
     for (const user of ['migrate', 'worker']) expect(readKustomization(user).components).toEqual(['../release']);
   });
