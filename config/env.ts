@@ -23,7 +23,6 @@ import { readClients } from './read-clients.ts';
 import { readSchedules } from './read-schedules.ts';
 import type { Schedule } from './schedules.ts';
 import { readSettingsFile } from './settings/file.ts';
-import { readTelemetry, type TelemetrySettings, telemetrySecrets, telemetryVariables } from './telemetry.ts';
 import { findTlsProblems } from './tls.ts';
 import {
   databaseUrl,
@@ -69,7 +68,6 @@ const variables = z.object({
   ALERT_WEBHOOK_SECRET: webhookSecret.optional(),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   LOG_PRETTY: yesNo.optional(),
-  ...telemetryVariables,
   HTTP_PROXY: proxyUrl.optional(),
   HTTPS_PROXY: proxyUrl.optional(),
   NO_PROXY: z.string().optional(),
@@ -77,7 +75,7 @@ const variables = z.object({
 
 export const variableNames = Object.keys(variables.shape) as (keyof typeof variables.shape)[];
 
-/** Variables that name proxies, for requests to the service, and to the receiver of traces and metrics. */
+/** Variables that name proxies, for requests to the service. */
 const proxyNames = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'] as const;
 
 /** Variables whose value may come from a file instead. NAME_FILE holds the path of that file. */
@@ -89,11 +87,10 @@ export const secretNames = [
   'ADMIN_VIEWER_TOKEN',
   'ALERT_WEBHOOK_URL',
   'ALERT_WEBHOOK_SECRET',
-  ...telemetrySecrets,
 ] as const;
 
 /** Of these files, an empty one counts as unset. They switch a feature on, and guard nothing. */
-const mayBeEmpty: readonly string[] = ['ALERT_WEBHOOK_URL', 'ALERT_WEBHOOK_SECRET', ...telemetrySecrets];
+const mayBeEmpty: readonly string[] = ['ALERT_WEBHOOK_URL', 'ALERT_WEBHOOK_SECRET'];
 
 export type Config = z.infer<typeof variables> & {
   readonly clients: readonly WarehouseClient[];
@@ -103,8 +100,6 @@ export type Config = z.infer<typeof variables> & {
    * Interval in which workers look for outbox rows without a notification, in milliseconds; null: nothing is pushed.
    */
   readonly pushSweepMs: number | null;
-  /** Where traces and metrics are sent; null: nowhere. */
-  readonly telemetry: TelemetrySettings | null;
   /** The settings as they were given, by name: from the environment, SETTINGS_FILE and the files of secrets. */
   readonly given: Readonly<Record<string, string | undefined>>;
   /** Names of the settings that the environment holds. A process cannot see that they have changed. */
@@ -130,7 +125,6 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
     for (const issue of result.error.issues) problems.push(`${issue.path.join('.')}: ${issue.message}`);
   }
   const { schedules, pushSweepMs } = readSchedules(env, problems);
-  const telemetry = readTelemetry(env, problems);
   const path = env.WAREHOUSE_OPERATIONS_FILE;
   const merged = path === undefined ? operations : readOperationsFile(path, problems);
   const clients = readClients(env, result.success ? result.data : undefined, needs.clients, problems);
@@ -152,7 +146,7 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   }
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
   const fixedNames = Object.keys(fixed).filter(isSetting);
-  return { ...result.data, clients, operations: merged, schedules, pushSweepMs, telemetry, given: env, fixedNames };
+  return { ...result.data, clients, operations: merged, schedules, pushSweepMs, given: env, fixedNames };
 }
 
 /** Returns the files that the settings are read from, also if they are wrong. */
@@ -213,7 +207,7 @@ function readSecretFiles(given: Environment, problems: string[]): Environment {
 export function findSetVariables(source: NodeJS.ProcessEnv = process.env): string[] {
   const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
   const isOurs = (name: string) =>
-    ours.has(name) || /^(ALERT|WAREHOUSE|SETTINGS|SCHEDULE|PUSH|PARCEL|PERSONAL|QUARANTINE|RETENTION|OTEL)_/.test(name);
+    ours.has(name) || /^(ALERT|WAREHOUSE|SETTINGS|SCHEDULE|PUSH|PARCEL|PERSONAL|QUARANTINE|RETENTION)_/.test(name);
   return Object.keys(source).filter((name) => (source[name] ?? '') !== '' && isOurs(name));
 }
 

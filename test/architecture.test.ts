@@ -104,7 +104,6 @@ const layers: Record<string, readonly string[]> = {
     'alerts',
     'terminal',
     'metrics',
-    'telemetry',
     'worker',
     'cli',
     'doctor',

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Config, listSettingsFiles, readConfig } from '../../../config/env.ts';
+import { listSettingsFiles, readConfig } from '../../../config/env.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { startAdmin } from '../admin/server.ts';
 import { HangUps } from '../cli/hang-ups.ts';
@@ -13,7 +13,6 @@ import { errorFields, type Logger } from '../logging/logger.ts';
 import { Metrics } from '../metrics/metrics.ts';
 import { registerSettingsMetrics } from '../metrics/settings-metrics.ts';
 import { WorkMetrics } from '../metrics/work-metrics.ts';
-import type { Telemetry } from '../telemetry/telemetry.ts';
 import { version } from '../version.ts';
 import { type Daemon, type DaemonOptions, startDaemon } from '../worker/daemon.ts';
 import { Reloader } from '../worker/reloader.ts';
@@ -37,12 +36,7 @@ export async function workerCommand(): Promise<number> {
   const watch = new SettingsWatch();
   await watch.remember(listSettingsFiles());
   const config = readConfig(needs);
-  let telemetry: Telemetry | null = null;
-  const log = await openLogger({
-    level: config.LOG_LEVEL,
-    pretty: config.LOG_PRETTY,
-    ...(config.telemetry === null ? {} : { readSpanIds: () => telemetry?.tracing?.readSpanIds() ?? {} }),
-  });
+  const log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
   exitOnUncaughtError(log);
   const stop = createStopSignal((cause) => log.info({ event: 'worker_stopping', cause }));
   const stopped = once(stop, 'abort');
@@ -58,14 +52,13 @@ export async function workerCommand(): Promise<number> {
   // A queue that is closed cannot be asked any more.
   const queues = () => (stop.aborted ? [] : (daemon?.queues ?? []));
   const metrics = new Metrics({ config: current, log, work, readState: readers.readState, queues });
-  telemetry = await openTelemetry(config, metrics, log);
   try {
     const admin = await startAdmin({ config, current, db, log, metrics, readers, daemon: () => daemon });
     log.info({ event: 'admin_listening', host: config.ADMIN_HOST, port: admin.port });
     reloader.start();
     hangUps.listen(() => reloader.ask());
     try {
-      daemon = await boot(reloader, { log, metrics: work, tracing: telemetry?.tracing ?? null }, stop);
+      daemon = await boot(reloader, { log, metrics: work }, stop);
       if (daemon === null) return 0;
       const outdated = await Promise.race([stopped.then(() => null), daemon.outdated]);
       reloader.stop();
@@ -78,19 +71,10 @@ export async function workerCommand(): Promise<number> {
     }
   } finally {
     reloader.stop();
-    // The last export reads the state, so the database is closed after it.
-    await telemetry?.close();
     await close();
     // Half-open connections would keep the process alive although its work is done.
     setTimeout(() => process.exit(), lingerMs).unref();
   }
-}
-
-/** Starts to send telemetry if the settings name a receiver. Otherwise no library is loaded. */
-async function openTelemetry(config: Config, metrics: Metrics, log: Logger): Promise<Telemetry | null> {
-  if (config.telemetry === null) return null;
-  const { startTelemetry } = await import('../telemetry/telemetry.ts');
-  return startTelemetry(config, config.telemetry, metrics, log);
 }
 
 /**
@@ -99,7 +83,7 @@ async function openTelemetry(config: Config, metrics: Metrics, log: Logger): Pro
  */
 async function boot(
   reloader: Reloader,
-  parts: Pick<DaemonOptions, 'log' | 'metrics' | 'tracing'>,
+  parts: Pick<DaemonOptions, 'log' | 'metrics'>,
   stop: AbortSignal,
 ): Promise<Daemon | null> {
   const readSettings = () => reloader.state;

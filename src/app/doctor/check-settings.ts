@@ -57,9 +57,6 @@ function checkVariables(config: Config, watched: readonly WatchedArticles[] | nu
     ineffective.push('SCHEDULE_TRACK_TRACE (it is asked once an hour at most)');
   if (stock.kind !== 'off' && watched?.length === 0)
     ineffective.push('SCHEDULE_PULL_STOCK (fulfilment.stock_watch is empty)');
-  const hasEndpoint = set.some((name) => /^OTEL_EXPORTER_OTLP_(?:\w+_)?ENDPOINT$/.test(name));
-  if (!hasEndpoint)
-    ineffective.push(...set.filter((name) => name.startsWith('OTEL_')).map((name) => `${name} (no endpoint is set)`));
   return [
     ...unknown.map((name) => warn('settings', `there is no variable ${name}`, 'check its spelling in .env.example')),
     ineffective.length === 0

@@ -20,8 +20,6 @@ export function checkTransport(config: Config): readonly Finding[] {
   const alerts = config.ALERT_WEBHOOK_URL === undefined ? null : new URL(config.ALERT_WEBHOOK_URL);
   if (alerts !== null && alerts.protocol === 'http:' && !isLocal(alerts))
     unencrypted.push('alerts (ALERT_WEBHOOK_URL)');
-  for (const { url } of [config.telemetry?.traces, config.telemetry?.metrics].filter((one) => one != null))
-    if (url.startsWith('http:') && !isLocal(new URL(url))) unencrypted.push(`telemetry (${new URL(url).host})`);
   const proxies = [config.HTTP_PROXY, config.HTTPS_PROXY].flatMap((url) =>
     url === undefined ? [] : [new URL(url).host],
   );

@@ -6,7 +6,6 @@ import type { Config } from '../../../config/env.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import type { HoldCode } from '../../core/push/push-health.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
-import type { PushSpans } from '../../sync/push/attempt.ts';
 import type { PushEvents } from '../../sync/push/client-pusher.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { applyOperations } from '../../sync/push/payload/kind.ts';
@@ -21,8 +20,6 @@ import { PushDepsMaker, type PushSettings, toPusherSettings } from './push-deps.
 const pushPoolSize = 6;
 const heartbeatTimeoutMs = 5_000;
 
-const withoutSpan: PushSpans = (_row, attempt) => attempt(() => undefined);
-
 /** The parts of a process that pushing uses. */
 export interface PushSetup extends PushSettings {
   readonly databaseUrl: string;
@@ -32,8 +29,6 @@ export interface PushSetup extends PushSettings {
   readonly only?: string;
   /** Called with every outcome, in addition to the log. */
   readonly onSettled?: PushEvents['onSettled'];
-  /** Undefined if nothing is traced. */
-  readonly spans?: PushSpans | undefined;
 }
 
 /** Connections of a pusher: a pool for claiming and settling, and a connection that only renews claims. */
@@ -65,9 +60,8 @@ export function openPusher(
   const settledKinds = outboxKinds.map((kind) => applyOperations(kind, config.operations));
   const kinds = new Map(settledKinds.map((kind) => [kind.name, kind]));
   const sent = new RecentSends(countSlots(config));
-  const inSpan = options.spans ?? withoutSpan;
   const shared = { db: main.db, kinds, operations: config.operations, timeoutMs: config.HTTP_TIMEOUT_MS, worker, sent };
-  const maker = new PushDepsMaker({ ...shared, inSpan }, options.only);
+  const maker = new PushDepsMaker(shared, options.only);
   const pusher = new Pusher({
     db: main.db,
     claimsDb: claims.db,

@@ -16,7 +16,7 @@ interface MadeDeps {
   readonly deps: PushDeps;
 }
 
-type SharedDeps = Pick<PushDeps, 'db' | 'kinds' | 'operations' | 'timeoutMs' | 'worker' | 'sent' | 'inSpan'>;
+type SharedDeps = Pick<PushDeps, 'db' | 'kinds' | 'operations' | 'timeoutMs' | 'worker' | 'sent'>;
 
 /** Makes the parts of each client's pushes. As long as nothing changes for a client, it returns the same object for it. */
 export class PushDepsMaker {

@@ -1,7 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { openListener } from '../deps/database.ts';
 import type { WorkMetrics } from '../metrics/work-metrics.ts';
-import type { Tracing } from '../telemetry/traces.ts';
 import { openPusher } from './open-pusher.ts';
 import type { PushSettings } from './push-deps.ts';
 import type { RunnerDeps } from './runner.ts';
@@ -15,7 +14,6 @@ const pushStopTimeoutMs = 15_000;
 export interface PushingParts {
   readonly databaseUrl: string;
   readonly metrics: WorkMetrics;
-  readonly tracing: Tracing | null;
 }
 
 /** Pushing while it is switched on. */
@@ -58,12 +56,11 @@ export class Pushing {
 }
 
 /** Starts pushing. A notification of the database, or a periodic sweep, finds the rows. */
-function startPushing(deps: RunnerDeps, { databaseUrl, metrics, tracing }: PushingParts): StartedPushing {
+function startPushing(deps: RunnerDeps, { databaseUrl, metrics }: PushingParts): StartedPushing {
   const { pusher, change, close } = openPusher({
     ...deps,
     databaseUrl,
     onSettled: (settlement, kind) => metrics.onSettled(settlement, kind),
-    spans: tracing?.push,
   });
   const listener = openListener(databaseUrl, 'fulfilment_outbox', (payload) => void pusher.wakeFor(payload), deps.log);
   pusher.start();

@@ -57,7 +57,7 @@ test('the packed program migrates, serves the sandbox, works and starts the demo
 
   const line = await processes.cli(['sandbox', '--port', '0', '--speed', '0'], {}, bin).line('Sandbox at ');
   const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
-  const env = workerEnv(database.url, sandbox, { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9' });
+  const env = workerEnv(database.url, sandbox);
   expect((await processes.cli(['migrate'], env, bin).ended).code).toBe(0);
   const worker = processes.cli(['worker'], env, bin);
   await worker.line('worker_started');

@@ -70,9 +70,9 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  test('passes every variable to the worker except files, ADMIN_*, OTEL_* and LOG_PRETTY', () => {
+  test('passes every variable to the worker except files, ADMIN_* and LOG_PRETTY', () => {
     const set = Object.keys(compose.services.worker?.environment ?? {});
-    const elsewhere = known.filter((name) => /_FILE$|^ADMIN_|^OTEL_|^LOG_PRETTY$/.test(name));
+    const elsewhere = known.filter((name) => /_FILE$|^ADMIN_|^LOG_PRETTY$/.test(name));
     const isSet = (name: string) => set.includes(name) || set.includes(`${name}_FILE`);
     expect(known.filter((name) => !isSet(name) && !elsewhere.includes(name))).toEqual([]);
   });
@@ -185,4 +185,14 @@ describe('docker-compose.yml', () => {
     expect(compose.services.sandbox?.volumes).toEqual(['sandbox:/state']);
     expect(dockerfile).toContain('RUN mkdir /state && chown node:node /state');
   });
+});
+
+test('each pipeline of deploy/otel/collector.yaml uses parts that the file configures', () => {
+  const { service, ...parts } = parse(read('deploy/otel/collector.yaml')) as Record<string, Record<string, object>> & {
+    service: { pipelines: Record<string, Record<string, string[]>> };
+  };
+  expect(Object.keys(service.pipelines)).toEqual(['traces', 'metrics']);
+  for (const pipeline of Object.values(service.pipelines))
+    for (const [kind, names] of Object.entries(pipeline))
+      expect(Object.keys(parts[kind] ?? {})).toEqual(expect.arrayContaining(names));
 });

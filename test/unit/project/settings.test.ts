@@ -37,12 +37,9 @@ test('SETTINGS_FILE has a setting on each line, with comments, quotes and empty 
     "SCHEDULE_PRUNE='0 3 * * *'",
     'SCHEDULE_RECONCILE=*/5 * * * *',
   ];
-  folder.replace(
-    'settings.env',
-    [...lines, 'ADMIN_PORT=', 'WAREHOUSE_TIME_ZONE="UTC"\r', 'OTEL_SERVICE_NAME=a#b'].join('\n'),
-  );
+  folder.replace('settings.env', [...lines, 'ADMIN_PORT=', 'WAREHOUSE_TIME_ZONE="UTC"\r', 'NO_PROXY=a#b'].join('\n'));
   const config = readConfig(needs, { ...base, SETTINGS_FILE: folder.file('settings.env') });
-  expect(config).toMatchObject({ LOOKBACK_DAYS: 9, ADMIN_PORT: 8080, OTEL_SERVICE_NAME: 'a#b' });
+  expect(config).toMatchObject({ LOOKBACK_DAYS: 9, ADMIN_PORT: 8080, NO_PROXY: 'a#b' });
   expect(config.schedules.prune).toEqual({ kind: 'cron', pattern: '0 3 * * *' });
   expect(config.schedules.reconcile).toEqual({ kind: 'cron', pattern: '*/5 * * * *' });
   expect(config.clients[0]?.timeZone).toBe('UTC');
