@@ -2,7 +2,6 @@
  * The names, options and help of all commands. The code of a command is loaded only when the command is called.
  */
 
-import completion from '@bomb.sh/tab/commander';
 import { Command, CommanderError, Option } from 'commander';
 import { ConfigError } from '../../../config/config-error.ts';
 import { loadEnvFile } from '../../../config/env-file.ts';
@@ -21,7 +20,7 @@ import type { StatusOptions } from '../commands/status.ts';
 import { version } from '../version.ts';
 import { addEraseCommand } from './erase-command.ts';
 import { addMigrateCommand } from './migrate-command.ts';
-import { createChoiceArgument, parseWholeNumber, setExitCode } from './options.ts';
+import { parseWholeNumber, setExitCode } from './options.ts';
 import { addOutboxCommands } from './outbox-commands.ts';
 import { addQuarantineCommands } from './quarantine-commands.ts';
 import { addRescanCommands } from './rescan-commands.ts';
@@ -83,7 +82,7 @@ export function createCli(): Command {
   cli
     .command('run')
     .description('run one job once in this process, even if it is not due')
-    .addArgument(createChoiceArgument('<job>', [...jobNames, pushJob.name]))
+    .argument('<job>', [...jobNames, pushJob.name].join(', '))
     .option('--client <key>', 'only this client')
     .addHelpText('after', '\nExample:\n  fulfilment-sync run pull-shipments --client default')
     .action(async (job: string, options: RunOptions) =>
@@ -97,19 +96,7 @@ export function createCli(): Command {
   addEraseCommand(cli);
   addServiceCommand(cli);
   addSandboxCommands(cli);
-  addCompletion(cli);
   return cli;
-}
-
-function addCompletion(cli: Command): void {
-  completion(cli);
-  cli.commands
-    .find((command) => command.name() === 'complete')
-    ?.description('print the completion script of a shell')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  source <(fulfilment-sync complete bash)\n  fulfilment-sync complete zsh > ~/.zfunc/_fulfilment-sync\n  fulfilment-sync complete fish | source',
-    );
 }
 
 function addSandboxCommands(cli: Command): void {
@@ -169,7 +156,7 @@ function addScheduleCommands(cli: Command): void {
     cli
       .command(action)
       .description(description)
-      .addArgument(createChoiceArgument('<job>', [...jobNames, pushJob.name]))
+      .argument('<job>', [...jobNames, pushJob.name].join(', '))
       .option('--client <key>', 'only for this client')
       .addHelpText('after', `\nExample:\n  fulfilment-sync ${action} pull-shipments --client default`)
       .action(async (job: string, options: PauseOptions) => {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { QuarantineOptions } from '../commands/quarantine.ts';
-import { createChoiceArgument, setExitCode, streams } from './options.ts';
+import { setExitCode, streams } from './options.ts';
 
 /** Adds the commands `quarantine …`. */
 export function addQuarantineCommands(cli: Command): void {
@@ -30,7 +30,7 @@ export function addQuarantineCommands(cli: Command): void {
   quarantine
     .command('replay')
     .description('decode the resources in quarantine again, after an upgrade')
-    .addArgument(createChoiceArgument('[stream]', streams))
+    .argument('[stream]', streams.join(', '))
     .option('--client <key>', 'only this client')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine replay shipments')

@@ -1,13 +1,13 @@
 import type { Command } from 'commander';
 import type { BackfillOptions, ReconcileOptions, RescanOptions } from '../commands/rescan.ts';
-import { createChoiceArgument, setExitCode, streams } from './options.ts';
+import { setExitCode, streams } from './options.ts';
 
 /** Adds the commands that read resources again: reconcile, backfill and refetch. */
 export function addRescanCommands(cli: Command): void {
   cli
     .command('reconcile')
     .description('compare the lists of the service with the tables, column by column, and heal what differs')
-    .addArgument(createChoiceArgument('<stream>', streams))
+    .argument('<stream>', streams.join(', '))
     .option('--client <key>', 'only this client')
     .option('--accept-missing', 'read the whole list, and mark every row that is not in it as unlisted')
     .option('--json', 'print JSON')
@@ -23,7 +23,7 @@ export function addRescanCommands(cli: Command): void {
   cli
     .command('backfill')
     .description('read a span of days again, or everything; polls continue meanwhile')
-    .addArgument(createChoiceArgument('<stream>', streams))
+    .argument('<stream>', streams.join(', '))
     .option('--from <day>', "first day, YYYY-MM-DD in the client's zone")
     .option('--to <day>', 'last day')
     .option('--background', 'let the workers do it')
@@ -40,7 +40,7 @@ export function addRescanCommands(cli: Command): void {
   cli
     .command('refetch')
     .description('read one resource again by its id; not for streams that the service cannot read by id')
-    .addArgument(createChoiceArgument('<stream>', [...streams, 'return-merchandise-authorizations']))
+    .argument('<stream>', [...streams, 'return-merchandise-authorizations'].join(', '))
     .argument('<id>', 'id at the service')
     .option('--client <key>', 'only this client')
     .option('--json', 'print JSON')

@@ -64,7 +64,7 @@ test('each command loads only the packages that it needs', () => {
         (source) => /node_modules\/((?:@[^/]+\/)?[^/.][^/]*)\//.exec(resolve(folder, source))?.[1] ?? [],
       ),
     );
-  expect([...listPackages(listLoadedFiles(chunk))].sort()).toEqual(['@bomb.sh/tab', 'commander']);
+  expect([...listPackages(listLoadedFiles(chunk))]).toEqual(['commander']);
   const heavy = ['bullmq', 'ioredis', 'undici', 'fastify', 'pino', 'pino-pretty', '@cantoo/pdf-lib', 'prom-client'];
   const expectWithout = (command: string, packages: readonly string[]) => {
     const files = readdirSync(folder).filter((name) => new RegExp(`^${command}-[\\w-]{8}\\.js$`).test(name));

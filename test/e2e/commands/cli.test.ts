@@ -78,7 +78,6 @@ describe('as a separate process', () => {
     [['quarantine', 'show', '999'], 1, /^There is no row 999 in quarantine/],
     [['quarantine', 'replay'], 0, /0 released, 0 kept|Nothing/],
     [['erase', 'SO-1', '--dry-run'], 1, /./],
-    [['complete', 'bash'], 0, /fulfilment-sync/],
   ];
   /** Commands that run until they are stopped: see worker.test.ts, sandbox.test.ts, and the demo below. */
   const lasting = ['worker', 'sandbox', 'demo'];
@@ -268,35 +267,5 @@ describe('the command line', () => {
       expect(plain).not.toContain('\u001b[');
       expect(onTerminal(100)).toContain('\u001b[31mdead');
     },
-  );
-
-  test.each<[string[], string[]]>([
-    [
-      ['run', 'pull-s'],
-      ['pull-shipments', 'pull-stock'],
-    ],
-    [
-      ['outbox', 're'],
-      ['retry', 'replace'],
-    ],
-    [
-      ['reconcile', ''],
-      ['shipments', 'return-items', 'inbounds', 'inbound-packing-slips', 'orders'],
-    ],
-    [
-      ['status', '--'],
-      ['--watch', '--json'],
-    ],
-  ])('completes %j', async (words, expected) => {
-    const { code, output } = await runProcess(['complete', '--', ...words]);
-    const offered = output.split('\n').map((line) => line.split('\t')[0]);
-    expect([code, expected.filter((word) => !offered.includes(word))]).toEqual([0, []]);
-  });
-
-  test.each(['bash', 'zsh', 'fish', 'powershell'])('has a completion script for %s', async (shell) =>
-    expect(await runProcess(['complete', shell])).toMatchObject({
-      code: 0,
-      output: expect.stringContaining('fulfilment-sync'),
-    }),
   );
 });
