@@ -24,17 +24,7 @@ import { readSchedules } from './read-schedules.ts';
 import type { Schedule } from './schedules.ts';
 import { readSettingsFile } from './settings/file.ts';
 import { findTlsProblems } from './tls.ts';
-import {
-  databaseUrl,
-  proxyUrl,
-  redisUrl,
-  share,
-  span,
-  webhookSecret,
-  webhookUrl,
-  wholeNumber,
-  yesNo,
-} from './values.ts';
+import { databaseUrl, proxyUrl, redisUrl, span, webhookSecret, webhookUrl, wholeNumber, yesNo } from './values.ts';
 
 /** All variables except SCHEDULE_<JOB> and the NAME_FILE forms. Units are in the names. */
 const variables = z.object({
@@ -50,11 +40,9 @@ const variables = z.object({
   LOOKBACK_DAYS: wholeNumber(0, 365).default(7),
   HTTP_TIMEOUT_MS: wholeNumber(100, 600_000).default(30_000),
   REQUESTS_PER_SECOND: wholeNumber(1, 10_000).optional(),
-  PARCEL_REQUESTS_PER_SECOND: wholeNumber(1, 10_000).default(4),
   PUSH_CONCURRENCY: wholeNumber(1, 256).default(8),
   PUSH_MAX_ATTEMPTS: wholeNumber(1, 1_000).default(25),
   PUSH_MAX_AGE: span.default(3 * 86_400_000),
-  QUARANTINE_MAX_SHARE: share.default(0.2),
   RETENTION_DAYS: wholeNumber(1, 3_650).default(90),
   PERSONAL_DATA_DAYS: wholeNumber(1, 3_650).optional(),
   ADMIN_HOST: z.string().default('127.0.0.1'),
@@ -207,7 +195,7 @@ function readSecretFiles(given: Environment, problems: string[]): Environment {
 export function findSetVariables(source: NodeJS.ProcessEnv = process.env): string[] {
   const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
   const isOurs = (name: string) =>
-    ours.has(name) || /^(ALERT|WAREHOUSE|SETTINGS|SCHEDULE|PUSH|PARCEL|PERSONAL|QUARANTINE|RETENTION)_/.test(name);
+    ours.has(name) || /^(ALERT|WAREHOUSE|SETTINGS|SCHEDULE|PUSH|PERSONAL|RETENTION)_/.test(name);
   return Object.keys(source).filter((name) => (source[name] ?? '') !== '' && isOurs(name));
 }
 

@@ -7,9 +7,7 @@ import { writeSchedule, writeSpan } from '../schedules.ts';
 /** Settings that a running worker takes over, besides clients and schedules. No value is secret. */
 export const reloadedNames = [
   'REQUESTS_PER_SECOND',
-  'PARCEL_REQUESTS_PER_SECOND',
   'LOOKBACK_DAYS',
-  'QUARANTINE_MAX_SHARE',
   'RETENTION_DAYS',
   'PERSONAL_DATA_DAYS',
   'PUSH_CONCURRENCY',
