@@ -89,6 +89,7 @@ function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, start
     SCHEDULE_RECONCILE: '10s',
     SCHEDULE_PULL_STOCK: '10s',
     SCHEDULE_PULL_PARCELS: '2s',
+    REQUESTS_PER_SECOND: '1000',
     ADMIN_PORT: String(adminPort),
     LOG_LEVEL: 'error',
     LOG_PRETTY: 'false',

@@ -7,7 +7,10 @@ import { createProblem, type Problem } from './problem.ts';
 /** Tells of clients with many packages to look up, and how long that takes. */
 export function findParcelProblems(
   backlog: readonly ParcelBacklog[],
-  { schedules }: Pick<Config, 'schedules'>,
+  {
+    schedules,
+    REQUESTS_PER_SECOND: perSecond = parcelReadsPerSecond,
+  }: Pick<Config, 'schedules' | 'REQUESTS_PER_SECOND'>,
 ): Problem[] {
   const isOff = schedules['pull-parcels'].kind === 'off';
   return backlog
@@ -17,7 +20,7 @@ export function findParcelProblems(
       const oldest = day === undefined ? '' : `; the oldest was shipped on ${day}`;
       const span = isOff
         ? 'the job is off in this configuration'
-        : `at ${parcelReadsPerSecond} requests a second this takes ${formatSpan(shipments / parcelReadsPerSecond)}`;
+        : `at ${perSecond} requests a second this takes ${formatSpan(shipments / perSecond)}`;
       const text = `the packages of ${shipments} shipped shipments are to be looked up${oldest}; ${span}`;
       return createProblem('parcels_waiting', 'note', { client, part: 'pull-parcels' }, text);
     });

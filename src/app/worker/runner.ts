@@ -144,6 +144,7 @@ function createPullContext(
       schedule === undefined ? null : findDueNotBefore(schedule, earliest, gapMs, key),
     signal,
     timeoutMs: config.HTTP_TIMEOUT_MS,
+    requestsPerSecond: config.REQUESTS_PER_SECOND ?? null,
     lookbackDays: config.LOOKBACK_DAYS,
     retentionDays: config.RETENTION_DAYS,
     personalDataDays: config.PERSONAL_DATA_DAYS ?? null,

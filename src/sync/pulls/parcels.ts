@@ -22,8 +22,8 @@ const name = 'pull-parcels';
 /** Number of look-ups of a run that follow each other without a pause: more than are due in ordinary operation. */
 export const readsWithoutPause = 100;
 /**
- * Look-ups a second after these. The backlog of a first start may be thousands of requests for which nobody waits, so
- * they leave the service to the polls and pushes. REQUESTS_PER_SECOND limits all requests.
+ * Look-ups a second after these, unless REQUESTS_PER_SECOND says what the service accepts. The backlog of a first start
+ * may be thousands of requests for which nobody waits: they must not provoke a 429 that also stops polls and pushes.
  */
 export const parcelReadsPerSecond = 4;
 /** Number of look-ups whose answers are stored in one transaction. */
@@ -57,7 +57,8 @@ export async function pullParcels(context: PullContext): Promise<void> {
         const answer = await lookUp(context, read, watch);
         if (watch.parked !== null) return park(context, watch.parked);
         answers.push(answer);
-        if (++count > readsWithoutPause) await waitBetweenRequests(signal, startedMs);
+        if (++count > readsWithoutPause && context.requestsPerSecond === null)
+          await waitBetweenRequests(signal, startedMs);
       }
     } finally {
       if (!signal.aborted && watch.parked === null) await storeAnswers(context, answers);

@@ -63,6 +63,8 @@ export interface PullContext {
   readonly personalDataDays: number | null;
   /** Fingerprint of the account. */
   readonly identity: string;
+  /** REQUESTS_PER_SECOND; null: without a limit. */
+  readonly requestsPerSecond: number | null;
   /** HTTP_TIMEOUT_MS. */
   readonly timeoutMs: number;
   /**
