@@ -49,8 +49,8 @@ export function renderPage(world: World, view: View): string {
 <form class="filter" role="search" method="get" action="/">${hidden('client', view.client)}
 ${field('q', 'Order number, shipment id, SKU, return or inbound reference', { type: 'search', value: view.q })} <button>Search</button></form>
 ${part('results')}
-<div class="columns"><section class="actions" aria-label="Actions"><h2>Actions</h2>
+<div class="columns"><section aria-label="Actions"><h2>Actions</h2>
 ${store === undefined ? '' : renderActions(world, store)}<h3>Active faults</h3>${part('active-faults')}</section>
-<div class="lists"><div class="bar">${renderLogFilter(view)}</div>${part('log')}${part('all-findings')}${part('data')}</div></div>`,
+<div><div class="bar">${renderLogFilter(view)}</div>${part('log')}${part('all-findings')}${part('data')}</div></div>`,
   );
 }

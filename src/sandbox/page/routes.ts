@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { z } from 'zod';
 import { html } from '../../core/html.ts';
-import { sandboxAssetsFolder } from '../../core/installation.ts';
+import { sandboxAssetsFolder, styleFolder } from '../../core/installation.ts';
 import type { World } from '../world.ts';
 import { renderExchange } from './exchange-page.ts';
 import { renderFrame } from './frame.ts';
@@ -35,11 +35,11 @@ export function addPageRoutes(app: FastifyInstance, world: World): void {
     const exchange = renderExchange(world, place, `${request.protocol}://${request.host}`);
     return sendPage(reply, renderFrame('Sandbox: request', html`<a href="/#requests">All requests</a>`, exchange));
   });
-  for (const [name, type] of [
-    ['page.css', 'text/css'],
-    ['page.js', 'text/javascript'],
+  for (const [name, folder, type] of [
+    ['page.css', styleFolder, 'text/css'],
+    ['page.js', sandboxAssetsFolder, 'text/javascript'],
   ] as const) {
-    const text = readFileSync(new URL(name, sandboxAssetsFolder), 'utf8');
+    const text = readFileSync(new URL(name, folder), 'utf8');
     app.get(`/_sandbox/${name}`, { config }, async (_request, reply) =>
       reply.type(`${type}; charset=utf-8`).header('cache-control', 'no-cache').send(text),
     );
