@@ -114,7 +114,7 @@ const layers: Record<string, readonly string[]> = {
     'admin/access',
     'admin',
     'commands',
-    'program',
+    'program.ts',
     'main.ts',
   ],
 };

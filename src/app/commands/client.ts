@@ -1,8 +1,10 @@
+import type { Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
 import { toIdentity } from '../../../config/files.ts';
 import { acceptIdentity } from '../../erp/maintenance/accept-identity.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
 import { readOperatorName } from '../cli/operator.ts';
+import { setExitCode } from '../cli/options.ts';
 import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
 import { withDatabase } from '../cli/with-database.ts';
@@ -117,4 +119,25 @@ export async function acceptIdentityCommand(key: string, { keepCursors = false }
       );
     return 0;
   });
+}
+
+/** Adds the commands `client …`. */
+export function addClientCommands(cli: Command): void {
+  const client = cli
+    .command('client')
+    .description('show the clients, or accept a changed account of a client')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync client list');
+  client
+    .command('list')
+    .description('show the clients, and why a client is not read')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync client list')
+    .action((options: ClientOptions) => setExitCode(clientListCommand(options)));
+  client
+    .command('accept-identity')
+    .description('accept a changed base URL or user name of a client, so that it is read and pushed again')
+    .argument('<client>', 'client key')
+    .option('--keep-cursors', 'the account is the same, at another address: continue from the stored cursors')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync client accept-identity default')
+    .action((key: string, options: ClientOptions) => setExitCode(acceptIdentityCommand(key, options)));
 }

@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Command } from 'commander';
 import getPort from 'get-port';
 import { polledStreams, toScheduleVariable } from '../../../config/jobs.ts';
 import { streams } from '../../../jobs/registry.ts';
@@ -7,6 +8,7 @@ import { readJobStatus } from '../../erp/reports/job-status.ts';
 import { countRows, readLatestLines } from '../../erp/reports/stored-rows.ts';
 import { watchArticles } from '../../erp/resources/stock.ts';
 import { outputClosed } from '../cli/closed-output.ts';
+import { setExitCode } from '../cli/options.ts';
 import { print } from '../cli/print.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
@@ -180,4 +182,14 @@ async function waitForRuns(db: Database): Promise<void> {
       throw new Error(`The worker did not finish its runs within ${waitForRunMs / 1_000} s`);
     await wait(100);
   }
+}
+
+/** Adds `demo`. */
+export function addDemoCommand(cli: Command): void {
+  cli
+    .command('demo')
+    .description('start a temporary Postgres, a sandbox and a worker, and show what they do')
+    .option('--once', 'run one full cycle, compare the tables with the sandbox, print a summary, and end')
+    .addHelpText('after', '\nExample:\n  npm run demo -- --once')
+    .action((options: DemoOptions) => setExitCode(demoCommand(options)));
 }

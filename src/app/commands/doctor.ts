@@ -1,7 +1,9 @@
 import { styleText } from 'node:util';
+import type { Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
 import { countWatchedArticles } from '../../erp/reports/database-facts.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
+import { setExitCode } from '../cli/options.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { checkClients } from '../doctor/check-clients.ts';
 import { checkDatabase } from '../doctor/check-database.ts';
@@ -64,4 +66,14 @@ export function formatFindings(findings: readonly Finding[]): string {
     '',
     `${count('ok')} ok, ${warnings} ${warnings === 1 ? 'warning' : 'warnings'}, ${problems} ${problems === 1 ? 'problem' : 'problems'}`,
   ].join('\n');
+}
+
+/** Adds `doctor`. */
+export function addDoctorCommand(cli: Command): void {
+  cli
+    .command('doctor')
+    .description('check everything that a worker needs, and say what to do; changes nothing')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExits with 1 if there is a problem.\n\nExample:\n  fulfilment-sync doctor')
+    .action((options: DoctorOptions) => setExitCode(doctorCommand(options)));
 }

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { Command } from 'commander';
 import { type Json, parseObject } from '../../core/json.ts';
 import { toVisible } from '../../core/quote.ts';
 import { readSqlState } from '../../erp/connection/transaction.ts';
@@ -14,12 +15,14 @@ import { listOutbox, type OutboxFilter, outboxStatuses, readOutbox } from '../..
 import { followUpRules } from '../../sync/push/kinds/registry.ts';
 import { shortenResult } from '../../sync/push/payload/mask.ts';
 import { readOperatorName } from '../cli/operator.ts';
+import { parseWholeNumber, setExitCode } from '../cli/options.ts';
 import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
 import { withDatabase } from '../cli/with-database.ts';
 import { adviseOperator } from '../terminal/outbox-advice.ts';
 import { toShownPayload } from '../terminal/shown-payload.ts';
 import { formatTable, toStateLook } from '../terminal/table.ts';
+import type { OutboxCheckOptions } from './outbox-check.ts';
 
 /** The options that select rows, and those of single commands. */
 export interface OutboxOptions {
@@ -203,4 +206,77 @@ function parseRowId(text: string): number {
 function reportMissingRow(id: string): number {
   process.stderr.write(`There is no row ${id} in the outbox; see: fulfilment-sync outbox list\n`);
   return 1;
+}
+
+function withOutboxFilter(command: Command): Command {
+  return command
+    .option('--client <key>', 'only this client')
+    .option('--status <status>', 'pending, sending, done, dead, unknown or cancelled')
+    .option('--kind <kind>', 'such as order.create')
+    .option('--reference <reference>', 'external order number, external reference, slip reference or sku')
+    .option('--error <text>', 'rows whose last_error contains this text')
+    .option('--json', 'print JSON');
+}
+
+/** Adds the commands `outbox …`. */
+export function addOutboxCommands(cli: Command): void {
+  const outbox = cli
+    .command('outbox')
+    .description('show, retry, replace, cancel or mark as done the rows of the outbox; check payloads')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox list --status dead');
+  withOutboxFilter(
+    outbox.command('list').description('show rows and what each waits for; without a filter, only unfinished rows'),
+  )
+    .option('--limit <number>', 'maximum number of rows (100)', parseWholeNumber)
+    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox list --status dead')
+    .action((options: OutboxOptions) => setExitCode(outboxListCommand(options)));
+  outbox
+    .command('show')
+    .description('show one row with its history; personal data in its payload is masked')
+    .argument('<id>', 'number of the row')
+    .option('--reveal', 'show the payload unmasked')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox show 42')
+    .action((id: string, options: OutboxOptions) => setExitCode(outboxShowCommand(id, options)));
+  const actions = [
+    ['retry', 'send rows again; if the service may have carried a row out, it is looked up first, if its kind can be'],
+    ['done', 'mark rows as done: the service has carried them out already'],
+    ['cancel', 'cancel pending or dead rows for good, so that the later rows of their lanes can be sent'],
+  ] as const;
+  for (const [action, description] of actions) {
+    const command = withOutboxFilter(outbox.command(action).description(description))
+      .argument('[ids...]', 'numbers of rows; without numbers, all rows that match (only dead ones without --status)')
+      .option('--yes', 'confirms a change of all rows that match');
+    if (action === 'done') command.option('--result <json>', 'result for the ERP to read, a JSON object');
+    command
+      .addHelpText(
+        'after',
+        `\nExamples:\n  fulfilment-sync outbox ${action} 42 43\n  fulfilment-sync outbox ${action} --status dead --kind order.create --yes`,
+      )
+      .action((ids: string[], options: OutboxOptions) => setExitCode(outboxActCommand(action, ids, options)));
+  }
+  outbox
+    .command('replace')
+    .description('replace the payload of a pending or dead row; it keeps its place and its history')
+    .argument('<id>', 'number of the row')
+    .argument('<payload>', 'JSON, @file, or - for standard input')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox replace 42 @order.json')
+    .action((id: string, payload: string) => setExitCode(outboxReplaceCommand(id, payload)));
+  addCheckCommand(outbox);
+}
+
+function addCheckCommand(outbox: Command): void {
+  outbox
+    .command('check')
+    .description('check a payload as a worker does, without inserting it; exits with 1 if it has problems')
+    .argument('<kind>', 'such as order.create')
+    .argument('[file]', 'file with the payload; - or nothing for standard input')
+    .option('--client <key>', 'compare codes with the stored settings of this client')
+    .option('--reference <reference>', 'reference that the row will have')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox check order.create order.json --client default')
+    .action(async (kind: string, file: string | undefined, options: OutboxCheckOptions) =>
+      // Only this command needs the kinds of the outbox.
+      setExitCode((await import('./outbox-check.ts')).outboxCheckCommand(kind, file, options)),
+    );
 }

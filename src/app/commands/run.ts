@@ -2,6 +2,7 @@
  * The commands. A command returns its exit code: 0 if all went well, 2 for wrong usage, 1 otherwise.
  */
 
+import type { Command } from 'commander';
 import type { WarehouseClient } from '../../../config/files.ts';
 import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
 import { changeInWords } from '../../core/database-mark.ts';
@@ -10,6 +11,7 @@ import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { registerClients } from '../../erp/runs/clients.ts';
 import { findRefusal, readJobState, type StartRefusal } from '../../erp/runs/job-state.ts';
 import type { RunReport } from '../../sync/run/run.ts';
+import { setExitCode } from '../cli/options.ts';
 import { UsageError } from '../cli/usage.ts';
 import { describeEnd, exitCodeFor, withForeground } from '../cli/with-foreground.ts';
 import { openPusher } from '../worker/open-pusher.ts';
@@ -101,4 +103,15 @@ function describeReport(report: RunReport): string {
   const { pages, fetched, created, updated, removed, quarantined } = report.totals;
   const counts = `${fetched} fetched in ${pages} pages; rows created ${created}, updated ${updated}, removed ${removed}; quarantined ${quarantined}`;
   return end === null ? `${report.status}: ${counts}` : `${end} (${counts})`;
+}
+
+/** Adds `run`. */
+export function addRunCommand(cli: Command): void {
+  cli
+    .command('run')
+    .description('run one job once in this process, even if it is not due')
+    .argument('<job>', [...jobNames, pushJob.name].join(', '))
+    .option('--client <key>', 'only this client')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync run pull-shipments --client default')
+    .action((job: string, options: RunOptions) => setExitCode(runCommand(job, options)));
 }

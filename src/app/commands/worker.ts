@@ -1,9 +1,11 @@
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Command } from 'commander';
 import { listSettingsFiles, readConfig } from '../../../config/env.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { startAdmin } from '../admin/server.ts';
 import { HangUps } from '../cli/hang-ups.ts';
+import { setExitCode } from '../cli/options.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { isUnreachable } from '../deps/is-unreachable.ts';
@@ -109,4 +111,13 @@ function exitOnUncaughtError(log: Logger): void {
     log.fatal({ event: 'uncaught', ...errorFields(error) });
     process.exit(1);
   });
+}
+
+/** Adds `worker`. */
+export function addWorkerCommand(cli: Command): void {
+  cli
+    .command('worker')
+    .description('run the daemon until it is stopped')
+    .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… WAREHOUSE_BASE_URL=https://… fulfilment-sync worker')
+    .action(() => setExitCode(workerCommand()));
 }

@@ -8,12 +8,14 @@ import { parse } from 'yaml';
 import { secretNames, variableNames } from '../../../config/env.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { operations } from '../../../config/operations.ts';
-import { createCli } from '../../../src/app/program/program.ts';
+import { createCli } from '../../../src/app/program.ts';
 import { readEntrypoint } from '../../helpers/config/dockerfile.ts';
+
+const commandLine = await createCli();
 
 const file = (name: string) => new URL(`../../../${name}`, import.meta.url);
 const read = (name: string) => readFileSync(file(name), 'utf8');
-const commands = createCli().commands.map((command) => command.name());
+const commands = commandLine.commands.map((command) => command.name());
 
 const known: string[] = [
   ...variableNames,
@@ -63,9 +65,7 @@ describe('docker-compose.yml', () => {
       expect(commands).toContain(name);
       for (const variable of Object.keys(service.environment ?? {})) expect(known).toContain(variable);
       const options =
-        createCli()
-          .commands.find((command) => command.name() === name)
-          ?.options.map(({ long }) => long) ?? [];
+        commandLine.commands.find((command) => command.name() === name)?.options.map(({ long }) => long) ?? [];
       for (const option of words.filter((word) => word.startsWith('--'))) expect(options).toContain(option);
     }
   });

@@ -5,9 +5,11 @@ import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { readConfig, secretNames, variableNames } from '../../../config/env.ts';
 import manifest from '../../../package.json' with { type: 'json' };
-import { createCli } from '../../../src/app/program/program.ts';
+import { createCli } from '../../../src/app/program.ts';
 import { readEntrypoint } from '../../helpers/config/dockerfile.ts';
 import { findManifest, readKustomization, readSettings } from '../../helpers/config/kubernetes.ts';
+
+const commandLine = await createCli();
 
 const read = (name: string) => readFileSync(new URL(`../../../${name}`, import.meta.url), 'utf8');
 const { services } = parse(read('docker-compose.yml'), { merge: true }) as {
@@ -23,7 +25,7 @@ const settings = ['worker', 'several-clients'].map(readSettings);
 
 describe('deploy/kubernetes', () => {
   test('runs the commands of docker-compose.yml by the entry point of the image', () => {
-    const commands = createCli().commands.map((command) => command.name());
+    const commands = commandLine.commands.map((command) => command.name());
     for (const { args } of containers) expect(commands).toContain(args?.[0]);
     expect(containers.map(({ args }) => args)).toEqual([services.worker?.command, services.migrate?.command]);
     // A command would replace the entry point, which has the options of Node.

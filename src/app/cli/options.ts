@@ -2,7 +2,7 @@ import { InvalidArgumentError } from 'commander';
 import { polledStreams } from '../../../config/jobs.ts';
 
 /** Names of the streams, for help. Commands check the names themselves. */
-export const streams = Object.values(polledStreams);
+export const streamNames = Object.values(polledStreams);
 
 /** Waits for a command, and makes its result the exit code of the process. */
 export async function setExitCode(command: Promise<number>): Promise<void> {
