@@ -11,7 +11,7 @@ import { withDatabase } from '../cli/with-database.ts';
 import { formatTable, toStateLook } from '../terminal/table.ts';
 import { toClientIdentity } from '../worker/runner.ts';
 
-export interface ClientOptions {
+interface ClientOptions {
   readonly json?: boolean;
   readonly keepCursors?: boolean;
 }
@@ -29,7 +29,7 @@ interface ClientRow {
 }
 
 /** Prints the clients, and why any of them is not read. */
-export async function clientListCommand({ json }: ClientOptions): Promise<number> {
+async function clientListCommand({ json }: ClientOptions): Promise<number> {
   const configured = readConfig({ database: true, clients: false }).clients;
   return withDatabase('client', async (db) => {
     const known = new Map((await readClients(db)).map((row) => [row.client, row]));
@@ -87,7 +87,7 @@ function formatClients(rows: readonly ClientRow[]): string {
  * Accepts the account that is set up here for a client whose rows came from another account.
  * @throws UsageError if the client is not set up here
  */
-export async function acceptIdentityCommand(key: string, { keepCursors = false }: ClientOptions): Promise<number> {
+async function acceptIdentityCommand(key: string, { keepCursors = false }: ClientOptions): Promise<number> {
   const { clients } = readConfig({ database: true, clients: true });
   const client = clients.find((known) => known.key === key);
   if (client === undefined)

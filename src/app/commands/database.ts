@@ -10,12 +10,12 @@ import { setExitCode } from '../cli/options.ts';
 import { print } from '../cli/print.ts';
 import { withDatabase } from '../cli/with-database.ts';
 
-export interface DatabaseOptions {
+interface DatabaseOptions {
   readonly as: OperatorAnswer;
 }
 
 /** Accepts the database at DATABASE_URL, so that its rows are sent again, or never (`copy`). */
-export function acceptDatabaseCommand({ as }: DatabaseOptions): Promise<number> {
+function acceptDatabaseCommand({ as }: DatabaseOptions): Promise<number> {
   return withDatabase('database', async (db) => {
     const former = await readPushDatabase(db);
     if (former?.change === 'none' && as === 'moved' && former.acceptedAs !== 'copy') {

@@ -20,7 +20,7 @@ import { openLogger } from '../logging/create-logger.ts';
 import { formatTable } from '../terminal/table.ts';
 import { migrateDatabase } from './migrate.ts';
 
-export interface DemoOptions {
+interface DemoOptions {
   readonly once?: boolean;
 }
 
@@ -40,7 +40,7 @@ const watchedSkus = ['MUG-BLUE', 'TEA-500', 'CREAM-50'];
 const preferredAdminPort = 8080;
 
 /** Runs a temporary Postgres, a sandbox and a worker, shows what they do, and deletes everything at the end. */
-export async function demoCommand({ once = false }: DemoOptions): Promise<number> {
+async function demoCommand({ once = false }: DemoOptions): Promise<number> {
   const stop = AbortSignal.any([createStopSignal(), outputClosed]);
   const started: DemoProcess[] = [];
   let postgres: EmbeddedPostgres | undefined;

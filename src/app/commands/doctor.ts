@@ -16,7 +16,7 @@ import { checkSettings } from '../doctor/check-settings.ts';
 import type { Finding } from '../doctor/finding.ts';
 import { silentLogger } from '../logging/logger.ts';
 
-export interface DoctorOptions {
+interface DoctorOptions {
   readonly json?: boolean;
 }
 
@@ -24,7 +24,7 @@ export interface DoctorOptions {
  * Checks everything that a worker needs, and prints what to do. Changes nothing.
  * @returns 1 if a check failed, else 0; warnings do not count
  */
-export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
+async function doctorCommand({ json }: DoctorOptions): Promise<number> {
   const config = readConfig({ database: true, clients: true });
   const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, 'doctor', 2);
   try {
@@ -53,7 +53,7 @@ export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
 const looks = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 
 /** Formats each finding as a line, with its remedy below, and the counts at the end. */
-export function formatFindings(findings: readonly Finding[]): string {
+function formatFindings(findings: readonly Finding[]): string {
   const width = Math.max(...findings.map(({ check }) => check.length));
   const lines = findings.flatMap(({ check, state, found, remedy }) => [
     `${styleText(looks[state], state.padEnd(4))}  ${check.padEnd(width)}  ${found}`,

@@ -68,7 +68,7 @@ async function waitForDatabase<T>(work: () => Promise<T>, waitMs: number, tell: 
   }
 }
 
-export interface MigrateOptions {
+interface MigrateOptions {
   /** Seconds to wait for a database that cannot be reached. */
   readonly wait?: number;
   /** Prints the statements instead of running them. */
@@ -95,7 +95,7 @@ export function formatMigrations(files: readonly MigrationFile[]): string {
 }
 
 /** Migrates the database of the settings, and prints what was applied. */
-export async function migrateCommand(options: MigrateOptions = {}): Promise<number> {
+async function migrateCommand(options: MigrateOptions = {}): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   const log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
   if (options.sql) {

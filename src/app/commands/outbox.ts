@@ -25,7 +25,7 @@ import { formatTable, toStateLook } from '../terminal/table.ts';
 import type { OutboxCheckOptions } from './outbox-check.ts';
 
 /** The options that select rows, and those of single commands. */
-export interface OutboxOptions {
+interface OutboxOptions {
   readonly client?: string;
   readonly status?: string;
   readonly kind?: string;
@@ -42,7 +42,7 @@ const doneWords = { retry: 'will be sent again', done: 'marked as done', cancel:
 const defaultLimit = 100;
 
 /** Prints rows, with what each unfinished row waits for. */
-export async function outboxListCommand(options: OutboxOptions): Promise<number> {
+async function outboxListCommand(options: OutboxOptions): Promise<number> {
   const filter = toFilter([], options);
   const limit = options.limit ?? defaultLimit;
   const shown = Object.keys(filter).length === 0 ? { open: true } : filter;
@@ -74,7 +74,7 @@ export async function outboxListCommand(options: OutboxOptions): Promise<number>
 }
 
 /** Prints one row with its history. Personal data in its payload is masked, unless `reveal` is set. */
-export async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): Promise<number> {
+async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): Promise<number> {
   const row = await withDatabase('outbox', (db) =>
     reveal ? revealOutbox(db, parseRowId(id), readOperatorName()) : readOutbox(db, parseRowId(id)),
   );
@@ -114,11 +114,7 @@ export async function outboxShowCommand(id: string, { json, reveal }: OutboxOpti
  * @returns 1 if a row was named that does not exist or whose status does not allow the action, else 0
  * @throws UsageError if neither numbers nor options are given, or if `--yes` is missing
  */
-export async function outboxActCommand(
-  action: OutboxAction,
-  ids: readonly string[],
-  options: OutboxOptions,
-): Promise<number> {
+async function outboxActCommand(action: OutboxAction, ids: readonly string[], options: OutboxOptions): Promise<number> {
   const chosen = toFilter(ids, options);
   // A filter without --status selects only dead rows, so that a forgotten option cannot lose or double anything.
   const filter = ids.length > 0 ? chosen : { status: 'dead', ...chosen };
@@ -150,7 +146,7 @@ export async function outboxActCommand(
  * @param payload JSON; or @ and the name of a file; or - for standard input
  * @returns 1 if the database refuses the payload or the row, else 0
  */
-export async function outboxReplaceCommand(id: string, payload: string): Promise<number> {
+async function outboxReplaceCommand(id: string, payload: string): Promise<number> {
   const text =
     payload === '-' ? readFileSync(0, 'utf8') : payload.startsWith('@') ? readPayloadFile(payload.slice(1)) : payload;
   parsePayload(text, 'payload');

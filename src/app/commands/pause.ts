@@ -8,12 +8,12 @@ import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
 import { withDatabase } from '../cli/with-database.ts';
 
-export interface PauseOptions {
+interface PauseOptions {
   readonly client?: string;
 }
 
 /** Pauses a job for one client or for all: no run of it starts until it is resumed. A run under way finishes. */
-export async function pauseCommand(job: string, { client }: PauseOptions): Promise<number> {
+async function pauseCommand(job: string, { client }: PauseOptions): Promise<number> {
   assertKnown(job, client);
   return withDatabase('pause', async (db) => {
     const isNew = await pauseJob(db, job, client ?? null, readOperatorName());
@@ -26,7 +26,7 @@ export async function pauseCommand(job: string, { client }: PauseOptions): Promi
 }
 
 /** Resumes a job. Returns 1 if the job stays paused, because it is paused for every client. */
-export async function resumeCommand(job: string, { client }: PauseOptions): Promise<number> {
+async function resumeCommand(job: string, { client }: PauseOptions): Promise<number> {
   assertKnown(job, client);
   return withDatabase('resume', async (db) => {
     const lifted = await resumeJob(db, job, client ?? null, readOperatorName());

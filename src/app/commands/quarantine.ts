@@ -14,7 +14,7 @@ interface QuarantineOptions {
 }
 
 /** Prints the rows in quarantine. Leaves out the resources themselves, because they hold personal data. */
-export async function quarantineListCommand({ client, stream, json }: QuarantineOptions): Promise<number> {
+async function quarantineListCommand({ client, stream, json }: QuarantineOptions): Promise<number> {
   if (stream !== undefined) findStream(stream);
   const rows = await withDatabase('quarantine', (db) =>
     listQuarantined(db, { client: client ?? null, stream: stream ?? null }),
@@ -44,7 +44,7 @@ export async function quarantineListCommand({ client, stream, json }: Quarantine
 }
 
 /** Prints one resource in full, as it was received. */
-export async function quarantineShowCommand(number: string, { json }: QuarantineOptions): Promise<number> {
+async function quarantineShowCommand(number: string, { json }: QuarantineOptions): Promise<number> {
   if (!/^[1-9]\d{0,14}$/.test(number))
     throw new UsageError(`${number} is not the number of a quarantine row; see: fulfilment-sync quarantine list`);
   const row = await withDatabase('quarantine', (db) => readQuarantined(db, Number(number)));

@@ -13,12 +13,12 @@ import { describeEnd, exitCodeFor, type Foreground, withForeground } from '../cl
 import { ProgressView } from '../terminal/progress-view.ts';
 import { runWork } from '../worker/runner.ts';
 
-export interface RescanOptions {
+interface RescanOptions {
   readonly client?: string;
   readonly json?: boolean;
 }
 
-export interface BackfillOptions extends RescanOptions {
+interface BackfillOptions extends RescanOptions {
   readonly from?: string;
   readonly to?: string;
   readonly background?: boolean;
@@ -31,19 +31,19 @@ interface RescanResult {
   readonly rescan: Rescan | null;
 }
 
-export interface ReconcileOptions extends RescanOptions {
+interface ReconcileOptions extends RescanOptions {
   readonly acceptMissing?: boolean;
 }
 
 /** Compares one stream at the service with the tables, and heals what differs. */
-export async function reconcileCommand(name: string, options: ReconcileOptions): Promise<number> {
+async function reconcileCommand(name: string, options: ReconcileOptions): Promise<number> {
   const accept = options.acceptMissing === true;
   const stream = findStream(name);
   return rescanCommand('reconcile', name, options, (context) => reconcileStream(context, stream, 'command', accept));
 }
 
 /** Reads a span of days of one stream again, in this process, or by the workers with `--background`. */
-export async function backfillCommand(name: string, options: BackfillOptions): Promise<number> {
+async function backfillCommand(name: string, options: BackfillOptions): Promise<number> {
   const stream = findStream(name);
   const [from, to] = [parseDay('--from', options.from), parseDay('--to', options.to)];
   if (from !== null && to !== null && to < from) throw new UsageError('--to is before --from');
@@ -72,7 +72,7 @@ export async function backfillCommand(name: string, options: BackfillOptions): P
  * @returns 1 if the resource could not be read, else the exit code of the runs
  * @throws UsageError if the service has no read by id for the stream
  */
-export async function refetchCommand(name: string, id: string, options: RescanOptions): Promise<number> {
+async function refetchCommand(name: string, id: string, options: RescanOptions): Promise<number> {
   const stream = findRefetchable(name);
   if (stream.get === null) {
     throw new UsageError(`The service has no read by id for ${name}; use: backfill ${name} --from <day> --to <day>`);

@@ -17,7 +17,7 @@ import { describeEnd, exitCodeFor, withForeground } from '../cli/with-foreground
 import { openPusher } from '../worker/open-pusher.ts';
 import { runJob, toClientIdentity } from '../worker/runner.ts';
 
-export interface RunOptions {
+interface RunOptions {
   readonly client?: string;
 }
 
@@ -25,7 +25,7 @@ export interface RunOptions {
  * Runs one job once in this process, for one client or for all, even if it is not due.
  * @throws UsageError if the job or the client is not known
  */
-export async function runCommand(job: string, { client: only }: RunOptions): Promise<number> {
+async function runCommand(job: string, { client: only }: RunOptions): Promise<number> {
   if (job === pushJob.name) return pushOnce(only);
   if (!isJobName(job))
     throw new UsageError(`There is no job ${job}; known are ${[...jobNames, pushJob.name].join(', ')}`);

@@ -18,7 +18,7 @@ import { createStopSignal } from '../cli/stop-signal.ts';
 import { UsageError } from '../cli/usage.ts';
 import { describeReachableAddress } from '../terminal/reachable-address.ts';
 
-export interface SandboxOptions {
+interface SandboxOptions {
   readonly host: string;
   readonly port: number;
   readonly seed?: number;
@@ -40,7 +40,7 @@ const saveEveryMs = 5_000;
 const maxSavingShare = 0.05;
 
 /** Serves the sandbox until it is stopped. By default only this machine can reach it. */
-export async function sandboxCommand(options: SandboxOptions): Promise<number> {
+async function sandboxCommand(options: SandboxOptions): Promise<number> {
   const { host, port, state } = options;
   const world = await openWorld(options);
   world.strict = options.strict ?? false;

@@ -29,7 +29,7 @@ import { silentLogger } from '../logging/logger.ts';
 import { formatOutbox } from '../terminal/outbox-view.ts';
 import { formatTable, toStateLook } from '../terminal/table.ts';
 
-export interface StatusOptions {
+interface StatusOptions {
   readonly json?: boolean;
   readonly watch?: boolean;
 }
@@ -38,7 +38,7 @@ const watchMs = 2_000;
 /** Clears a terminal and puts its cursor at the top. */
 const clear = '\u001b[2J\u001b[3J\u001b[H';
 
-export async function statusCommand({ json = false, watch = false }: StatusOptions): Promise<number> {
+async function statusCommand({ json = false, watch = false }: StatusOptions): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, 'status', 1);
   try {

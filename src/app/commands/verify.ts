@@ -16,7 +16,7 @@ import { collectEntries, collectVariables, writeEntries } from '../verify/settin
 import { createWriteChecks } from '../verify/writes/checks.ts';
 import { WriteSession } from '../verify/writes/session.ts';
 
-export interface VerifyOptions {
+interface VerifyOptions {
   readonly baseUrl?: string;
   readonly username?: string;
   readonly passwordFile?: string;
@@ -39,7 +39,7 @@ const warning =
  * @returns 1 if something differs or a client gets no token, else 0
  * @throws UsageError, ConfigError if the options or the configuration are wrong
  */
-export async function verifyCommand(options: VerifyOptions): Promise<number> {
+async function verifyCommand(options: VerifyOptions): Promise<number> {
   const config = readConfig({ database: false, clients: true }, chooseEnvironment(options));
   const clients = config.clients.filter(({ key }) => options.client === undefined || key === options.client);
   if (clients.length === 0)

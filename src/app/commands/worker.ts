@@ -33,7 +33,7 @@ const adminQueryMs = 10_000;
 const needs = { database: true, clients: true };
 
 /** Runs the daemon until it is stopped. */
-export async function workerCommand(): Promise<number> {
+async function workerCommand(): Promise<number> {
   const hangUps = new HangUps();
   const watch = new SettingsWatch();
   await watch.remember(listSettingsFiles());

@@ -11,7 +11,7 @@ import { UsageError } from '../../cli/usage.ts';
 import { withDatabase } from '../../cli/with-database.ts';
 import { formatTable } from '../../terminal/table.ts';
 
-export interface EraseOptions {
+interface EraseOptions {
   readonly client?: string;
   /** True if the argument is the id of the order at the service, not its number. */
   readonly id?: boolean;
@@ -26,7 +26,7 @@ export interface EraseOptions {
  * @returns 1 if there is no such order, else 0
  * @throws UsageError if the name is ambiguous, or nobody agrees; OpenOrderError if outbox rows of the order are open
  */
-export async function eraseCommand(name: string, options: EraseOptions): Promise<number> {
+async function eraseCommand(name: string, options: EraseOptions): Promise<number> {
   return withDatabase('erase', async (db) => {
     const found = await findOrders(db, options.client ?? null, options.id ? { id: parseId(name) } : { number: name });
     const [order, ...others] = found;
