@@ -13,9 +13,9 @@ COPY config config
 COPY jobs jobs
 COPY migrations migrations
 COPY src src
-COPY tools/release tools/release
+COPY tools/packed-manifest.ts tools/packed-manifest.ts
 # package.json then names only what is not in the bundle.
-RUN npm run build && node tools/release/packed-manifest.ts write
+RUN npm run build && node tools/packed-manifest.ts
 RUN cp -R dist dist-without-maps && find dist-without-maps -name '*.map' -delete
 
 FROM ${NODE_IMAGE} AS dependencies

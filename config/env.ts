@@ -21,19 +21,8 @@ import { type Operations, operations } from './operations.ts';
 import { readClients } from './read-clients.ts';
 import { readSchedules } from './read-schedules.ts';
 import type { Schedule } from './schedules.ts';
-import { readTelemetry, type TelemetrySettings, telemetrySecrets, telemetryVariables } from './telemetry.ts';
 import { findTlsProblems } from './tls.ts';
-import {
-  databaseUrl,
-  proxyUrl,
-  redisUrl,
-  share,
-  span,
-  webhookSecret,
-  webhookUrl,
-  wholeNumber,
-  yesNo,
-} from './values.ts';
+import { databaseUrl, proxyUrl, redisUrl, span, webhookSecret, webhookUrl, wholeNumber, yesNo } from './values.ts';
 
 /** All variables except SCHEDULE_<JOB> and the NAME_FILE forms. Units are in the names. */
 const variables = z.object({
@@ -48,11 +37,9 @@ const variables = z.object({
   LOOKBACK_DAYS: wholeNumber(0, 365).default(7),
   HTTP_TIMEOUT_MS: wholeNumber(100, 600_000).default(30_000),
   REQUESTS_PER_SECOND: wholeNumber(1, 10_000).optional(),
-  PARCEL_REQUESTS_PER_SECOND: wholeNumber(1, 10_000).default(4),
   PUSH_CONCURRENCY: wholeNumber(1, 256).default(8),
   PUSH_MAX_ATTEMPTS: wholeNumber(1, 1_000).default(25),
   PUSH_MAX_AGE: span.default(3 * 86_400_000),
-  QUARANTINE_MAX_SHARE: share.default(0.2),
   RETENTION_DAYS: wholeNumber(1, 3_650).default(90),
   PERSONAL_DATA_DAYS: wholeNumber(1, 3_650).optional(),
   ADMIN_HOST: z.string().default('127.0.0.1'),
@@ -66,7 +53,6 @@ const variables = z.object({
   ALERT_WEBHOOK_SECRET: webhookSecret.optional(),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   LOG_PRETTY: yesNo.optional(),
-  ...telemetryVariables,
   HTTP_PROXY: proxyUrl.optional(),
   HTTPS_PROXY: proxyUrl.optional(),
   NO_PROXY: z.string().optional(),
@@ -74,7 +60,7 @@ const variables = z.object({
 
 export const variableNames = Object.keys(variables.shape) as (keyof typeof variables.shape)[];
 
-/** Variables that name proxies, for requests to the service, and to the receiver of traces and metrics. */
+/** Variables that name proxies, for requests to the service. */
 const proxyNames = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'] as const;
 
 /** Variables whose value may come from a file instead. NAME_FILE holds the path of that file. */
@@ -86,11 +72,10 @@ export const secretNames = [
   'ADMIN_VIEWER_TOKEN',
   'ALERT_WEBHOOK_URL',
   'ALERT_WEBHOOK_SECRET',
-  ...telemetrySecrets,
 ] as const;
 
 /** Of these files, an empty one counts as unset. They switch a feature on, and guard nothing. */
-const mayBeEmpty: readonly string[] = ['ALERT_WEBHOOK_URL', 'ALERT_WEBHOOK_SECRET', ...telemetrySecrets];
+const mayBeEmpty: readonly string[] = ['ALERT_WEBHOOK_URL', 'ALERT_WEBHOOK_SECRET'];
 
 export type Config = z.infer<typeof variables> & {
   readonly clients: readonly WarehouseClient[];
@@ -100,8 +85,6 @@ export type Config = z.infer<typeof variables> & {
    * Interval in which workers look for outbox rows without a notification, in milliseconds; null: nothing is pushed.
    */
   readonly pushSweepMs: number | null;
-  /** Where traces and metrics are sent; null: nowhere. */
-  readonly telemetry: TelemetrySettings | null;
 };
 
 /** The parts of the configuration that a command requires. */
@@ -122,7 +105,6 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
     for (const issue of result.error.issues) problems.push(`${issue.path.join('.')}: ${issue.message}`);
   }
   const { schedules, pushSweepMs } = readSchedules(env, problems);
-  const telemetry = readTelemetry(env, problems);
   const path = env.WAREHOUSE_OPERATIONS_FILE;
   const merged = path === undefined ? operations : readOperationsFile(path, problems);
   const clients = readClients(env, result.success ? result.data : undefined, needs.clients, problems);
@@ -143,7 +125,7 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
     );
   }
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
-  return { ...result.data, clients, operations: merged, schedules, pushSweepMs, telemetry };
+  return { ...result.data, clients, operations: merged, schedules, pushSweepMs };
 }
 
 type Environment = Record<string, string | undefined>;
@@ -177,8 +159,7 @@ function readSecretFiles(given: Environment, problems: string[]): Environment {
  */
 export function findSetVariables(source: NodeJS.ProcessEnv = process.env): string[] {
   const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
-  const isOurs = (name: string) =>
-    ours.has(name) || /^(ALERT|WAREHOUSE|SCHEDULE|PUSH|PARCEL|PERSONAL|QUARANTINE|RETENTION|OTEL)_/.test(name);
+  const isOurs = (name: string) => ours.has(name) || /^(ALERT|WAREHOUSE|SCHEDULE|PUSH|PERSONAL|RETENTION)_/.test(name);
   return Object.keys(source).filter((name) => (source[name] ?? '') !== '' && isOurs(name));
 }
 

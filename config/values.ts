@@ -15,12 +15,6 @@ export const span = z.string().transform((text, context) => {
   context.addIssue({ code: 'custom', message: 'must be a span such as 30s, 2m, 6h or 3d' });
   return z.NEVER;
 });
-/** A share from 0 to 1. */
-export const share = z
-  .string()
-  .regex(/^(?:\d+|\d*\.\d+)$/, 'must be a number from 0 to 1')
-  .transform(Number)
-  .pipe(z.number().min(0).max(1));
 /** true or false. */
 export const yesNo = z.enum(['true', 'false', '1', '0']).transform((text) => text === 'true' || text === '1');
 const unreadableUrl =

@@ -103,7 +103,6 @@ const layers: Record<string, readonly string[]> = {
     'alerts',
     'terminal',
     'metrics',
-    'telemetry',
     'worker',
     'cli',
     'doctor',
@@ -114,7 +113,7 @@ const layers: Record<string, readonly string[]> = {
     'admin/access',
     'admin',
     'commands',
-    'program',
+    'program.ts',
     'main.ts',
   ],
 };

@@ -9,6 +9,6 @@ if (refuseOldNode(process.versions.node)) {
   if (process.argv.includes('worker')) process.on('SIGHUP', () => undefined);
   const { outliveReaders } = await import('./cli/closed-output.ts');
   outliveReaders();
-  const { runCli } = await import('./program/program.ts');
+  const { runCli } = await import('./program.ts');
   await runCli();
 }

@@ -60,7 +60,6 @@ export type ErrorCode =
   | 'schema_missing'
   | 'state_unwritable'
   | 'tables_in_use'
-  | 'telemetry_failed'
   | 'tls_failed'
   | 'unexpected'
   | 'usage';

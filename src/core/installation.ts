@@ -9,9 +9,11 @@ const root = new URL(isBundled ? './' : '../../', import.meta.url);
 
 /** Folder of the numbered SQL migrations. */
 export const migrationsFolder = new URL('migrations/', root);
-/** Folder of the style, script and icon of the admin pages. */
+/** Folder of the style of all pages. */
+export const styleFolder = new URL(isBundled ? 'style/' : 'src/core/style/', root);
+/** Folder of the script and icon of the admin pages. */
 export const assetsFolder = new URL(isBundled ? 'assets/' : 'src/app/admin/assets/', root);
-/** Folder of the style and script of the sandbox's page. */
+/** Folder of the script of the sandbox's page. */
 export const sandboxAssetsFolder = new URL(isBundled ? 'sandbox-assets/' : 'src/sandbox/page/assets/', root);
 
 /** Programs that run in a separate process or thread. */

@@ -11,17 +11,14 @@ import {
   runMigrations,
   SchemaMigrationRequiredError,
   SchemaVersionMismatchError,
-  type Telemetry,
   Worker,
   withBackend,
 } from 'bullmq';
+import { BullMQOtel } from 'bullmq-otel';
 import type { Redis } from 'ioredis';
 import { CodedError } from '../core/errors.ts';
 import type { JobData, Processor, QueueName } from './define-job.ts';
 import { QueueWorker } from './queue-worker.ts';
-
-/** BullMQ's interface to a tracer, which receives an event for each job. */
-export type { Telemetry as QueueTelemetry } from 'bullmq';
 
 /** The error of a queue that cannot be used with its present setup. The message says what to change. */
 export class QueueSetupError extends CodedError {}
@@ -78,13 +75,14 @@ const drainDelay = { postgres: 15, redis: 10 };
  */
 export const longestBlockMs = 10_000;
 
-function makeQueueOptions(telemetry: Telemetry | undefined) {
-  return { streams: { events: { maxLen: 1_000 } }, ...(telemetry === undefined ? {} : { telemetry }) };
-}
+/** Makes the spans of queued jobs. It does nothing unless the operator starts an SDK (deploy/otel). */
+const telemetry = new BullMQOtel({ tracerName: 'fulfilment-sync' });
 
-function makeWorkerOptions(kind: QueueBackend['kind'], concurrency: number, telemetry: Telemetry | undefined) {
+const queueOptions = { streams: { events: { maxLen: 1_000 } }, telemetry };
+
+function makeWorkerOptions(kind: QueueBackend['kind'], concurrency: number) {
   return {
-    ...(telemetry === undefined ? {} : { telemetry }),
+    telemetry,
     // A Worker that starts automatically on a schema that is not ready starves the event loop.
     autorun: false,
     concurrency,
@@ -100,17 +98,17 @@ function makeWorkerOptions(kind: QueueBackend['kind'], concurrency: number, tele
 }
 
 /** Builds the queue in Postgres. The pool needs `2 x workers + 2` connections: each Worker keeps one for LISTEN. */
-export function buildPostgresBackend(pool: PgPool, telemetry?: Telemetry): QueueBackend {
+export function buildPostgresBackend(pool: PgPool): QueueBackend {
   const backed = withBackend(createPostgresBackend);
   return {
     kind: 'postgres',
-    queue: (name) => new backed.Queue<JobData>(name, { ...makeQueueOptions(telemetry), connection: pool }),
+    queue: (name) => new backed.Queue<JobData>(name, { ...queueOptions, connection: pool }),
     worker: (name, processor, concurrency) =>
       new QueueWorker(
         processor,
         (tracked) =>
           new backed.Worker<JobData>(name, (job, token, signal) => tracked(job, token, signal), {
-            ...makeWorkerOptions('postgres', concurrency, telemetry),
+            ...makeWorkerOptions('postgres', concurrency),
             connection: pool,
           }),
       ),
@@ -122,16 +120,16 @@ export function buildPostgresBackend(pool: PgPool, telemetry?: Telemetry): Queue
  * @param producer connection that answers at once or fails (no offline queue)
  * @param consumer connection that waits until Redis is available again
  */
-export function buildRedisBackend(producer: Redis, consumer: Redis, telemetry?: Telemetry): QueueBackend {
+export function buildRedisBackend(producer: Redis, consumer: Redis): QueueBackend {
   return {
     kind: 'redis',
-    queue: (name) => new Queue<JobData>(name, { ...makeQueueOptions(telemetry), connection: producer }),
+    queue: (name) => new Queue<JobData>(name, { ...queueOptions, connection: producer }),
     worker: (name, processor, concurrency) =>
       new QueueWorker(
         processor,
         (tracked) =>
           new Worker<JobData>(name, (job, token, signal) => tracked(job, token, signal), {
-            ...makeWorkerOptions('redis', concurrency, telemetry),
+            ...makeWorkerOptions('redis', concurrency),
             connection: consumer,
           }),
       ),

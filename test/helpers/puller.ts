@@ -19,7 +19,6 @@ export function makeConfig(database: TestDatabase, sandbox: SandboxControl, env:
       WAREHOUSE_USERNAME: 'default',
       WAREHOUSE_PASSWORD: 'default',
       HTTP_TIMEOUT_MS: '5000',
-      PARCEL_REQUESTS_PER_SECOND: '10000',
       ...env,
     },
   );

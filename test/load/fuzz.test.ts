@@ -146,7 +146,8 @@ async function fuzzStream(
     );
     const readNo = await drawReadNo(context.db);
     const decoded = await decodePage(document, stream.decoder(context.zone));
-    const reading = { readNo, pages: 1, resources: document.data.length, decoded };
+    // Of resources that are read by id, all may be undecodable.
+    const reading = { readNo, pages: 0, resources: document.data.length, decoded };
     const { page } = await commitReading(context, stream, reading);
     expect(page.families.length + page.quarantined.length).toBe(batch);
     const found = await readStored(stream, page.families);
@@ -174,13 +175,9 @@ test(`${documents} mutated resources: no crash, each stored whole or quarantined
   const counts: Record<string, [number, number]> = {};
   const random = new Random(11);
   done(
-    await work(
-      'refetch',
-      async (context) => {
-        for (const stream of streams) counts[stream.name] = await fuzzStream(context, stream, random);
-      },
-      { QUARANTINE_MAX_SHARE: '1' },
-    ),
+    await work('refetch', async (context) => {
+      for (const stream of streams) counts[stream.name] = await fuzzStream(context, stream, random);
+    }),
   );
   process.stdout.write(`stored/quarantined: ${JSON.stringify(counts)}\n`);
   for (const [stored, quarantined] of Object.values(counts))

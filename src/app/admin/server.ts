@@ -11,7 +11,7 @@ import { type FastifyInstance, fastify } from 'fastify';
 import { ZodError } from 'zod';
 import { CodedError } from '../../core/errors.ts';
 import { html } from '../../core/html.ts';
-import { assetsFolder } from '../../core/installation.ts';
+import { assetsFolder, styleFolder } from '../../core/installation.ts';
 import { readSqlState } from '../../erp/connection/transaction.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { guardRoutes } from './access/access.ts';
@@ -124,7 +124,8 @@ async function registerAssetRoutes(app: FastifyInstance): Promise<void> {
     scope.addHook('onRoute', (route) => {
       route.config = { ...route.config, open: true };
     });
-    await scope.register(files, { root: fileURLToPath(assetsFolder), prefix: assetsPath, decorateReply: false });
+    const root = [assetsFolder, styleFolder].map((folder) => fileURLToPath(folder));
+    await scope.register(files, { root, prefix: assetsPath, decorateReply: false });
   });
 }
 

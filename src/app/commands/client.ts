@@ -1,15 +1,17 @@
+import type { Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
 import { toIdentity } from '../../../config/files.ts';
 import { acceptIdentity } from '../../erp/maintenance/accept-identity.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
 import { readOperatorName } from '../cli/operator.ts';
+import { setExitCode } from '../cli/options.ts';
 import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
 import { withDatabase } from '../cli/with-database.ts';
 import { formatTable, toStateLook } from '../terminal/table.ts';
 import { toClientIdentity } from '../worker/runner.ts';
 
-export interface ClientOptions {
+interface ClientOptions {
   readonly json?: boolean;
   readonly keepCursors?: boolean;
 }
@@ -27,7 +29,7 @@ interface ClientRow {
 }
 
 /** Prints the clients, and why any of them is not read. */
-export async function clientListCommand({ json }: ClientOptions): Promise<number> {
+async function clientListCommand({ json }: ClientOptions): Promise<number> {
   const configured = readConfig({ database: true, clients: false }).clients;
   return withDatabase('client', async (db) => {
     const known = new Map((await readClients(db)).map((row) => [row.client, row]));
@@ -85,7 +87,7 @@ function formatClients(rows: readonly ClientRow[]): string {
  * Accepts the account that is set up here for a client whose rows came from another account.
  * @throws UsageError if the client is not set up here
  */
-export async function acceptIdentityCommand(key: string, { keepCursors = false }: ClientOptions): Promise<number> {
+async function acceptIdentityCommand(key: string, { keepCursors = false }: ClientOptions): Promise<number> {
   const { clients } = readConfig({ database: true, clients: true });
   const client = clients.find((known) => known.key === key);
   if (client === undefined)
@@ -117,4 +119,25 @@ export async function acceptIdentityCommand(key: string, { keepCursors = false }
       );
     return 0;
   });
+}
+
+/** Adds the commands `client …`. */
+export function addClientCommands(cli: Command): void {
+  const client = cli
+    .command('client')
+    .description('show the clients, or accept a changed account of a client')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync client list');
+  client
+    .command('list')
+    .description('show the clients, and why a client is not read')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync client list')
+    .action((options: ClientOptions) => setExitCode(clientListCommand(options)));
+  client
+    .command('accept-identity')
+    .description('accept a changed base URL or user name of a client, so that it is read and pushed again')
+    .argument('<client>', 'client key')
+    .option('--keep-cursors', 'the account is the same, at another address: continue from the stored cursors')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync client accept-identity default')
+    .action((key: string, options: ClientOptions) => setExitCode(acceptIdentityCommand(key, options)));
 }

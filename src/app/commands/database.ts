@@ -1,3 +1,4 @@
+import { type Command, Option } from 'commander';
 import { changeInWords } from '../../core/database-mark.ts';
 import { operatorChoices } from '../../core/push/push-outcome.ts';
 import type { Database } from '../../erp/connection/pool.ts';
@@ -5,15 +6,16 @@ import { acceptDatabase, type OperatorAnswer } from '../../erp/outbox/accept-dat
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { readOperatorName } from '../cli/operator.ts';
+import { setExitCode } from '../cli/options.ts';
 import { print } from '../cli/print.ts';
 import { withDatabase } from '../cli/with-database.ts';
 
-export interface DatabaseOptions {
+interface DatabaseOptions {
   readonly as: OperatorAnswer;
 }
 
 /** Accepts the database at DATABASE_URL, so that its rows are sent again, or never (`copy`). */
-export function acceptDatabaseCommand({ as }: DatabaseOptions): Promise<number> {
+function acceptDatabaseCommand({ as }: DatabaseOptions): Promise<number> {
   return withDatabase('database', async (db) => {
     const former = await readPushDatabase(db);
     if (former?.change === 'none' && as === 'moved' && former.acceptedAs !== 'copy') {
@@ -45,3 +47,24 @@ async function accept(db: Database, as: OperatorAnswer): Promise<void> {
 }
 
 const formatRowCount = (count: number) => (count === 1 ? '1 row' : `${count} rows`);
+
+/** Adds `database accept`. */
+export function addDatabaseCommands(cli: Command): void {
+  const answer = new Option('--as <answer>', 'what this database is').choices(['moved', 'restored', 'copy']);
+  const database = cli
+    .command('database')
+    .description('accept the database from which the rows of the outbox are sent')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync database accept --as restored');
+  database
+    .command('accept')
+    .description('accept a database that was moved, restored or copied, so that its rows are sent again, or never')
+    .addOption(answer.makeOptionMandatory())
+    .addHelpText(
+      'after',
+      '\nmoved: it is the whole former database, which is not used any more. Rows are sent as before.' +
+        '\nrestored: it comes from a backup. Its open rows may have been sent since: they are looked up, or you decide.' +
+        '\ncopy: the former database is still in use. Nothing is ever sent from this one.' +
+        '\n\nExample:\n  fulfilment-sync database accept --as restored',
+    )
+    .action((options: DatabaseOptions) => setExitCode(acceptDatabaseCommand(options)));
+}

@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Command } from 'commander';
 import getPort from 'get-port';
 import { polledStreams, toScheduleVariable } from '../../../config/jobs.ts';
 import { streams } from '../../../jobs/registry.ts';
@@ -8,6 +9,7 @@ import { countRows, readLatestLines } from '../../erp/reports/stored-rows.ts';
 import { nameServiceProducts } from '../../erp/resources/service-products.ts';
 import { watchArticles } from '../../erp/resources/stock.ts';
 import { outputClosed } from '../cli/closed-output.ts';
+import { setExitCode } from '../cli/options.ts';
 import { print } from '../cli/print.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
@@ -19,7 +21,7 @@ import { openLogger } from '../logging/create-logger.ts';
 import { formatTable } from '../terminal/table.ts';
 import { migrateDatabase } from './migrate.ts';
 
-export interface DemoOptions {
+interface DemoOptions {
   readonly once?: boolean;
 }
 
@@ -41,7 +43,7 @@ const serviceSkus = ['SHIPPING', 'DISCOUNT'];
 const preferredAdminPort = 8080;
 
 /** Runs a temporary Postgres, a sandbox and a worker, shows what they do, and deletes everything at the end. */
-export async function demoCommand({ once = false }: DemoOptions): Promise<number> {
+async function demoCommand({ once = false }: DemoOptions): Promise<number> {
   const stop = AbortSignal.any([createStopSignal(), outputClosed]);
   const started: DemoProcess[] = [];
   let postgres: EmbeddedPostgres | undefined;
@@ -93,7 +95,7 @@ function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, start
     SCHEDULE_RECONCILE: '10s',
     SCHEDULE_PULL_STOCK: '10s',
     SCHEDULE_PULL_PARCELS: '2s',
-    PARCEL_REQUESTS_PER_SECOND: '1000',
+    REQUESTS_PER_SECOND: '1000',
     ADMIN_PORT: String(adminPort),
     LOG_LEVEL: 'error',
     LOG_PRETTY: 'false',
@@ -184,4 +186,14 @@ async function waitForRuns(db: Database): Promise<void> {
       throw new Error(`The worker did not finish its runs within ${waitForRunMs / 1_000} s`);
     await wait(100);
   }
+}
+
+/** Adds `demo`. */
+export function addDemoCommand(cli: Command): void {
+  cli
+    .command('demo')
+    .description('start a temporary Postgres, a sandbox and a worker, and show what they do')
+    .option('--once', 'run one full cycle, compare the tables with the sandbox, print a summary, and end')
+    .addHelpText('after', '\nExample:\n  npm run demo -- --once')
+    .action((options: DemoOptions) => setExitCode(demoCommand(options)));
 }

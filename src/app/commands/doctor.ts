@@ -1,7 +1,9 @@
 import { styleText } from 'node:util';
+import type { Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
 import { countWatchedArticles } from '../../erp/reports/database-facts.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
+import { setExitCode } from '../cli/options.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { checkClients } from '../doctor/check-clients.ts';
 import { checkDatabase, checkPayloadSchemas, checkPushes, checkSessions } from '../doctor/check-database.ts';
@@ -10,7 +12,7 @@ import { checkSettings } from '../doctor/check-settings.ts';
 import type { Finding } from '../doctor/finding.ts';
 import { silentLogger } from '../logging/logger.ts';
 
-export interface DoctorOptions {
+interface DoctorOptions {
   readonly json?: boolean;
 }
 
@@ -18,7 +20,7 @@ export interface DoctorOptions {
  * Checks everything that a worker needs, and prints what to do. Changes nothing.
  * @returns 1 if a check failed, else 0; warnings do not count
  */
-export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
+async function doctorCommand({ json }: DoctorOptions): Promise<number> {
   const config = readConfig({ database: true, clients: true });
   const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, 'doctor', 2);
   try {
@@ -46,7 +48,7 @@ export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
 const looks = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 
 /** Formats each finding as a line, with its remedy below, and the counts at the end. */
-export function formatFindings(findings: readonly Finding[]): string {
+function formatFindings(findings: readonly Finding[]): string {
   const width = Math.max(...findings.map(({ check }) => check.length));
   const lines = findings.flatMap(({ check, state, found, remedy }) => [
     `${styleText(looks[state], state.padEnd(4))}  ${check.padEnd(width)}  ${found}`,
@@ -59,4 +61,14 @@ export function formatFindings(findings: readonly Finding[]): string {
     '',
     `${count('ok')} ok, ${warnings} ${warnings === 1 ? 'warning' : 'warnings'}, ${problems} ${problems === 1 ? 'problem' : 'problems'}`,
   ].join('\n');
+}
+
+/** Adds `doctor`. */
+export function addDoctorCommand(cli: Command): void {
+  cli
+    .command('doctor')
+    .description('check everything that a worker needs, and say what to do; changes nothing')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExits with 1 if there is a problem.\n\nExample:\n  fulfilment-sync doctor')
+    .action((options: DoctorOptions) => setExitCode(doctorCommand(options)));
 }

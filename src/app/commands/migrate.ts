@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
 import { operations as builtIn, type Operations } from '../../../config/operations.ts';
 import { describeError } from '../../core/errors.ts';
@@ -9,6 +10,7 @@ import { type MigrationFile, readKnownMigrations } from '../../erp/schema/migrat
 import { readMissingMigrations } from '../../erp/schema/schema-fit.ts';
 import { migrateQueue } from '../../queue/backend.ts';
 import { listPayloadSchemas } from '../../sync/push/kinds/registry.ts';
+import { parseWholeNumber, setExitCode } from '../cli/options.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { isUnreachable } from '../deps/is-unreachable.ts';
 import { openQueuePool } from '../deps/queue.ts';
@@ -66,7 +68,7 @@ async function waitForDatabase<T>(work: () => Promise<T>, waitMs: number, tell: 
   }
 }
 
-export interface MigrateOptions {
+interface MigrateOptions {
   /** Seconds to wait for a database that cannot be reached. */
   readonly wait?: number;
   /** Prints the statements instead of running them. */
@@ -93,7 +95,7 @@ export function formatMigrations(files: readonly MigrationFile[]): string {
 }
 
 /** Migrates the database of the settings, and prints what was applied. */
-export async function migrateCommand(options: MigrateOptions = {}): Promise<number> {
+async function migrateCommand(options: MigrateOptions = {}): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   const log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
   if (options.sql) {
@@ -107,4 +109,15 @@ export async function migrateCommand(options: MigrateOptions = {}): Promise<numb
   const applied = await waitForDatabase(work, (options.wait ?? 0) * 1_000, tell);
   process.stdout.write(applied.length === 0 ? 'The database is up to date.\n' : `Applied ${applied.join(', ')}.\n`);
   return 0;
+}
+
+/** Adds `migrate`, which creates or upgrades the schemas. */
+export function addMigrateCommand(cli: Command): void {
+  cli
+    .command('migrate')
+    .description('create or upgrade the schemas in the ERP database')
+    .option('--wait <seconds>', 'time to wait for a database that is starting (0)', parseWholeNumber)
+    .option('--sql', 'print what would run, and change nothing')
+    .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… fulfilment-sync migrate --wait 60')
+    .action((options: MigrateOptions) => setExitCode(migrateCommand(options)));
 }

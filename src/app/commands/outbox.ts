@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { Command } from 'commander';
 import { type Json, parseObject } from '../../core/json.ts';
 import { toVisible } from '../../core/quote.ts';
 import { readSqlState } from '../../erp/connection/transaction.ts';
@@ -14,15 +15,17 @@ import { listOutbox, type OutboxFilter, outboxStatuses, readOutbox } from '../..
 import { followUpRules } from '../../sync/push/kinds/registry.ts';
 import { shortenResult } from '../../sync/push/payload/mask.ts';
 import { readOperatorName } from '../cli/operator.ts';
+import { parseWholeNumber, setExitCode } from '../cli/options.ts';
 import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
 import { withDatabase } from '../cli/with-database.ts';
 import { adviseOperator } from '../terminal/outbox-advice.ts';
 import { toShownPayload } from '../terminal/shown-payload.ts';
 import { formatTable, toStateLook } from '../terminal/table.ts';
+import type { OutboxCheckOptions } from './outbox-check.ts';
 
 /** The options that select rows, and those of single commands. */
-export interface OutboxOptions {
+interface OutboxOptions {
   readonly client?: string;
   readonly status?: string;
   readonly kind?: string;
@@ -39,7 +42,7 @@ const doneWords = { retry: 'will be sent again', done: 'marked as done', cancel:
 const defaultLimit = 100;
 
 /** Prints rows, with what each unfinished row waits for. */
-export async function outboxListCommand(options: OutboxOptions): Promise<number> {
+async function outboxListCommand(options: OutboxOptions): Promise<number> {
   const filter = toFilter([], options);
   const limit = options.limit ?? defaultLimit;
   const shown = Object.keys(filter).length === 0 ? { open: true } : filter;
@@ -71,7 +74,7 @@ export async function outboxListCommand(options: OutboxOptions): Promise<number>
 }
 
 /** Prints one row with its history. Personal data in its payload is masked, unless `reveal` is set. */
-export async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): Promise<number> {
+async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): Promise<number> {
   const row = await withDatabase('outbox', (db) =>
     reveal ? revealOutbox(db, parseRowId(id), readOperatorName()) : readOutbox(db, parseRowId(id)),
   );
@@ -111,11 +114,7 @@ export async function outboxShowCommand(id: string, { json, reveal }: OutboxOpti
  * @returns 1 if a row was named that does not exist or whose status does not allow the action, else 0
  * @throws UsageError if neither numbers nor options are given, or if `--yes` is missing
  */
-export async function outboxActCommand(
-  action: OutboxAction,
-  ids: readonly string[],
-  options: OutboxOptions,
-): Promise<number> {
+async function outboxActCommand(action: OutboxAction, ids: readonly string[], options: OutboxOptions): Promise<number> {
   const chosen = toFilter(ids, options);
   // A filter without --status selects only dead rows, so that a forgotten option cannot lose or double anything.
   const filter = ids.length > 0 ? chosen : { status: 'dead', ...chosen };
@@ -147,7 +146,7 @@ export async function outboxActCommand(
  * @param payload JSON; or @ and the name of a file; or - for standard input
  * @returns 1 if the database refuses the payload or the row, else 0
  */
-export async function outboxReplaceCommand(id: string, payload: string): Promise<number> {
+async function outboxReplaceCommand(id: string, payload: string): Promise<number> {
   const text =
     payload === '-' ? readFileSync(0, 'utf8') : payload.startsWith('@') ? readPayloadFile(payload.slice(1)) : payload;
   parsePayload(text, 'payload');
@@ -203,4 +202,77 @@ function parseRowId(text: string): number {
 function reportMissingRow(id: string): number {
   process.stderr.write(`There is no row ${id} in the outbox; see: fulfilment-sync outbox list\n`);
   return 1;
+}
+
+function withOutboxFilter(command: Command): Command {
+  return command
+    .option('--client <key>', 'only this client')
+    .option('--status <status>', 'pending, sending, done, dead, unknown or cancelled')
+    .option('--kind <kind>', 'such as order.create')
+    .option('--reference <reference>', 'external order number, external reference, slip reference or sku')
+    .option('--error <text>', 'rows whose last_error contains this text')
+    .option('--json', 'print JSON');
+}
+
+/** Adds the commands `outbox …`. */
+export function addOutboxCommands(cli: Command): void {
+  const outbox = cli
+    .command('outbox')
+    .description('show, retry, replace, cancel or mark as done the rows of the outbox; check payloads')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox list --status dead');
+  withOutboxFilter(
+    outbox.command('list').description('show rows and what each waits for; without a filter, only unfinished rows'),
+  )
+    .option('--limit <number>', 'maximum number of rows (100)', parseWholeNumber)
+    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox list --status dead')
+    .action((options: OutboxOptions) => setExitCode(outboxListCommand(options)));
+  outbox
+    .command('show')
+    .description('show one row with its history; personal data in its payload is masked')
+    .argument('<id>', 'number of the row')
+    .option('--reveal', 'show the payload unmasked')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox show 42')
+    .action((id: string, options: OutboxOptions) => setExitCode(outboxShowCommand(id, options)));
+  const actions = [
+    ['retry', 'send rows again; if the service may have carried a row out, it is looked up first, if its kind can be'],
+    ['done', 'mark rows as done: the service has carried them out already'],
+    ['cancel', 'cancel pending or dead rows for good, so that the later rows of their lanes can be sent'],
+  ] as const;
+  for (const [action, description] of actions) {
+    const command = withOutboxFilter(outbox.command(action).description(description))
+      .argument('[ids...]', 'numbers of rows; without numbers, all rows that match (only dead ones without --status)')
+      .option('--yes', 'confirms a change of all rows that match');
+    if (action === 'done') command.option('--result <json>', 'result for the ERP to read, a JSON object');
+    command
+      .addHelpText(
+        'after',
+        `\nExamples:\n  fulfilment-sync outbox ${action} 42 43\n  fulfilment-sync outbox ${action} --status dead --kind order.create --yes`,
+      )
+      .action((ids: string[], options: OutboxOptions) => setExitCode(outboxActCommand(action, ids, options)));
+  }
+  outbox
+    .command('replace')
+    .description('replace the payload of a pending or dead row; it keeps its place and its history')
+    .argument('<id>', 'number of the row')
+    .argument('<payload>', 'JSON, @file, or - for standard input')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox replace 42 @order.json')
+    .action((id: string, payload: string) => setExitCode(outboxReplaceCommand(id, payload)));
+  addCheckCommand(outbox);
+}
+
+function addCheckCommand(outbox: Command): void {
+  outbox
+    .command('check')
+    .description('check a payload as a worker does, without inserting it; exits with 1 if it has problems')
+    .argument('<kind>', 'such as order.create')
+    .argument('[file]', 'file with the payload; - or nothing for standard input')
+    .option('--client <key>', 'compare codes with the stored settings of this client')
+    .option('--reference <reference>', 'reference that the row will have')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox check order.create order.json --client default')
+    .action(async (kind: string, file: string | undefined, options: OutboxCheckOptions) =>
+      // Only this command needs the kinds of the outbox.
+      setExitCode((await import('./outbox-check.ts')).outboxCheckCommand(kind, file, options)),
+    );
 }

@@ -1,17 +1,19 @@
+import type { Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { pauseJob, readPauses, resumeJob } from '../../erp/runs/pauses.ts';
 import { readOperatorName } from '../cli/operator.ts';
+import { setExitCode } from '../cli/options.ts';
 import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
 import { withDatabase } from '../cli/with-database.ts';
 
-export interface PauseOptions {
+interface PauseOptions {
   readonly client?: string;
 }
 
 /** Pauses a job for one client or for all: no run of it starts until it is resumed. A run under way finishes. */
-export async function pauseCommand(job: string, { client }: PauseOptions): Promise<number> {
+async function pauseCommand(job: string, { client }: PauseOptions): Promise<number> {
   assertKnown(job, client);
   return withDatabase('pause', async (db) => {
     const isNew = await pauseJob(db, job, client ?? null, readOperatorName());
@@ -24,7 +26,7 @@ export async function pauseCommand(job: string, { client }: PauseOptions): Promi
 }
 
 /** Resumes a job. Returns 1 if the job stays paused, because it is paused for every client. */
-export async function resumeCommand(job: string, { client }: PauseOptions): Promise<number> {
+async function resumeCommand(job: string, { client }: PauseOptions): Promise<number> {
   assertKnown(job, client);
   return withDatabase('resume', async (db) => {
     const lifted = await resumeJob(db, job, client ?? null, readOperatorName());
@@ -49,3 +51,21 @@ function assertKnown(job: string, client: string | undefined): void {
 }
 
 const formatClientOption = (client: string | undefined) => (client === undefined ? '' : ` --client ${client}`);
+
+/** Adds the commands `pause` and `resume`. */
+export function addPauseCommands(cli: Command): void {
+  const actions = [
+    ['pause', 'stop starting a job; a run under way finishes'],
+    ['resume', 'start a paused job again'],
+  ] as const;
+  for (const [action, description] of actions)
+    cli
+      .command(action)
+      .description(description)
+      .argument('<job>', [...jobNames, pushJob.name].join(', '))
+      .option('--client <key>', 'only for this client')
+      .addHelpText('after', `\nExample:\n  fulfilment-sync ${action} pull-shipments --client default`)
+      .action((job: string, options: PauseOptions) =>
+        setExitCode((action === 'pause' ? pauseCommand : resumeCommand)(job, options)),
+      );
+}

@@ -7,10 +7,12 @@ import { findStream } from '../cli/find-stream.ts';
 import { print } from '../cli/print.ts';
 import { describeEnd, exitCodeFor, withForeground } from '../cli/with-foreground.ts';
 import { runWork } from '../worker/runner.ts';
-import type { QuarantineOptions } from './quarantine.ts';
 
 /** Replays the quarantine of one stream or of all streams, and prints the counts. */
-export async function quarantineReplayCommand(name: string | undefined, options: QuarantineOptions): Promise<number> {
+export async function quarantineReplayCommand(
+  name: string | undefined,
+  options: { readonly client?: string; readonly json?: boolean },
+): Promise<number> {
   const chosen = name === undefined ? streams : [findStream(name)];
   return withForeground(options.client, options.json === true, async ({ deps, clients, stop }) => {
     const reports: RunReport[] = [];

@@ -1,18 +1,20 @@
+import type { Command } from 'commander';
 import { listQuarantined, readQuarantined } from '../../erp/pull/quarantine.ts';
 import { findStream } from '../cli/find-stream.ts';
+import { setExitCode, streamNames } from '../cli/options.ts';
 import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
 import { withDatabase } from '../cli/with-database.ts';
 import { formatTable } from '../terminal/table.ts';
 
-export interface QuarantineOptions {
+interface QuarantineOptions {
   readonly client?: string;
   readonly stream?: string;
   readonly json?: boolean;
 }
 
 /** Prints the rows in quarantine. Leaves out the resources themselves, because they hold personal data. */
-export async function quarantineListCommand({ client, stream, json }: QuarantineOptions): Promise<number> {
+async function quarantineListCommand({ client, stream, json }: QuarantineOptions): Promise<number> {
   if (stream !== undefined) findStream(stream);
   const rows = await withDatabase('quarantine', (db) =>
     listQuarantined(db, { client: client ?? null, stream: stream ?? null }),
@@ -42,7 +44,7 @@ export async function quarantineListCommand({ client, stream, json }: Quarantine
 }
 
 /** Prints one resource in full, as it was received. */
-export async function quarantineShowCommand(number: string, { json }: QuarantineOptions): Promise<number> {
+async function quarantineShowCommand(number: string, { json }: QuarantineOptions): Promise<number> {
   if (!/^[1-9]\d{0,14}$/.test(number))
     throw new UsageError(`${number} is not the number of a quarantine row; see: fulfilment-sync quarantine list`);
   const row = await withDatabase('quarantine', (db) => readQuarantined(db, Number(number)));
@@ -58,4 +60,38 @@ export async function quarantineShowCommand(number: string, { json }: Quarantine
     print(`\n${document}`);
   }
   return 0;
+}
+
+/** Adds the commands `quarantine …`. */
+export function addQuarantineCommands(cli: Command): void {
+  const quarantine = cli
+    .command('quarantine')
+    .description('show or replay the resources that could not be decoded or stored')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine list');
+  quarantine
+    .command('list')
+    .description('show the resources in quarantine, with the member that is wrong')
+    .option('--client <key>', 'only this client')
+    .option('--stream <stream>', `only this stream: ${streamNames.join(', ')}`)
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine list --stream shipments')
+    .action((options: QuarantineOptions) => setExitCode(quarantineListCommand(options)));
+  quarantine
+    .command('show')
+    .description('show one resource in full; it may contain personal data')
+    .argument('<number>', 'number of the row, as list shows it')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine show 7')
+    .action((number: string, options: QuarantineOptions) => setExitCode(quarantineShowCommand(number, options)));
+  quarantine
+    .command('replay')
+    .description('decode the resources in quarantine again, after an upgrade')
+    .argument('[stream]', streamNames.join(', '))
+    .option('--client <key>', 'only this client')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine replay shipments')
+    .action(async (stream: string | undefined, options: QuarantineOptions) =>
+      // Only this command calls the service.
+      setExitCode((await import('./quarantine-replay.ts')).quarantineReplayCommand(stream, options)),
+    );
 }

@@ -1,3 +1,4 @@
+import type { Command } from 'commander';
 import type { WarehouseClient } from '../../../config/files.ts';
 import { readDate } from '../../core/time.ts';
 import { openRescan, type Rescan, wakeJob } from '../../erp/rescan/rescans.ts';
@@ -6,17 +7,18 @@ import { withColumnComparison } from '../../sync/rescan/rescan-jobs.ts';
 import type { PullContext } from '../../sync/run/pull-context.ts';
 import type { RunReport } from '../../sync/run/run.ts';
 import { findRefetchable, findStream } from '../cli/find-stream.ts';
+import { setExitCode, streamNames } from '../cli/options.ts';
 import { UsageError } from '../cli/usage.ts';
 import { describeEnd, exitCodeFor, type Foreground, withForeground } from '../cli/with-foreground.ts';
 import { ProgressView } from '../terminal/progress-view.ts';
 import { runWork } from '../worker/runner.ts';
 
-export interface RescanOptions {
+interface RescanOptions {
   readonly client?: string;
   readonly json?: boolean;
 }
 
-export interface BackfillOptions extends RescanOptions {
+interface BackfillOptions extends RescanOptions {
   readonly from?: string;
   readonly to?: string;
   readonly background?: boolean;
@@ -29,19 +31,19 @@ interface RescanResult {
   readonly rescan: Rescan | null;
 }
 
-export interface ReconcileOptions extends RescanOptions {
+interface ReconcileOptions extends RescanOptions {
   readonly acceptMissing?: boolean;
 }
 
 /** Compares one stream at the service with the tables, and heals what differs. */
-export async function reconcileCommand(name: string, options: ReconcileOptions): Promise<number> {
+async function reconcileCommand(name: string, options: ReconcileOptions): Promise<number> {
   const accept = options.acceptMissing === true;
   const stream = findStream(name);
   return rescanCommand('reconcile', name, options, (context) => reconcileStream(context, stream, 'command', accept));
 }
 
 /** Reads a span of days of one stream again, in this process, or by the workers with `--background`. */
-export async function backfillCommand(name: string, options: BackfillOptions): Promise<number> {
+async function backfillCommand(name: string, options: BackfillOptions): Promise<number> {
   const stream = findStream(name);
   const [from, to] = [parseDay('--from', options.from), parseDay('--to', options.to)];
   if (from !== null && to !== null && to < from) throw new UsageError('--to is before --from');
@@ -70,7 +72,7 @@ export async function backfillCommand(name: string, options: BackfillOptions): P
  * @returns 1 if the resource could not be read, else the exit code of the runs
  * @throws UsageError if the service has no read by id for the stream
  */
-export async function refetchCommand(name: string, id: string, options: RescanOptions): Promise<number> {
+async function refetchCommand(name: string, id: string, options: RescanOptions): Promise<number> {
   const stream = findRefetchable(name);
   if (stream.get === null) {
     throw new UsageError(`The service has no read by id for ${name}; use: backfill ${name} --from <day> --to <day>`);
@@ -195,4 +197,46 @@ function toJsonResult({ client, stream, report, rescan }: RescanResult) {
   const error = describeEnd(report);
   const counts = { pages, fetched, missing, stale, extra, windows };
   return { client, stream, status: report.status, ...counts, ...(error === null ? {} : { error }) };
+}
+
+/** Adds the commands that read resources again: reconcile, backfill and refetch. */
+export function addRescanCommands(cli: Command): void {
+  cli
+    .command('reconcile')
+    .description('compare the lists of the service with the tables, column by column, and heal what differs')
+    .argument('<stream>', streamNames.join(', '))
+    .option('--client <key>', 'only this client')
+    .option('--accept-missing', 'read the whole list, and mark every row that is not in it as unlisted')
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      '\nOrders and return-items: the last 120 days and one slice of older days; the output names them.' +
+        '\nOther streams: the whole list.' +
+        '\n\nExample:\n  fulfilment-sync reconcile shipments',
+    )
+    .action((stream: string, options: ReconcileOptions) => setExitCode(reconcileCommand(stream, options)));
+  cli
+    .command('backfill')
+    .description('read a span of days again, or everything; polls continue meanwhile')
+    .argument('<stream>', streamNames.join(', '))
+    .option('--from <day>', "first day, YYYY-MM-DD in the client's zone")
+    .option('--to <day>', 'last day')
+    .option('--background', 'let the workers do it')
+    .option('--client <key>', 'only this client')
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      '\nEach stream has its own date, such as orderedOn of an order: see docs/architecture.md.' +
+        '\n\nExample:\n  fulfilment-sync backfill orders --from 2026-01-01 --to 2026-01-31',
+    )
+    .action((stream: string, options: BackfillOptions) => setExitCode(backfillCommand(stream, options)));
+  cli
+    .command('refetch')
+    .description('read one resource again by its id; not for streams that the service cannot read by id')
+    .argument('<stream>', [...streamNames, 'return-merchandise-authorizations'].join(', '))
+    .argument('<id>', 'id at the service')
+    .option('--client <key>', 'only this client')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync refetch shipments 1042')
+    .action((stream: string, id: string, options: RescanOptions) => setExitCode(refetchCommand(stream, id, options)));
 }

@@ -2,6 +2,7 @@
  * The commands. A command returns its exit code: 0 if all went well, 2 for wrong usage, 1 otherwise.
  */
 
+import type { Command } from 'commander';
 import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import type { Database } from '../../erp/connection/pool.ts';
@@ -9,12 +10,13 @@ import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { registerClients } from '../../erp/runs/clients.ts';
 import { findRefusal } from '../../erp/runs/start-run.ts';
 import type { RunReport } from '../../sync/run/run.ts';
+import { setExitCode } from '../cli/options.ts';
 import { UsageError } from '../cli/usage.ts';
 import { describeEnd, exitCodeFor, withForeground } from '../cli/with-foreground.ts';
 import { openPusher } from '../worker/open-pusher.ts';
 import { runJob, toClientIdentity } from '../worker/runner.ts';
 
-export interface RunOptions {
+interface RunOptions {
   readonly client?: string;
 }
 
@@ -22,7 +24,7 @@ export interface RunOptions {
  * Runs one job once in this process, for one client or for all, even if it is not due.
  * @throws UsageError if the job or the client is not known
  */
-export async function runCommand(job: string, { client: only }: RunOptions): Promise<number> {
+async function runCommand(job: string, { client: only }: RunOptions): Promise<number> {
   if (job === pushJob.name) return pushOnce(only);
   if (!isJobName(job))
     throw new UsageError(`There is no job ${job}; known are ${[...jobNames, pushJob.name].join(', ')}`);
@@ -95,4 +97,15 @@ function describeReport(report: RunReport): string {
   const { pages, fetched, created, updated, removed, quarantined } = report.totals;
   const counts = `${fetched} fetched in ${pages} pages; rows created ${created}, updated ${updated}, removed ${removed}; quarantined ${quarantined}`;
   return end === null ? `${report.status}: ${counts}` : `${end} (${counts})`;
+}
+
+/** Adds `run`. */
+export function addRunCommand(cli: Command): void {
+  cli
+    .command('run')
+    .description('run one job once in this process, even if it is not due')
+    .argument('<job>', [...jobNames, pushJob.name].join(', '))
+    .option('--client <key>', 'only this client')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync run pull-shipments --client default')
+    .action((job: string, options: RunOptions) => setExitCode(runCommand(job, options)));
 }

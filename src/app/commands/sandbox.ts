@@ -1,19 +1,21 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
+import { type Command, Option } from 'commander';
 import type { FastifyInstance } from 'fastify';
 import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
-import { type Dialect, defaultOrdersPerDay, type UnknownProducts } from '../../sandbox/options.ts';
+import { type Dialect, defaultOrdersPerDay, dialects, type UnknownProducts } from '../../sandbox/options.ts';
 import { createSandbox } from '../../sandbox/server/server.ts';
 import { type ChosenSettings, DocumentError, readSettingsFile } from '../../sandbox/settings-file.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { World } from '../../sandbox/world.ts';
+import { parseWholeNumber, setExitCode } from '../cli/options.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { UsageError } from '../cli/usage.ts';
 import { describeReachableAddress } from '../terminal/reachable-address.ts';
 
-export interface SandboxOptions {
+interface SandboxOptions {
   readonly host: string;
   readonly port: number;
   readonly seed?: number;
@@ -35,7 +37,7 @@ const saveEveryMs = 5_000;
 const maxSavingShare = 0.05;
 
 /** Serves the sandbox until it is stopped. By default only this machine can reach it. */
-export async function sandboxCommand(options: SandboxOptions): Promise<number> {
+async function sandboxCommand(options: SandboxOptions): Promise<number> {
   const { host, port, state } = options;
   const world = await openWorld(options);
   // Saves at once, so that a file that cannot be written is noticed at the start.
@@ -163,4 +165,45 @@ function startSaving(world: World, file: string): () => void {
     clearInterval(timer);
     saveWorld(world, file);
   };
+}
+
+/** Adds `sandbox`. */
+export function addSandboxCommand(cli: Command): void {
+  cli
+    .command('sandbox')
+    .description('serve a stand-in for the fulfilment service on this machine')
+    .option('--host <address>', 'address to listen on; everybody who can reach it can control the sandbox', '127.0.0.1')
+    .option('--port <number>', 'port; 0 takes any free one', parseWholeNumber, 8090)
+    .option('--seed <number>', 'seed of the random events in the robot warehouse (1)', parseWholeNumber)
+    .option('--clients <names>', 'client names, comma separated; the password is the name (default)')
+    .option(
+      '--speed <factor>',
+      'virtual seconds per second; 0: time moves only with /_sandbox/advance (60)',
+      parseWholeNumber,
+    )
+    .option('--orders-per-day <number>', 'orders that the robot adds for each client; 0: none (68)', parseWholeNumber)
+    .option('--late-changes', 'the robot also makes changes that polls cannot see, such as changes after SHIPPED')
+    .option('--only-described', 'do not serve operations that the interface does not name, such as stock in bulk')
+    .option(
+      '--strict',
+      'refuse what the interface does not show, such as unknown members or names in another case; implies --only-described',
+    )
+    .addOption(
+      new Option('--unknown-products <rule>', 'what happens to orders and slips with an unknown sku (refuse)').choices([
+        'refuse',
+        'accept',
+      ]),
+    )
+    .option('--settings <file>', 'YAML or JSON file with the settings lists that clients map their codes to')
+    .addOption(
+      new Option('--dialect <name>', 'shapes of v3 answers: rich has links and products, and leaves out null').choices(
+        dialects,
+      ),
+    )
+    .option('--state <file>', 'keep the state in this file, and continue from it at the next start')
+    .addHelpText(
+      'after',
+      '\nExample:\n  fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b --state sandbox.ndjson',
+    )
+    .action((options: SandboxOptions) => setExitCode(sandboxCommand(options)));
 }

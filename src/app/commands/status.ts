@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Command } from 'commander';
 import { type Config, readConfig } from '../../../config/env.ts';
 import { describeError } from '../../core/errors.ts';
 import { formatSpan } from '../../core/time.ts';
@@ -9,6 +10,7 @@ import type { KnownClient } from '../../erp/runs/clients.ts';
 import type { StoredGate } from '../../erp/runs/gates.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import { outputClosed } from '../cli/closed-output.ts';
+import { setExitCode } from '../cli/options.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { connectDatabase } from '../deps/database.ts';
 import {
@@ -27,7 +29,7 @@ import { silentLogger } from '../logging/logger.ts';
 import { formatOutbox } from '../terminal/outbox-view.ts';
 import { formatTable, toStateLook } from '../terminal/table.ts';
 
-export interface StatusOptions {
+interface StatusOptions {
   readonly json?: boolean;
   readonly watch?: boolean;
 }
@@ -36,7 +38,7 @@ const watchMs = 2_000;
 /** Clears a terminal and puts its cursor at the top. */
 const clear = '\u001b[2J\u001b[3J\u001b[H';
 
-export async function statusCommand({ json = false, watch = false }: StatusOptions): Promise<number> {
+async function statusCommand({ json = false, watch = false }: StatusOptions): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, 'status', 1);
   try {
@@ -166,3 +168,14 @@ const describeGates = (gates: readonly StoredGate[], now: Date) =>
   gates
     .filter(({ nextAt }) => nextAt > now)
     .map(({ gate, client, nextAt }) => `${client} ${gate}: may be asked again ${formatWait(nextAt, now)}`);
+
+/** Adds `status`. */
+export function addStatusCommand(cli: Command): void {
+  cli
+    .command('status')
+    .description('show the state of every job of every client, and all problems')
+    .option('--watch', 'show it again every two seconds, until stopped')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync status --json')
+    .action((options: StatusOptions) => setExitCode(statusCommand(options)));
+}

@@ -1,7 +1,9 @@
 import { createInterface } from 'node:readline/promises';
+import type { Command } from 'commander';
 import { type Config, readConfig, replaceClients } from '../../../config/env.ts';
 import type { WarehouseClient } from '../../../config/files.ts';
 import { toVisible } from '../../core/quote.ts';
+import { setExitCode } from '../cli/options.ts';
 import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
 import { openRawClient } from '../deps/warehouses.ts';
@@ -13,7 +15,7 @@ import { Service } from '../verify/service.ts';
 import { createWriteChecks } from '../verify/write-checks.ts';
 import { WriteSession } from '../verify/write-session.ts';
 
-export interface VerifyOptions {
+interface VerifyOptions {
   readonly baseUrl?: string;
   readonly username?: string;
   readonly passwordFile?: string;
@@ -36,7 +38,7 @@ const warning =
  * @returns 1 if something differs or a client gets no token, else 0
  * @throws UsageError, ConfigError if the options or the configuration are wrong
  */
-export async function verifyCommand(options: VerifyOptions): Promise<number> {
+async function verifyCommand(options: VerifyOptions): Promise<number> {
   const config = readConfig({ database: false, clients: true }, chooseEnvironment(options));
   const clients = config.clients.filter(({ key }) => options.client === undefined || key === options.client);
   if (clients.length === 0)
@@ -134,4 +136,30 @@ async function verifyClient(
     await close();
   }
   return { ...report, left };
+}
+
+/** Adds `service verify`, which asks a service how it differs from docs/assumptions.md. */
+export function addServiceCommand(cli: Command): void {
+  cli
+    .command('service')
+    .description('ask the service what interface.md does not say')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync service verify')
+    .command('verify')
+    .description('ask a service which of our assumptions hold there, and print the settings for those that do not')
+    .option('--base-url <url>', 'the service; without it, the configured clients')
+    .option('--username <name>', 'user name at --base-url')
+    .option('--password-file <file>', 'password at --base-url, if WAREHOUSE_PASSWORD or its _FILE is not set')
+    .option('--client <key>', 'only this configured client')
+    .option('--ask-track-trace', 'also ask for the track-trace list, which the service gives once an hour')
+    .option('--allow-writes', 'also place orders on hold, change one, and cancel them')
+    .option('--sku <sku>', 'article of these orders; by default one that the orders of the client name')
+    .option('--yes', 'do not ask before writing')
+    .option('--write-operations <file>', 'write the settings that were found as a WAREHOUSE_OPERATIONS_FILE')
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      '\nExits with 1 if something differs, or there is no token.' +
+        '\n\nExample:\n  WAREHOUSE_PASSWORD_FILE=secret fulfilment-sync service verify --base-url https://… --username shop',
+    )
+    .action((options: VerifyOptions) => setExitCode(verifyCommand(options)));
 }

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Command } from 'commander';
 import { ConfigError } from '../../../config/config-error.ts';
 import { type Config, readConfig } from '../../../config/env.ts';
 import { rememberEnvironment } from '../../../config/env-file.ts';
@@ -7,6 +8,7 @@ import { describeError } from '../../core/errors.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { startAdmin } from '../admin/server.ts';
 import { HangUps } from '../cli/hang-ups.ts';
+import { setExitCode } from '../cli/options.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { isUnreachable } from '../deps/is-unreachable.ts';
@@ -15,7 +17,6 @@ import { openLogger } from '../logging/create-logger.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { Metrics } from '../metrics/metrics.ts';
 import { WorkMetrics } from '../metrics/work-metrics.ts';
-import type { Telemetry } from '../telemetry/telemetry.ts';
 import { version } from '../version.ts';
 import { Closers } from '../worker/closers.ts';
 import { type Daemon, type DaemonOptions, startDaemon } from '../worker/daemon.ts';
@@ -37,11 +38,11 @@ const needs = { database: true, clients: true };
  * configuration as it is then. A wrong configuration changes nothing.
  * @param envFile the file of `--env-file`; undefined if there is none
  */
-export async function workerCommand(envFile: string | undefined): Promise<number> {
+async function workerCommand(envFile: string | undefined): Promise<number> {
   const hangUps = new HangUps();
   const inPresentEnvironment = rememberEnvironment(envFile);
   let config = readConfig(needs);
-  let log = await openLog(config);
+  let log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
   exitOnUncaughtError(() => log);
   const stop = createStopSignal((cause) => log.info({ event: 'worker_stopping', cause }));
   const kinds = outboxKinds.map(({ name }) => name);
@@ -61,7 +62,7 @@ export async function workerCommand(envFile: string | undefined): Promise<number
       const { config: found, askedAtMs } = await next;
       if (hasStarted) idleSinceMs = askedAtMs;
       config = found;
-      log = await openLog(config);
+      log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
     }
   } finally {
     // Half-open connections would keep the process alive although its work is done.
@@ -95,7 +96,7 @@ interface WorkerOptions {
 }
 
 /**
- * Runs a worker with its admin server and its telemetry until it is asked to stop. If it does not stop in time, the
+ * Runs a worker with its admin server until it is asked to stop. If it does not stop in time, the
  * process ends, and its leases expire.
  * @returns false if it was asked to stop before it had started
  * @throws SchemaError, QueueSetupError or CodedError if the worker cannot start or must not continue
@@ -112,13 +113,9 @@ async function runWorker({ config, log, work, stop, idleSinceMs }: WorkerOptions
     const queues = () => (stop.aborted ? [] : (daemon?.queues ?? []));
     const sinceLastSweepMs = () => daemon?.sinceLastSweepMs();
     const metrics = new Metrics({ config, log, work, readState: readers.readState, queues, sinceLastSweepMs });
-    // The last export reads the state, so the database is closed after it.
-    const telemetry = await openTelemetry(config, metrics, log);
-    if (telemetry !== null) closers.add(telemetry);
     const admin = closers.add(await startAdmin({ config, db, log, metrics, readers, daemon: () => daemon }));
     log.info({ event: 'admin_listening', host: config.ADMIN_HOST, port: admin.port });
-    const tracing = telemetry?.tracing ?? null;
-    daemon = await boot({ config, databaseUrl, log, metrics: work, tracing }, stop);
+    daemon = await boot({ config, databaseUrl, log, metrics: work }, stop);
     if (daemon === null) return false;
     if (idleSinceMs !== null)
       log.info({ event: 'worker_restarted', withoutWorkerMs: Math.round(performance.now() - idleSinceMs) });
@@ -130,13 +127,6 @@ async function runWorker({ config, log, work, stop, idleSinceMs }: WorkerOptions
   } finally {
     await closers.closeAll();
   }
-}
-
-/** Starts to send telemetry if the configuration names a receiver. Otherwise no library is loaded. */
-async function openTelemetry(config: Config, metrics: Metrics, log: Logger): Promise<Telemetry | null> {
-  if (config.telemetry === null) return null;
-  const { startTelemetry } = await import('../telemetry/telemetry.ts');
-  return startTelemetry(config, config.telemetry, metrics, log);
 }
 
 /**
@@ -158,16 +148,19 @@ async function boot(options: DaemonOptions, stop: AbortSignal): Promise<Daemon |
   return null;
 }
 
-/** Opens the log. While traces are sent, each line has the ids of its span; otherwise no library of them is loaded. */
-async function openLog({ LOG_LEVEL: level, LOG_PRETTY: pretty, telemetry }: Config): Promise<Logger> {
-  const traces = telemetry?.traces ? await import('../telemetry/traces.ts') : undefined;
-  return openLogger({ level, pretty, readSpanIds: traces?.readSpanIds });
-}
-
 /** Ends the process after an uncaught error: its memory cannot be trusted any more, but the database can. */
 function exitOnUncaughtError(readLog: () => Logger): void {
   process.on('uncaughtException', (error) => {
     readLog().fatal({ event: 'uncaught', ...errorFields(error) });
     process.exit(1);
   });
+}
+
+/** Adds `worker`. */
+export function addWorkerCommand(cli: Command): void {
+  cli
+    .command('worker')
+    .description('run the daemon until it is stopped')
+    .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… WAREHOUSE_BASE_URL=https://… fulfilment-sync worker')
+    .action(() => setExitCode(workerCommand(cli.opts<{ envFile?: string }>().envFile)));
 }

@@ -14,7 +14,6 @@ import {
   buildRedisBackend,
   longestBlockMs,
   type QueueBackend,
-  type QueueTelemetry,
 } from '../../queue/backend.ts';
 import type { Logger } from '../logging/logger.ts';
 import { type OpenDatabase, openPool } from './database.ts';
@@ -36,9 +35,8 @@ export async function openQueueBackend(
   config: Pick<Config, 'REDIS_URL'>,
   databaseUrl: string,
   log: Logger,
-  telemetry?: QueueTelemetry,
 ): Promise<OpenQueueBackend> {
-  if (config.REDIS_URL !== undefined) return openRedisBackend(config.REDIS_URL, log, telemetry);
+  if (config.REDIS_URL !== undefined) return openRedisBackend(config.REDIS_URL, log);
   const pool = openQueuePool(databaseUrl, log);
   try {
     await assertPostgresQueueFits(pool);
@@ -46,7 +44,7 @@ export async function openQueueBackend(
     await pool.end();
     throw error;
   }
-  return { backend: buildPostgresBackend(pool, telemetry), close: () => pool.end() };
+  return { backend: buildPostgresBackend(pool), close: () => pool.end() };
 }
 
 /** Opens a pool for the queue only: BullMQ's workers hold connections, and its statements name no schema. */
@@ -72,7 +70,7 @@ const queuePoolConfig = (databaseUrl: string) => ({
   application_name: 'fulfilment-sync queue',
 });
 
-async function openRedisBackend(url: string, log: Logger, telemetry?: QueueTelemetry): Promise<OpenQueueBackend> {
+async function openRedisBackend(url: string, log: Logger): Promise<OpenQueueBackend> {
   const { openRedisConnections } = await import('./redis.ts');
   const { producer, consumer, connect, close } = openRedisConnections(url, longestBlockMs, log);
   try {
@@ -82,5 +80,5 @@ async function openRedisBackend(url: string, log: Logger, telemetry?: QueueTelem
     await close();
     throw error;
   }
-  return { backend: buildRedisBackend(producer, consumer, telemetry), close };
+  return { backend: buildRedisBackend(producer, consumer), close };
 }

@@ -55,9 +55,6 @@ function checkVariables(config: Config, watched: readonly WatchedArticles[] | nu
     ineffective.push('SCHEDULE_TRACK_TRACE (it is asked once an hour at most)');
   if (stock.kind !== 'off' && watched?.length === 0)
     ineffective.push('SCHEDULE_PULL_STOCK (fulfilment.stock_watch is empty)');
-  const hasEndpoint = set.some((name) => /^OTEL_EXPORTER_OTLP_(?:\w+_)?ENDPOINT$/.test(name));
-  if (!hasEndpoint)
-    ineffective.push(...set.filter((name) => name.startsWith('OTEL_')).map((name) => `${name} (no endpoint is set)`));
   return [
     ...unknown.map((name) => warn('settings', `there is no variable ${name}`, 'check its spelling in .env.example')),
     ineffective.length === 0
@@ -113,8 +110,6 @@ export function checkTransport(config: Config): readonly Finding[] {
   const alerts = config.ALERT_WEBHOOK_URL === undefined ? null : new URL(config.ALERT_WEBHOOK_URL);
   if (alerts !== null && alerts.protocol === 'http:' && !isLocal(alerts))
     unencrypted.push('alerts (ALERT_WEBHOOK_URL)');
-  for (const { url } of [config.telemetry?.traces, config.telemetry?.metrics].filter((one) => one != null))
-    if (url.startsWith('http:') && !isLocal(new URL(url))) unencrypted.push(`telemetry (${new URL(url).host})`);
   const proxies = [config.HTTP_PROXY, config.HTTPS_PROXY].flatMap((url) =>
     url === undefined ? [] : [new URL(url).host],
   );

@@ -13,6 +13,7 @@ import type { StreamStatus } from '../../erp/reports/stream-status.ts';
 import type { ParcelBacklog } from '../../erp/resources/parcel-reads.ts';
 import type { KnownClient } from '../../erp/runs/clients.ts';
 import { type Pause, resumeHint } from '../../erp/runs/pauses.ts';
+import { parcelReadsPerSecond, readsWithoutPause } from '../../sync/pulls/parcels.ts';
 import { findOutboxProblems } from './outbox-problems.ts';
 import { createProblem, type Problem } from './problem.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -194,17 +195,17 @@ export function findStockProblems(watched: readonly WatchedArticles[], schedule:
   );
 }
 
-/** A smaller number of due look-ups is ordinary: they are read with the next run. */
-const minBacklog = 100;
-
 /** Tells of clients with many packages to look up, and how long that takes. */
 export function findParcelProblems(
   backlog: readonly ParcelBacklog[],
-  { schedules, PARCEL_REQUESTS_PER_SECOND: perSecond }: Pick<Config, 'schedules' | 'PARCEL_REQUESTS_PER_SECOND'>,
+  {
+    schedules,
+    REQUESTS_PER_SECOND: perSecond = parcelReadsPerSecond,
+  }: Pick<Config, 'schedules' | 'REQUESTS_PER_SECOND'>,
 ): Problem[] {
   const isOff = schedules['pull-parcels'].kind === 'off';
   return backlog
-    .filter(({ shipments }) => shipments >= minBacklog)
+    .filter(({ shipments }) => shipments > readsWithoutPause)
     .map(({ client, shipments, oldestShippedOn }) => {
       const day = oldestShippedOn?.toISOString().slice(0, 10);
       const oldest = day === undefined ? '' : `; the oldest was shipped on ${day}`;

@@ -1,3 +1,4 @@
+import { trace } from '@opentelemetry/api';
 import { pino } from 'pino';
 import { pickLogFields } from './log-schema.ts';
 import { errorFields, type Logger } from './logger.ts';
@@ -6,32 +7,25 @@ export interface LogOptions {
   readonly level: string;
   /** Formats lines for people instead of JSON; undefined: only if standard output is a terminal. */
   readonly pretty: boolean | undefined;
-  /** Returns further fields of every line; undefined: there are none. */
-  readonly readSpanIds?: (() => object) | undefined;
 }
 
 /** Creates the logger of a command. The formatter for people is loaded only if it is used. */
-export async function openLogger({ level, pretty = process.stdout.isTTY, readSpanIds }: LogOptions): Promise<Logger> {
-  if (!pretty) return createLogger(level, pino.destination(1), readSpanIds);
+export async function openLogger({ level, pretty = process.stdout.isTTY }: LogOptions): Promise<Logger> {
+  if (!pretty) return createLogger(level, pino.destination(1));
   const { default: pinoPretty } = await import('pino-pretty');
-  return createLogger(level, pinoPretty({ colorize: wantsColours(), sync: true }), readSpanIds);
+  return createLogger(level, pinoPretty({ colorize: wantsColours(), sync: true }));
 }
 
 /**
  * Creates a logger that writes one JSON line per event, with the fields that log-schema.ts knows.
  * @param destination standard output by default
- * @param mixin returns further fields of every line, which must be safe to log
  */
-export function createLogger(
-  level: string,
-  destination: pino.DestinationStream = pino.destination(1),
-  mixin?: () => object,
-): Logger {
+export function createLogger(level: string, destination: pino.DestinationStream = pino.destination(1)): Logger {
   const options: pino.LoggerOptions = {
     level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
-    ...(mixin === undefined ? {} : { mixin }),
+    mixin: readSpanIds,
     formatters: {
       level: (label) => ({ level: label }),
     },
@@ -43,6 +37,12 @@ export function createLogger(
     },
   };
   return pino(options, destination);
+}
+
+/** Returns the ids of the current span, by the names that OpenTelemetry gives them in logs. Without an SDK there is none. */
+function readSpanIds(): object {
+  const span = trace.getActiveSpan()?.spanContext();
+  return span === undefined ? {} : { trace_id: span.traceId, span_id: span.spanId };
 }
 
 /** Turns what pino would write as a message into fields. */

@@ -1,7 +1,7 @@
 import { removeQuotes } from '../../core/quote.ts';
 
 /**
- * Every field that a log line may have, and its meaning. While traces are sent, the logger adds trace_id and span_id. Of any other field, only the name is written. No field holds a
+ * Every field that a log line may have, and its meaning. If an SDK of OpenTelemetry is loaded, the logger adds trace_id and span_id. Of any other field, only the name is written. No field holds a
  * request, an answer, a row, or a member of one.
  */
 const logFields = {

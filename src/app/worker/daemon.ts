@@ -122,7 +122,7 @@ export interface DaemonOptions extends PushingParts {
 /** Opens the database, the service of each client and the queue. */
 async function openConnections(
   closers: Closers,
-  { config, databaseUrl, log, metrics, tracing }: DaemonOptions,
+  { config, databaseUrl, log, metrics }: DaemonOptions,
 ): Promise<{ readonly deps: RunnerDeps; readonly backend: QueueBackend }> {
   const { db } = closers.add(connectForWriting(databaseUrl, log));
   await assertSchemaFits(db);
@@ -130,7 +130,7 @@ async function openConnections(
   const { warehouses } = closers.add(
     openWarehouses(config, { log, onExchange: (client, exchange) => metrics.onExchange(client, exchange) }),
   );
-  const { backend } = closers.add(await openQueueBackend(config, databaseUrl, log, tracing?.queue));
+  const { backend } = closers.add(await openQueueBackend(config, databaseUrl, log));
   const onRun: RunnerDeps['onRun'] = (...run) => metrics.onRun(...run);
   const worker = workerName();
   const deps = { config, db, keeper, warehouses, worker, log, reportedWarnings: new Map(), onRun };

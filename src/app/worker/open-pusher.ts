@@ -7,7 +7,7 @@ import { toIdentity } from '../../../config/files.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import type { HoldCode } from '../../core/push/push-health.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
-import type { PushDeps, PushSpans } from '../../sync/push/attempt.ts';
+import type { PushDeps } from '../../sync/push/attempt.ts';
 import type { PushEvents } from '../../sync/push/client-pusher.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { applyOperations } from '../../sync/push/payload/kind.ts';
@@ -23,8 +23,6 @@ import { throttleWarnings } from '../logging/throttle-warnings.ts';
 const pushPoolSize = 6;
 const heartbeatTimeoutMs = 5_000;
 
-const withoutSpan: PushSpans = (_row, attempt) => attempt(() => undefined);
-
 /** The parts of a process that pushing uses. */
 export interface PushSetup {
   readonly config: Config;
@@ -37,8 +35,6 @@ export interface PushSetup {
   readonly only?: string;
   /** Called with every outcome, in addition to the log. */
   readonly onSettled?: PushEvents['onSettled'];
-  /** Undefined if nothing is traced. */
-  readonly spans?: PushSpans | undefined;
 }
 
 /** Connections of a pusher: a pool for claiming and settling, and a connection that only renews claims. */
@@ -75,7 +71,6 @@ export function openPusher(
     timeoutMs: config.HTTP_TIMEOUT_MS,
     worker,
     sent,
-    inSpan: options.spans ?? withoutSpan,
     policy: { maxAttempts: config.PUSH_MAX_ATTEMPTS, maxAgeMs: config.PUSH_MAX_AGE },
   };
   const pusher = new Pusher({

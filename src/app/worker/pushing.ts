@@ -1,7 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { openListener } from '../deps/database.ts';
 import type { WorkMetrics } from '../metrics/work-metrics.ts';
-import type { Tracing } from '../telemetry/traces.ts';
 import { openPusher } from './open-pusher.ts';
 import type { RunnerDeps } from './runner.ts';
 
@@ -14,7 +13,6 @@ const pushStopTimeoutMs = 15_000;
 export interface PushingParts {
   readonly databaseUrl: string;
   readonly metrics: WorkMetrics;
-  readonly tracing: Tracing | null;
 }
 
 /** Pushing of a worker. */
@@ -27,13 +25,12 @@ export interface Pushing {
  * Starts pushing, unless SCHEDULE_PUSH_OUTBOX is off. A notification of the database, or a periodic sweep, finds the
  * rows.
  */
-export function startPushing(deps: RunnerDeps, { databaseUrl, metrics, tracing }: PushingParts): Pushing {
+export function startPushing(deps: RunnerDeps, { databaseUrl, metrics }: PushingParts): Pushing {
   if (deps.config.pushSweepMs === null) return { close: async () => undefined };
   const { pusher, close } = openPusher({
     ...deps,
     databaseUrl,
     onSettled: (settlement, kind) => metrics.onSettled(settlement, kind),
-    spans: tracing?.push,
   });
   const listener = openListener(databaseUrl, 'fulfilment_outbox', (payload) => void pusher.wakeFor(payload), deps.log);
   pusher.start();

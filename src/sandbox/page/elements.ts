@@ -91,7 +91,7 @@ export function renderFrame(title: string, header: Child, body: Child): string {
 <link rel="stylesheet" href="/_sandbox/page.css">
 <script src="/_sandbox/page.js" defer></script>
 </head>
-<body>
+<body class="sandbox">
 <a class="skip" href="#main">Skip to content</a>
 <header><a class="name" href="/">Sandbox</a>${header}</header>
 <main id="main" tabindex="-1">

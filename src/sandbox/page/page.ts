@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { type Child, type Html, html } from '../../core/html.ts';
-import { sandboxAssetsFolder } from '../../core/installation.ts';
+import { sandboxAssetsFolder, styleFolder } from '../../core/installation.ts';
 import { isForm } from '../form.ts';
 import type { World } from '../world.ts';
 import { renderData } from './data.ts';
@@ -42,11 +42,11 @@ export function addPageRoutes(app: FastifyInstance, world: World): void {
     const exchange = renderExchange(world, place, `${request.protocol}://${request.host}`);
     return sendPage(reply, renderFrame('Sandbox: request', html`<a href="/#requests">All requests</a>`, exchange));
   });
-  for (const [name, type] of [
-    ['page.css', 'text/css'],
-    ['page.js', 'text/javascript'],
+  for (const [name, folder, type] of [
+    ['page.css', styleFolder, 'text/css'],
+    ['page.js', sandboxAssetsFolder, 'text/javascript'],
   ] as const) {
-    const text = readFileSync(new URL(name, sandboxAssetsFolder), 'utf8');
+    const text = readFileSync(new URL(name, folder), 'utf8');
     app.get(`/_sandbox/${name}`, { config }, async (_request, reply) =>
       reply.type(`${type}; charset=utf-8`).header('cache-control', 'no-cache').send(text),
     );
@@ -108,9 +108,9 @@ function renderPage(world: World, view: View): string {
 <form class="filter" role="search" method="get" action="/">${hidden('client', view.client)}
 ${field('q', 'Order number, shipment id, SKU, return or inbound reference', { type: 'search', value: view.q })} <button>Search</button></form>
 ${part('results')}
-<div class="columns"><section class="actions" aria-label="Actions"><h2>Actions</h2>
+<div class="columns"><section aria-label="Actions"><h2>Actions</h2>
 ${store === undefined ? '' : renderActions(world, store)}<h3>Active faults</h3>${part('active-faults')}</section>
-<div class="lists"><div class="bar">${renderLogFilter(view)}</div>${part('log')}${part('all-findings')}${part('data')}</div></div>`,
+<div><div class="bar">${renderLogFilter(view)}</div>${part('log')}${part('all-findings')}${part('data')}</div></div>`,
   );
 }
 

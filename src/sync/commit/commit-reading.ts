@@ -149,11 +149,11 @@ async function commitPage<Result>(
  * Returns the counts of listed and undecodable resources of the stream, with this reading added.
  * @throws QuarantineShareError if too many of them cannot be decoded
  */
-function checkShare({ state: { share }, quarantineMaxShare }: PullContext, reading: Reading, page: DecodedPage): Share {
+function checkShare({ state: { share } }: PullContext, reading: Reading, page: DecodedPage): Share {
   // Reads by id do not count: a resource in quarantine is read again and again, so it would count each time.
   const met = reading.pages > 0 ? { listed: reading.resources, undecodable: page.quarantined.length } : newShare();
   const sum = { listed: share.listed + met.listed, undecodable: share.undecodable + met.undecodable };
-  checkQuarantineShare(sum.undecodable, sum.listed, quarantineMaxShare, page.quarantined[0]);
+  checkQuarantineShare(sum.undecodable, sum.listed, page.quarantined[0]);
   return sum;
 }
 

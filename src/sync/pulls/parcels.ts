@@ -19,6 +19,13 @@ import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
 import { type AnsweredRead, toAnswer, toFailed, toRefusedByDatabase, toUnanswered } from './parcel-answers.ts';
 
 const name = 'pull-parcels';
+/** Number of look-ups of a run that follow each other without a pause: more than are due in ordinary operation. */
+export const readsWithoutPause = 100;
+/**
+ * Look-ups a second after these, unless REQUESTS_PER_SECOND says what the service accepts. The backlog of a first start
+ * may be thousands of requests for which nobody waits: they must not provoke a 429 that also stops polls and pushes.
+ */
+export const parcelReadsPerSecond = 4;
 /** Number of look-ups whose answers are stored in one transaction. */
 const batchSize = 20;
 /**
@@ -38,6 +45,7 @@ export async function pullParcels(context: PullContext): Promise<void> {
   const { db, client, warehouse, signal } = context;
   const watch: RefusalWatch = { proven: await hasReadParcels(db, client), refusals: 0, failures: 0, parked: null };
   const unanswered = { count: 0, first: '' };
+  let count = 0;
   for (;;) {
     const due = await findDueParcelReads(db, client, batchSize);
     if (due.length === 0) break;
@@ -49,7 +57,8 @@ export async function pullParcels(context: PullContext): Promise<void> {
         const answer = await lookUp(context, read, watch);
         if (watch.parked !== null) return park(context, watch.parked);
         answers.push(answer);
-        await waitBetweenRequests(context, startedMs);
+        if (++count > readsWithoutPause && context.requestsPerSecond === null)
+          await waitBetweenRequests(signal, startedMs);
       }
     } finally {
       if (!signal.aborted && watch.parked === null) await storeAnswers(context, answers);
@@ -114,9 +123,9 @@ const concernsService = ({ code, status, retryAfterMs }: WarehouseError) =>
   [401, 429].includes(status ?? 0) ||
   retryAfterMs !== undefined;
 
-/** Waits until the next look-up may begin, so that there are at most PARCEL_REQUESTS_PER_SECOND. */
-async function waitBetweenRequests({ signal, parcelRequestsPerSecond }: PullContext, startedMs: number): Promise<void> {
-  const leftMs = 1_000 / parcelRequestsPerSecond - (performance.now() - startedMs);
+/** Waits until the next look-up may begin, so that there are at most `parcelReadsPerSecond`. */
+async function waitBetweenRequests(signal: AbortSignal, startedMs: number): Promise<void> {
+  const leftMs = 1_000 / parcelReadsPerSecond - (performance.now() - startedMs);
   if (leftMs <= 0) return;
   await wait(leftMs, undefined, { signal }).catch(() => {
     throw toStopError(signal);

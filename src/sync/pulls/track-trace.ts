@@ -140,11 +140,11 @@ async function writeReading(
   reading: TrackTraceReading,
   { readNo, passage }: TrackTraceCall,
 ): Promise<number> {
-  const { client, db, run, quarantineMaxShare } = context;
+  const { client, db, run } = context;
   const { totals } = context.state;
   const { rows, quarantineItems, fetched } = reading;
   const entries = quarantineItems.map(({ entry }) => entry);
-  checkQuarantineShare(entries.length, fetched, quarantineMaxShare, entries[0]);
+  checkQuarantineShare(entries.length, fetched, entries[0]);
   const presentIds = quarantineItems.map(({ shipmentId }) => shipmentId).filter((id) => id !== null);
   const stored = await underLease(db, run.lease, async (trx) => {
     const result = await storeTrackTraces(

@@ -31,12 +31,6 @@ import type { RecentSends } from './recent-sends.ts';
 /** Tells the span of an attempt the new status of its row. */
 export type ReportStatus = (status: Settlement['status']) => void;
 
-/** Runs an attempt within a span of a trace, if traces are sent. */
-export type PushSpans = (
-  row: Pick<ClaimedRow, 'id' | 'client' | 'kind'>,
-  attempt: (report: ReportStatus) => Promise<void>,
-) => Promise<void>;
-
 /** What the pushes of one client work with. */
 export interface PushDeps {
   readonly client: string;
@@ -55,7 +49,6 @@ export interface PushDeps {
   readonly worker: string;
   /** Rows that this process has sent last. */
   readonly sent: RecentSends;
-  readonly inSpan: PushSpans;
 }
 
 /**

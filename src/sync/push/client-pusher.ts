@@ -1,3 +1,4 @@
+import { context, ROOT_CONTEXT, SpanStatusCode, trace } from '@opentelemetry/api';
 import type { HoldCode } from '../../core/push/push-health.ts';
 import { findDoubtedScope } from '../../core/push/push-outcome.ts';
 import type { ClaimedRow } from '../../erp/outbox/claimed-row.ts';
@@ -15,6 +16,9 @@ export interface PushEvents extends SettleEvents {
   /** Called when a slot became free. `look` is true if more rows may be due. */
   readonly onChange: (look: boolean) => void;
 }
+
+/** Makes the spans of attempts. It does nothing unless the operator starts an SDK (deploy/otel). */
+const tracer = trace.getTracer('fulfilment-sync');
 
 /** Pushes the rows of one client, several at the same time. */
 export class ClientPusher {
@@ -127,8 +131,27 @@ export class ClientPusher {
 
   #begin({ row, claimedAtMs }: WaitingRow): void {
     this.#sending.add(row);
-    const pushed = this.#deps.inSpan(row, (report) => this.#push(row, claimedAtMs, report));
-    this.#inFlight.set(row, pushed);
+    this.#inFlight.set(
+      row,
+      this.#inSpan(row, (report) => this.#push(row, claimedAtMs, report)),
+    );
+  }
+
+  /** Runs an attempt within a trace of its own: attempts begin from within others. */
+  async #inSpan(row: ClaimedRow, attempt: (report: ReportStatus) => Promise<void>): Promise<void> {
+    // The ERP may write any kind into a row, so an unknown kind is not named.
+    const kind = this.#deps.kinds.has(row.kind) ? row.kind : 'unknown';
+    const attributes = { 'fulfilment.client': row.client, 'fulfilment.outbox': row.id, 'fulfilment.kind': kind };
+    const span = tracer.startSpan(`push ${kind}`, { root: true, attributes });
+    const report: ReportStatus = (status) => {
+      span.setAttribute('fulfilment.status', status);
+      if (status !== 'done') span.setStatus({ code: SpanStatusCode.ERROR });
+    };
+    try {
+      await context.with(trace.setSpan(ROOT_CONTEXT, span), () => attempt(report));
+    } finally {
+      span.end();
+    }
   }
 
   /**

@@ -162,15 +162,20 @@ export function withoutIncluded(resource: Resource): Resource {
   return rest;
 }
 
+/**
+ * Share of undecodable resources that fails the run. It tells a changed interface, which concerns most resources, from
+ * single bad ones; in between lies nothing that an operator could tune.
+ */
+const maxQuarantinedShare = 0.2;
 /** Up to this number of undecodable resources, their share does not matter: a few must not stop the stream. */
 const toleratedQuarantined = 20;
 
 /** An error for a run in which too large a share of the resources cannot be decoded. The interface may have changed. */
 export class QuarantineShareError extends CodedError {
-  constructor(quarantined: number, fetched: number, maxShare: number, first: QuarantineEntry | undefined) {
+  constructor(quarantined: number, fetched: number, first: QuarantineEntry | undefined) {
     super(
       'quarantine_share',
-      `${quarantined} of ${fetched} resources could not be decoded, more than QUARANTINE_MAX_SHARE ${maxShare} allows; ` +
+      `${quarantined} of ${fetched} resources could not be decoded, more than a fifth; ` +
         'the cursor was not moved. The interface may have changed. ' +
         `One of them: ${first?.memberPath || 'the resource itself'}: ${first?.reason ?? 'unknown'}`,
     );
@@ -180,14 +185,7 @@ export class QuarantineShareError extends CodedError {
 /**
  * @throws QuarantineShareError if too many resources cannot be decoded. Else a changed interface would go unnoticed.
  */
-export function checkQuarantineShare(
-  quarantined: number,
-  fetched: number,
-  maxShare: number,
-  first: QuarantineEntry | undefined,
-): void {
-  const few = maxShare === 0 ? 0 : toleratedQuarantined;
-  if (quarantined > few && quarantined > fetched * maxShare) {
-    throw new QuarantineShareError(quarantined, fetched, maxShare, first);
-  }
+export function checkQuarantineShare(quarantined: number, fetched: number, first: QuarantineEntry | undefined): void {
+  if (quarantined > toleratedQuarantined && quarantined > fetched * maxQuarantinedShare)
+    throw new QuarantineShareError(quarantined, fetched, first);
 }

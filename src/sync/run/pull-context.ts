@@ -17,7 +17,7 @@ export interface ServiceClock {
 
 export const newServiceClock = (): ServiceClock => ({ firstMs: null, lastMs: null, newestSourceMs: null });
 
-/** Counts of listed and undecodable resources of one stream, for QUARANTINE_MAX_SHARE. */
+/** Counts of listed and undecodable resources of one stream: too large a share of undecodable ones fails the run. */
 export interface Share {
   listed: number;
   undecodable: number;
@@ -53,14 +53,13 @@ export interface PullContext {
   readonly state: RunState;
   readonly signal: AbortSignal;
   readonly lookbackDays: number;
-  readonly quarantineMaxShare: number;
   readonly retentionDays: number;
   /** PERSONAL_DATA_DAYS; null: personal data is kept. */
   readonly personalDataDays: number | null;
   /** Fingerprint of the account. */
   readonly identity: string;
-  /** PARCEL_REQUESTS_PER_SECOND. */
-  readonly parcelRequestsPerSecond: number;
+  /** REQUESTS_PER_SECOND; null: without a limit. */
+  readonly requestsPerSecond: number | null;
   /** HTTP_TIMEOUT_MS. */
   readonly timeoutMs: number;
   /**

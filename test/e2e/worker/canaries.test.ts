@@ -4,7 +4,7 @@ import { afterEach, expect, test } from 'vitest';
 import { removeQuotes } from '../../../src/core/quote.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { useProcesses } from '../../helpers/processes/processes.ts';
+import { tracingOptions, useProcesses } from '../../helpers/processes/processes.ts';
 import { SandboxControl } from '../../helpers/sandbox-control.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
@@ -124,7 +124,9 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
     ADMIN_TOKEN: 'kanarie-admin-token-that-is-long-enough',
     LOG_LEVEL: 'trace',
     HTTP_TIMEOUT_MS: '2000',
+    NODE_OPTIONS: tracingOptions,
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+    OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
     OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer%20kanarie-collector',
     ALERT_WEBHOOK_URL: `${receiver.url}/kanarie-path`,
     ALERT_WEBHOOK_SECRET: `whsec_kanarie+${'A'.repeat(24)}`,

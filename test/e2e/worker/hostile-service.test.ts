@@ -152,7 +152,6 @@ describe('a worker whose service is hostile', () => {
       ...Object.fromEntries(off),
       SCHEDULE_PULL_SHIPMENTS: '1s',
       SCHEDULE_PUSH_OUTBOX: 'off',
-      QUARANTINE_MAX_SHARE: '1',
       DATABASE_URL: database.url,
       WAREHOUSE_BASE_URL: service.url.href,
       WAREHOUSE_USERNAME: 'shop',
@@ -202,11 +201,13 @@ describe('a worker whose service is hostile', () => {
       return rows[0];
     });
     expect(stored.raw).toContain('"__proto__": {"polluted": true}');
-    // The largest answer that is accepted: 20,000 resources, one of them with 900,000 values.
+    // The largest answer that is decoded: 20,000 resources, one of them with 900,000 values.
     answerWith(
       text(`{"data": [${'{},'.repeat(19_998)}{"id": 22, "type": "shipment", "x": [${'1.10,'.repeat(900_000)}1]},{}]}`),
     );
-    await waitFor('the largest answer', async () => (await job())?.last_fetched === 20_000);
+    const said = await waitFor('the largest answer', async () => (await job())?.last_error);
+    expect(said).toMatch(/^20000 of 20000 resources could not be decoded/);
+    await recover();
     expect(worker.child.exitCode).toBeNull();
     expect(other.requests).toEqual([]);
     expect(service.requests.every(({ authorization }) => [undefined, `bearer ${token}`].includes(authorization))).toBe(

@@ -56,6 +56,9 @@ export function useProcesses() {
   };
 }
 
+/** Options of Node with which a process sends its traces. */
+export const tracingOptions = `--import=${new URL('../../../deploy/otel/tracing.mjs', import.meta.url).href}`;
+
 /** Returns the settings of a worker that serves the client `default` of a sandbox. */
 export function workerEnv(
   databaseUrl: string,

@@ -1,4 +1,4 @@
-import { runCli } from '../../../src/app/program/program.ts';
+import { runCli } from '../../../src/app/program.ts';
 
 let running = false;
 

@@ -268,6 +268,15 @@ test('reconcile requests the look-ups that are missing', async () => {
   expect(await readParcels()).toHaveLength(2);
 });
 
+test('after 100 look-ups, a run begins no more than 4 in a second', async () => {
+  await storeShipped(103);
+  await pullParcels();
+  const [run] = await database.query<{ ms: number }>(
+    `select extract(epoch from finished_at - started_at) * 1000 as ms from sync.runs where job = 'pull-parcels'`,
+  );
+  expect(Number(run?.ms)).toBeGreaterThanOrEqual(3 * 250);
+});
+
 test('look-ups follow at certain ages, and end, also if the age is not known', () => {
   const days = (ageDays: number | null, reads = 0) => {
     const seconds = findNextReadSeconds({ ageMs: ageDays === null ? null : ageDays * daySeconds * 1_000, reads });

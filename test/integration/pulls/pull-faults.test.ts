@@ -237,14 +237,13 @@ describe('a resource that cannot be decoded', () => {
   });
 
   test('does not fail later polls, even if many are reread without success', async () => {
-    await sandbox.seed(200);
-    const bad = Array.from({ length: 30 }, (_, index) => ({ path: ['data', index, 'type'], value: 'parcel' }));
+    await sandbox.seed(300);
+    const bad = Array.from({ length: 15 }, (_, index) => ({ path: ['data', index, 'type'], value: 'parcel' }));
     await sandbox.faults(
-      { operation: list, count: 1, effect: { set: bad } },
+      { operation: list, count: 2, effect: { set: bad } },
       { operation: 'v3.shipments.get', effect: { set: [{ path: ['data', 'type'], value: 'parcel' }] } },
     );
-    const env = { QUARANTINE_MAX_SHARE: '0.5' };
-    expect(done(await pull('pull-shipments', { env }))).toMatchObject({ quarantined: 30 });
+    expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 30 });
     await database.query(`update sync.quarantine set first_seen_at = first_seen_at - interval '1 minute'`);
     done(await pull('pull-shipments'));
     expect(await database.query('select count(*)::int as n, min(tries) as tries from sync.rereads')).toEqual([

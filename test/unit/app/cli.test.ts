@@ -1,6 +1,8 @@
 import type { Command } from 'commander';
 import { expect, test } from 'vitest';
-import { createCli } from '../../../src/app/program/program.ts';
+import { createCli } from '../../../src/app/program.ts';
+
+const commandLine = await createCli();
 
 /** Returns the commands below `command` that have no subcommands. */
 const findLeafCommands = (command: Command): Command[] =>
@@ -18,7 +20,7 @@ function readHelp(command: Command): string {
 }
 
 test('the help of every command describes it and has an example that calls it', () => {
-  const cli = createCli();
+  const cli = commandLine;
   const all = [cli, ...cli.commands.filter(({ commands }) => commands.length > 0), ...findLeafCommands(cli)];
   expect(all.length).toBeGreaterThan(26);
   for (const command of all) {
@@ -47,7 +49,7 @@ test('every command that shows a table has --json', () => {
     'refetch',
     'replay',
   ];
-  const commandsWithoutJson = findLeafCommands(createCli())
+  const commandsWithoutJson = findLeafCommands(commandLine)
     .filter((command) => tables.includes(command.name()))
     .filter((command) => !command.options.some(({ long }) => long === '--json'));
   expect(commandsWithoutJson.map((command) => command.name())).toEqual([]);

@@ -55,7 +55,6 @@ describe('readConfig', () => {
     const problems = readProblems({
       WAREHOUSE_BASE_URL: 'ftp://x',
       LOOKBACK_DAYS: 'seven',
-      QUARANTINE_MAX_SHARE: '2',
       ADMIN_HOST: '0.0.0.0',
       SCHEDULE_PULL_SHIPMENTS: 'often',
       SCHEDULE_PULL_NOTHING: '1m',
@@ -67,7 +66,6 @@ describe('readConfig', () => {
       'WAREHOUSE_USERNAME',
       'WAREHOUSE_PASSWORD',
       'LOOKBACK_DAYS',
-      'QUARANTINE_MAX_SHARE',
       'SCHEDULE_PULL_SHIPMENTS',
       'SCHEDULE_PULL_NOTHING',
       'WAREHOUSE_TIME_ZONE',

@@ -8,12 +8,14 @@ import { parse } from 'yaml';
 import { secretNames, variableNames } from '../../../config/env.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { operations } from '../../../config/operations.ts';
-import { createCli } from '../../../src/app/program/program.ts';
+import { createCli } from '../../../src/app/program.ts';
 import { readEntrypoint } from '../../helpers/config/dockerfile.ts';
+
+const commandLine = await createCli();
 
 const file = (name: string) => new URL(`../../../${name}`, import.meta.url);
 const read = (name: string) => readFileSync(file(name), 'utf8');
-const commands = createCli().commands.map((command) => command.name());
+const commands = commandLine.commands.map((command) => command.name());
 
 const known: string[] = [
   ...variableNames,
@@ -63,16 +65,14 @@ describe('docker-compose.yml', () => {
       expect(commands).toContain(name);
       for (const variable of Object.keys(service.environment ?? {})) expect(known).toContain(variable);
       const options =
-        createCli()
-          .commands.find((command) => command.name() === name)
-          ?.options.map(({ long }) => long) ?? [];
+        commandLine.commands.find((command) => command.name() === name)?.options.map(({ long }) => long) ?? [];
       for (const option of words.filter((word) => word.startsWith('--'))) expect(options).toContain(option);
     }
   });
 
-  test('passes every variable to the worker except files, ADMIN_*, OTEL_* and LOG_PRETTY', () => {
+  test('passes every variable to the worker except files, ADMIN_* and LOG_PRETTY', () => {
     const set = Object.keys(compose.services.worker?.environment ?? {});
-    const elsewhere = known.filter((name) => /_FILE$|^ADMIN_|^OTEL_|^LOG_PRETTY$/.test(name));
+    const elsewhere = known.filter((name) => /_FILE$|^ADMIN_|^LOG_PRETTY$/.test(name));
     const isSet = (name: string) => set.includes(name) || set.includes(`${name}_FILE`);
     expect(known.filter((name) => !isSet(name) && !elsewhere.includes(name))).toEqual([]);
   });
@@ -185,4 +185,14 @@ describe('docker-compose.yml', () => {
     expect(compose.services.sandbox?.volumes).toEqual(['sandbox:/state']);
     expect(dockerfile).toContain('RUN mkdir /state && chown node:node /state');
   });
+});
+
+test('each pipeline of deploy/otel/collector.yaml uses parts that the file configures', () => {
+  const { service, ...parts } = parse(read('deploy/otel/collector.yaml')) as Record<string, Record<string, object>> & {
+    service: { pipelines: Record<string, Record<string, string[]>> };
+  };
+  expect(Object.keys(service.pipelines)).toEqual(['traces', 'metrics']);
+  for (const pipeline of Object.values(service.pipelines))
+    for (const [kind, names] of Object.entries(pipeline))
+      expect(Object.keys(parts[kind] ?? {})).toEqual(expect.arrayContaining(names));
 });

@@ -1,13 +1,15 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../../config/env.ts';
-import { createCli } from '../../../src/app/program/program.ts';
+import { createCli } from '../../../src/app/program.ts';
 import { readEntrypoint } from '../../helpers/config/dockerfile.ts';
+
+const commandLine = await createCli();
 
 const file = (name: string) => new URL(`../../../${name}`, import.meta.url);
 const read = (name: string) => readFileSync(file(name), 'utf8');
 const manifest = JSON.parse(read('package.json')) as { scripts: Record<string, string>; bin: Record<string, string> };
-const commands = createCli().commands.map((command) => command.name());
+const commands = commandLine.commands.map((command) => command.name());
 const dockerfile = read('Dockerfile');
 
 describe('Dockerfile', () => {
@@ -69,7 +71,7 @@ describe('Dockerfile', () => {
   });
 
   test('has no compiler: package.json of the image names what is outside the bundle, and no tools', () => {
-    const command = 'node tools/release/packed-manifest.ts write';
+    const command = 'node tools/packed-manifest.ts';
     expect(dockerfile).toContain(`RUN npm run build && ${command}\n`);
     expect(manifest.scripts.prepack).toContain(command);
     expect(dockerfile).toContain('npm install --omit=dev --omit=optional --ignore-scripts');

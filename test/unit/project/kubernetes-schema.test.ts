@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import manifest from '../../../package.json' with { type: 'json' };
-import { nameRelease } from '../../../tools/release/names.ts';
 import { kinds, kubernetesFolder, manifests, parseManifests } from '../../helpers/config/kubernetes.ts';
 
 const modules = fileURLToPath(new URL('../../../node_modules', import.meta.url));
@@ -59,7 +58,7 @@ test('kustomize builds a worker and a migration that refer to their settings and
     expect(maps.length).toBe(name === 'migrate' ? 0 : 1);
     const [template] = built.flatMap(({ spec }) => spec?.template ?? []);
     const [container] = template?.spec?.containers ?? [];
-    expect(container?.image).toBe(nameRelease(manifest.version).images[0]?.tags[0]);
+    expect(container?.image).toBe(`fulfilment-sync:${manifest.version}`);
     expect((container?.envFrom ?? []).map(({ configMapRef }) => configMapRef?.name)).toEqual(maps);
   }
 });

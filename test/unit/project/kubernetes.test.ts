@@ -5,10 +5,11 @@ import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { readConfig, secretNames, variableNames } from '../../../config/env.ts';
 import manifest from '../../../package.json' with { type: 'json' };
-import { createCli } from '../../../src/app/program/program.ts';
-import { nameRelease } from '../../../tools/release/names.ts';
+import { createCli } from '../../../src/app/program.ts';
 import { readEntrypoint } from '../../helpers/config/dockerfile.ts';
 import { findManifest, readKustomization, readSettings } from '../../helpers/config/kubernetes.ts';
+
+const commandLine = await createCli();
 
 const read = (name: string) => readFileSync(new URL(`../../../${name}`, import.meta.url), 'utf8');
 const { services } = parse(read('docker-compose.yml'), { merge: true }) as {
@@ -24,18 +25,16 @@ const settings = ['worker', 'several-clients'].map(readSettings);
 
 describe('deploy/kubernetes', () => {
   test('runs the commands of docker-compose.yml by the entry point of the image', () => {
-    const commands = createCli().commands.map((command) => command.name());
+    const commands = commandLine.commands.map((command) => command.name());
     for (const { args } of containers) expect(commands).toContain(args?.[0]);
     expect(containers.map(({ args }) => args)).toEqual([services.worker?.command, services.migrate?.command]);
     // A command would replace the entry point, which has the options of Node.
     for (const { command } of containers) expect(command).toBeUndefined();
   });
 
-  test('names the image that a release pushes, with the version of the package', () => {
-    const [image] = nameRelease(manifest.version).images;
+  test('names the image of the worker, with the version of the package', () => {
     const [{ name, newTag } = { name: '', newTag: '' }] = readKustomization('release').images ?? [];
-    expect(image?.target).toBe('worker');
-    expect(image?.tags).toContain(`${name}:${newTag}`);
+    expect([name, newTag]).toEqual(['fulfilment-sync', manifest.version]);
     for (const container of containers) expect(container.image).toBe(name);
     for (const user of ['migrate', 'worker']) expect(readKustomization(user).components).toEqual(['../release']);
   });

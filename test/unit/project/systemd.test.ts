@@ -6,8 +6,10 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { secretNames, variableNames } from '../../../config/env.ts';
-import { createCli } from '../../../src/app/program/program.ts';
+import { createCli } from '../../../src/app/program.ts';
 import { readEntrypoint } from '../../helpers/config/dockerfile.ts';
+
+const commandLine = await createCli();
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const folder = join(root, 'deploy/systemd');
@@ -63,7 +65,7 @@ describe('deploy/systemd', () => {
     const [worker = '', migrate = ''] = units;
     expect(readKey(worker, 'ExecStart')).toEqual([`${program} worker`]);
     expect(readKey(migrate, 'ExecStart')).toEqual([`${program} migrate --wait 60`]);
-    const commands = createCli().commands;
+    const { commands } = commandLine;
     expect(commands.map((command) => command.name())).toEqual(expect.arrayContaining(['worker', 'migrate']));
     const options = commands.find((command) => command.name() === 'migrate')?.options.map(({ long }) => long);
     expect(options).toContain('--wait');
@@ -103,9 +105,7 @@ describe('deploy/systemd', () => {
   test('restarts a worker unless its settings are wrong', () => {
     expect(readKey('fulfilment-sync.service', 'Restart')).toEqual(['always']);
     expect(readKey('fulfilment-sync.service', 'RestartPreventExitStatus')).toEqual(['2']);
-    expect(readFileSync(join(root, 'src/app/program/program.ts'), 'utf8')).toMatch(
-      /instanceof ConfigError .* \? 2 : 1/,
-    );
+    expect(readFileSync(join(root, 'src/app/program.ts'), 'utf8')).toMatch(/instanceof ConfigError .* \? 2 : 1/);
   });
 
   test('protects both units alike, and lets Node compile', () => {

@@ -95,7 +95,7 @@ function renderButtons({ pauses }: Snapshot, client: string, job: string, csrf: 
         : renderForm('pause', 'Pause', client);
   const runButton =
     mayRun && commonPause === undefined && clientPause === undefined ? renderForm('run', 'Run now', client) : '';
-  return html`<div class="buttons">${runButton}${pauseButton}</div>`;
+  return html`<div class="row-buttons">${runButton}${pauseButton}</div>`;
 }
 
 /** Formats a schedule as in the environment. */

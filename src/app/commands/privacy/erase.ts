@@ -1,15 +1,17 @@
 /** Commands about personal data. They print numbers of rows, never what the rows hold. */
 
 import { createInterface } from 'node:readline/promises';
+import type { Command } from 'commander';
 import { type ErasedCounts, eraseOrder } from '../../../erp/privacy/erase-orders.ts';
 import { type FoundOrder, findOrders } from '../../../erp/privacy/find-orders.ts';
 import { readOperatorName } from '../../cli/operator.ts';
+import { setExitCode } from '../../cli/options.ts';
 import { print } from '../../cli/print.ts';
 import { UsageError } from '../../cli/usage.ts';
 import { withDatabase } from '../../cli/with-database.ts';
 import { formatTable } from '../../terminal/table.ts';
 
-export interface EraseOptions {
+interface EraseOptions {
   readonly client?: string;
   /** True if the argument is the id of the order at the service, not its number. */
   readonly id?: boolean;
@@ -24,7 +26,7 @@ export interface EraseOptions {
  * @returns 1 if there is no such order, else 0
  * @throws UsageError if the name is ambiguous, or nobody agrees; OpenOrderError if outbox rows of the order are open
  */
-export async function eraseCommand(name: string, options: EraseOptions): Promise<number> {
+async function eraseCommand(name: string, options: EraseOptions): Promise<number> {
   return withDatabase('erase', async (db) => {
     const found = await findOrders(db, options.client ?? null, options.id ? { id: parseId(name) } : { number: name });
     const [order, ...others] = found;
@@ -81,4 +83,24 @@ function printCounts({ client, number, id }: FoundOrder, { tables, cancelled }: 
   }
   if (cancelled > 0) print(`\nDead outbox rows ${isTrial ? 'to be ' : ''}cancelled: ${cancelled}`);
   if (!isTrial) print('\nThe service, your backups and your own copies still hold it; see docs/operations.md');
+}
+
+/** Adds the command `erase`. */
+export function addEraseCommand(cli: Command): void {
+  cli
+    .command('erase')
+    .description('erase the personal data of one order from the database; later readings do not bring it back')
+    .argument('<order>', 'external order number')
+    .option('--client <key>', 'only this client')
+    .option('--id', 'the argument is the id of the order at the service')
+    .option('--dry-run', 'show what would be erased, and change nothing')
+    .option('--yes', 'do not ask before erasing')
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      '\nRows, numbers, articles, quantities, prices and dates stay. The service keeps its own data.' +
+        '\nWithout a terminal it does not ask.' +
+        '\n\nExamples:\n  fulfilment-sync erase SO-1001 --dry-run\n  fulfilment-sync erase SO-1001 --client default --yes',
+    )
+    .action((order: string, options: EraseOptions) => setExitCode(eraseCommand(order, options)));
 }

@@ -1,8 +1,8 @@
-import { Argument, InvalidArgumentError } from 'commander';
+import { InvalidArgumentError } from 'commander';
 import { polledStreams } from '../../../config/jobs.ts';
 
-/** Names of the streams, for help and completion. Commands check the names themselves. */
-export const streams = Object.values(polledStreams);
+/** Names of the streams, for help. Commands check the names themselves. */
+export const streamNames = Object.values(polledStreams);
 
 /** Waits for a command, and makes its result the exit code of the process. */
 export async function setExitCode(command: Promise<number>): Promise<void> {
@@ -17,7 +17,3 @@ export function parseWholeNumber(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
   return Number(text);
 }
-
-/** Creates an argument whose values are known to completion. The command itself rejects other values. */
-export const createChoiceArgument = (name: string, values: readonly string[]) =>
-  new Argument(name, values.join(', ')).choices(values).argParser((value) => value);
