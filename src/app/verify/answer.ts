@@ -1,7 +1,8 @@
 import { isObject, type Json } from '../../core/json.ts';
 import type { JsonAnswer } from '../../warehouse/transport/raw-client.ts';
 
-type JsonObject = { readonly [member: string]: Json };
+/** An object of an answer, as received. */
+export type JsonObject = { readonly [member: string]: Json };
 
 /** Returns true for a 2xx answer. */
 export const isDone = ({ status }: JsonAnswer): boolean => status >= 200 && status < 300;

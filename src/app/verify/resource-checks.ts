@@ -1,7 +1,16 @@
 import { isObject, type Json } from '../../core/json.ts';
 import { dayMs, minuteMs, readDateTime, toUtcDay } from '../../core/time.ts';
 import { encodeValue } from '../../warehouse/transport/query.ts';
-import { describeAnswer, isDone, readAttribute, readData, readEnvelope, readNumber, readRelated } from './answer.ts';
+import {
+  describeAnswer,
+  isDone,
+  type JsonObject,
+  readAttribute,
+  readData,
+  readEnvelope,
+  readNumber,
+  readRelated,
+} from './answer.ts';
 import { type Check, type CheckContext, cannotTell, differs, type Finding, holds } from './check.ts';
 
 const numbersFilter = 'filter[externalOrderNumber][in]';
@@ -168,7 +177,7 @@ async function checkPackages(context: CheckContext): Promise<Finding> {
   return fitting === several ? holds(words) : differs(`${words}; parcels will be missing, and no setting changes that`);
 }
 
-function readItems(result: Json | undefined): { readonly [member: string]: Json }[] | null {
+function readItems(result: Json | undefined): JsonObject[] | null {
   if (result === null) return [];
   return Array.isArray(result) ? result.filter(isObject) : null;
 }

@@ -1,9 +1,8 @@
 import type { Operation, OperationName, Operations } from '../../../config/operations.ts';
 import { WarehouseError } from '../../core/errors.ts';
-import type { Json } from '../../core/json.ts';
 import { encodeQuery, type QueryParameters } from '../../warehouse/transport/query.ts';
 import type { JsonAnswer, Question, RawClient } from '../../warehouse/transport/raw-client.ts';
-import { isDone, readAttribute, readData, readIncluded } from './answer.ts';
+import { isDone, type JsonObject, readAttribute, readData, readIncluded } from './answer.ts';
 
 /** The parts of a request that do not depend on the path. */
 interface Call {
@@ -27,7 +26,7 @@ export class Service {
   readonly #inUse: Operations;
   readonly #learned = new Map<OperationName, Partial<Operation>>();
   readonly #signal: AbortSignal;
-  readonly #samples = new Map<string, Promise<readonly { readonly [member: string]: Json }[]>>();
+  readonly #samples = new Map<string, Promise<readonly JsonObject[]>>();
 
   constructor(rawClient: RawClient, operations: Operations, signal: AbortSignal) {
     this.#client = rawClient;
@@ -88,10 +87,7 @@ export class Service {
   }
 
   /** Returns some resources of a list. They are requested once. A list that is refused has none. */
-  sample(
-    name: OperationName,
-    parameters: QueryParameters = {},
-  ): Promise<readonly { readonly [member: string]: Json }[]> {
+  sample(name: OperationName, parameters: QueryParameters = {}): Promise<readonly JsonObject[]> {
     const query = this.operation(name).pageSize === false ? parameters : { ...parameters, 'page[size]': 20 };
     const key = `${name} ${encodeQuery(query)}`;
     const known = this.#samples.get(key);

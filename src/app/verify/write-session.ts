@@ -1,16 +1,23 @@
 import { randomBytes } from 'node:crypto';
 import type { Operation } from '../../../config/operations.ts';
 import { CodedError, describeError, WarehouseError } from '../../core/errors.ts';
-import { isObject, type Json } from '../../core/json.ts';
+import { isObject } from '../../core/json.ts';
 import { removeQuotes } from '../../core/quote.ts';
 import { addDays, toUtcDay } from '../../core/time.ts';
 import type { OrderPayload } from '../../payloads/order.ts';
 import { buildOrderDocument } from '../../sync/push/kinds/order/order-payload.ts';
 import type { JsonAnswer } from '../../warehouse/transport/raw-client.ts';
-import { describeAnswer, isDone, readAttribute, readData, readEnvelope, readIncluded, readNumber } from './answer.ts';
+import {
+  describeAnswer,
+  isDone,
+  type JsonObject,
+  readAttribute,
+  readData,
+  readEnvelope,
+  readIncluded,
+  readNumber,
+} from './answer.ts';
 import type { Service } from './service.ts';
-
-type JsonObject = { readonly [member: string]: Json };
 
 /** An order that the service took, as it is read back. */
 export interface PlacedOrder {
