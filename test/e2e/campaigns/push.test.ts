@@ -102,7 +102,7 @@ test(
   full === undefined ? 150_000 : 3_600_000,
 );
 
-/** Number of lanes, of three rows each. Only `npm run campaign:push` runs this test and the next: they take minutes. */
+/** Number of lanes, of three rows each. Only `npm run campaign:push` runs this test: it takes minutes. */
 const lanes = 1_000;
 
 test.skipIf(full === undefined)(
@@ -180,11 +180,7 @@ interface State {
   orders: {
     resource: { attributes: { externalOrderNumber: string; reference: string | null } };
     included: { attributes: { quantity?: number } }[];
-    attachments: unknown[];
-    fulfilled: number[];
   }[];
-  shipments: { resource: { id: number; attributes: { status: string } }; items: { id: number }[] }[];
-  returnMerchandiseAuthorizations: { resource: { attributes: { externalReference: string } } }[];
 }
 
 async function readState(sandbox: PushCampaign['sandbox']): Promise<State> {
