@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Config, listSettingsFiles, readConfig } from '../../../config/env.ts';
+import { pauses } from '../../core/backoff.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { startAdmin } from '../admin/server.ts';
 import { HangUps } from '../cli/hang-ups.ts';
@@ -19,7 +20,6 @@ import { type Daemon, type DaemonOptions, startDaemon } from '../worker/daemon.t
 import { Reloader } from '../worker/reloader.ts';
 import { SettingsWatch } from '../worker/settings-watch.ts';
 
-const bootRetryMs = 2_000;
 /** Time after which the process is ended if something keeps it alive although everything is closed. */
 const lingerMs = 1_000;
 /**
@@ -111,9 +111,9 @@ async function boot(
       return daemon;
     } catch (error) {
       if (!isUnreachable(error, config.REDIS_URL !== undefined)) throw error;
-      parts.log.warn({ event: 'boot_waits', retryMs: bootRetryMs, ...errorFields(error) });
+      parts.log.warn({ event: 'boot_waits', retryMs: pauses.start.firstMs, ...errorFields(error) });
       // An abort ends the wait; the loop then ends.
-      await wait(bootRetryMs, undefined, { signal: stop }).catch(() => undefined);
+      await wait(pauses.start.firstMs, undefined, { signal: stop }).catch(() => undefined);
     }
   }
   return null;

@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { ClientHold } from '../../core/client-hold.ts';
-import { anyText } from '../connection/values.ts';
+import { anyText, toPauseSpan } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** Time that other runs wait while the probe tests whether a hold is over. */
@@ -39,11 +39,10 @@ export async function checkClientHold(trx: Transaction<DB>, client: string): Pro
 export async function placeClientHold(
   trx: Transaction<DB>,
   client: string,
-  { code, ms, capMs }: ClientHold,
+  { code, pause }: ClientHold,
   reason: string,
   probing: boolean,
 ): Promise<void> {
-  const pauseMs = sql`least(${capMs}::float8, ${ms}::float8 * power(2, least(hold_times, 10)))`;
   await trx
     .updateTable('sync.clients')
     .set((eb) => ({
@@ -51,7 +50,7 @@ export async function placeClientHold(
       hold_reason: reason,
       hold_since: sql<Date>`coalesce(hold_since, clock_timestamp())`,
       hold_times: eb('hold_times', '+', 1),
-      hold_until: sql<Date>`clock_timestamp() + make_interval(secs => ${pauseMs} / 1000)`,
+      hold_until: sql<Date>`clock_timestamp() + ${toPauseSpan(pause, sql`hold_times + 1`)}`,
     }))
     .where('client', '=', client)
     .$if(!probing, (query) => query.where('hold_code', 'is', null))

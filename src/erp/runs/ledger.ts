@@ -1,8 +1,10 @@
 import { sql, type Transaction } from 'kysely';
+import { pauses } from '../../core/backoff.ts';
 import type { ClientHold } from '../../core/client-hold.ts';
 import { LeaseLostError } from '../../core/errors.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
+import { toPauseSpan } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { endClientHold, placeClientHold, returnClientProbe } from './client-holds.ts';
 import { forgetConfirmations } from './confirmations.ts';
@@ -77,11 +79,8 @@ export async function recordProgress(trx: Transaction<DB>, run: Run, totals: Tot
   if (isEventful(totals)) await upsertRun(trx, run, totals, { status: 'running' });
 }
 
-/**
- * SQL on sync.jobs: the retry time of a failed run. It is 10 minutes later, then twice as long after each failure, at
- * most 320 minutes.
- */
-const retryAt = sql`sync.clock() + interval '10 minutes' * power(2, least(consecutive_failures, 5))`;
+/** SQL on sync.jobs: the retry time of a failed run. */
+const retryAt = sql`sync.clock() + ${toPauseSpan(pauses.failedRun, sql`consecutive_failures + 1`)}`;
 
 /**
  * Ends a run: writes the ledger, the state of the job and the client hold, and releases the lease, all in one

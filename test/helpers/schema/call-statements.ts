@@ -1,6 +1,7 @@
 import { sql, type Transaction } from 'kysely';
 import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { pauses } from '../../../src/core/backoff.ts';
 import * as openAlerts from '../../../src/erp/alerts/open-alerts.ts';
 import * as alertPosts from '../../../src/erp/alerts/posts.ts';
 import { tryRunExclusively } from '../../../src/erp/connection/exclusive.ts';
@@ -247,7 +248,7 @@ async function callUpsert(trx: Transaction<DB>): Promise<void> {
 }
 
 async function callRuns(trx: Transaction<DB>): Promise<void> {
-  await clientHolds.placeClientHold(trx, client, { code: 'no_answer', ms: 0, capMs: 0 }, 'x', false);
+  await clientHolds.placeClientHold(trx, client, { code: 'no_answer', pause: pauses.silentService }, 'x', false);
   await clientHolds.checkClientHold(trx, client);
   await clientHolds.returnClientProbe(trx, client);
   await clientHolds.endClientHold(trx, client, now);
