@@ -1,3 +1,4 @@
+import { longestWaitMs, makeFixedPause, type Pause, pauses } from './backoff.ts';
 import { WarehouseError } from './errors.ts';
 
 /**
@@ -6,18 +7,9 @@ import { WarehouseError } from './errors.ts';
  */
 export interface ClientHold {
   readonly code: 'credentials_refused' | 'asked_to_wait' | 'no_answer';
-  /** Milliseconds of the first hold. */
-  readonly ms: number;
-  /** The hold doubles each time the probe fails, up to this number of milliseconds. */
-  readonly capMs: number;
+  /** The span of the hold. It grows each time the probe fails. */
+  readonly pause: Pause;
 }
-
-/** Refused credentials are tried again after this time. */
-const credentialsMs = 15 * 60_000;
-const outageMs = 5_000;
-const outageCapMs = 120_000;
-/** Maximum wait, even if the service asks for a longer one. */
-export const maxWaitMs = 15 * 60_000;
 
 /**
  * Returns the client hold that follows from the failure of a run, or null if the failure concerns that run alone. An
@@ -25,12 +17,9 @@ export const maxWaitMs = 15 * 60_000;
  */
 export function toClientHold(failure: unknown): ClientHold | null {
   if (!(failure instanceof WarehouseError)) return null;
-  if (failure.code === 'credentials_refused')
-    return { code: 'credentials_refused', ms: credentialsMs, capMs: credentialsMs };
-  if (failure.retryAfterMs !== undefined) {
-    const ms = Math.min(failure.retryAfterMs, maxWaitMs);
-    return { code: 'asked_to_wait', ms, capMs: ms };
-  }
+  if (failure.code === 'credentials_refused') return { code: 'credentials_refused', pause: pauses.refusedCredentials };
+  if (failure.retryAfterMs !== undefined)
+    return { code: 'asked_to_wait', pause: makeFixedPause(Math.min(failure.retryAfterMs, longestWaitMs)) };
   const isSilent = ['connect_failed', 'timeout', 'connection_lost'].includes(failure.code);
-  return isSilent ? { code: 'no_answer', ms: outageMs, capMs: outageCapMs } : null;
+  return isSilent ? { code: 'no_answer', pause: pauses.silentService } : null;
 }

@@ -16,6 +16,7 @@ import {
 } from 'bullmq';
 import { BullMQOtel } from 'bullmq-otel';
 import type { Redis } from 'ioredis';
+import { pauses } from '../core/backoff.ts';
 import { CodedError } from '../core/errors.ts';
 import type { JobData, Processor, QueueName } from './define-job.ts';
 import { QueueWorker } from './queue-worker.ts';
@@ -90,7 +91,7 @@ function makeWorkerOptions(kind: QueueBackend['kind'], concurrency: number) {
     // The sweeper does not wait for this check: it queues the run of a lost worker again as soon as its lease expires.
     stalledInterval: 30_000,
     maxStalledCount: 10,
-    runRetryDelay: 1_000,
+    runRetryDelay: pauses.queueWorker.firstMs,
     drainDelay: drainDelay[kind],
     removeOnComplete: { count: 100 },
     removeOnFail: { count: 100 },

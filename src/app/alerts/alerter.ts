@@ -3,7 +3,7 @@
  */
 
 import type { Config } from '../../../config/env.ts';
-import { pushRetryDelayMs } from '../../core/retry.ts';
+import { type Pause, pauses, toPauseMs } from '../../core/backoff.ts';
 import { dayMs, minuteMs } from '../../core/time.ts';
 import { storeAlertChecks, takeAlertChecks } from '../../erp/alerts/open-alerts.ts';
 import {
@@ -45,8 +45,8 @@ export interface AlerterOptions {
   readonly webhook: WebhookOptions;
   readonly log: Logger;
   readonly times?: AlertTimes;
-  /** Returns the milliseconds until the next attempt. */
-  readonly retryDelayMs?: typeof pushRetryDelayMs;
+  /** The pause before a post is tried again. */
+  readonly pause?: Pause;
 }
 
 /**
@@ -127,7 +127,7 @@ export class Alerter {
 
   /** Attempts a post, and records the result. Returns false if it failed. */
   async #deliver(post: ClaimedPost): Promise<boolean> {
-    const { db, webhook, retryDelayMs = pushRetryDelayMs } = this.#options;
+    const { db, webhook, pause = pauses.alert } = this.#options;
     const answer = await postWebhook(webhook, `alert_${post.id}`, post.body, this.#stopping.signal).catch(
       (error: unknown) => ({ delivered: false as const, retryAfterMs: undefined, ...errorFields(error) }),
     );
@@ -135,7 +135,7 @@ export class Alerter {
       await recordDelivery(db, post.id);
       return true;
     }
-    const delayMs = retryDelayMs(post.attempts, answer.retryAfterMs, Math.random());
+    const delayMs = toPauseMs(pause, post.attempts, Math.random(), answer.retryAfterMs);
     const code = 'code' in answer ? answer.code : `http_${answer.status}`;
     this.#warn({ event: 'alert_not_delivered', code, error: answer.error, delayMs });
     await recordFailure(db, post.id, answer.error, delayMs);

@@ -2,6 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
 import { operations as builtIn, type Operations } from '../../../config/operations.ts';
+import { pauses } from '../../core/backoff.ts';
 import { describeError } from '../../core/errors.ts';
 import { hourMs } from '../../core/time.ts';
 import { storeOutboxKinds } from '../../erp/outbox/kinds.ts';
@@ -20,8 +21,6 @@ import { version } from '../version.ts';
 
 /** Time limit of a migration. It is long, because an index on a large table that is given up must start again. */
 const migrationTimeoutMs = 6 * hourMs;
-/** Pause before the database is tried again. */
-const retryMs = 500;
 
 /**
  * Migrates the ERP database: the schemas fulfilment and sync, and the schema of the queue. The queue's schema is made
@@ -63,7 +62,7 @@ async function waitForDatabase<T>(work: () => Promise<T>, waitMs: number, tell: 
       if (!isUnreachable(error) || performance.now() >= deadlineMs) throw error;
       if (!hasTold) tell(`Waiting up to ${waitMs / 1_000} s for the database: ${describeError(error)}`);
       hasTold = true;
-      await wait(retryMs);
+      await wait(pauses.unreachableDatabase.firstMs);
     }
   }
 }

@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { ConfigError } from '../../../config/config-error.ts';
 import { type Config, readConfig } from '../../../config/env.ts';
 import { rememberEnvironment } from '../../../config/env-file.ts';
+import { pauses } from '../../core/backoff.ts';
 import { describeError } from '../../core/errors.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { startAdmin } from '../admin/server.ts';
@@ -21,7 +22,6 @@ import { version } from '../version.ts';
 import { Closers } from '../worker/closers.ts';
 import { type Daemon, type DaemonOptions, startDaemon } from '../worker/daemon.ts';
 
-const bootRetryMs = 2_000;
 /** Time after which the process is ended if something keeps it alive although everything is closed. */
 const lingerMs = 1_000;
 /**
@@ -140,9 +140,9 @@ async function boot(options: DaemonOptions, stop: AbortSignal): Promise<Daemon |
       return await startDaemon(options);
     } catch (error) {
       if (!isUnreachable(error, config.REDIS_URL !== undefined)) throw error;
-      log.warn({ event: 'boot_waits', retryMs: bootRetryMs, ...errorFields(error) });
+      log.warn({ event: 'boot_waits', retryMs: pauses.start.firstMs, ...errorFields(error) });
       // An abort ends the wait; the loop then ends.
-      await wait(bootRetryMs, undefined, { signal: stop }).catch(() => undefined);
+      await wait(pauses.start.firstMs, undefined, { signal: stop }).catch(() => undefined);
     }
   }
   return null;

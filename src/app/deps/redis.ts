@@ -1,4 +1,5 @@
 import { Redis } from 'ioredis';
+import { growPauseMs, pauses } from '../../core/backoff.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
 import { findTlsError } from '../../core/tls-error.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
@@ -20,7 +21,7 @@ export interface RedisConnections {
  * @param longestBlockMs maximum time in milliseconds that a blocking command of the consumer waits for a job
  */
 export function openRedisConnections(url: string, longestBlockMs: number, log: Logger): RedisConnections {
-  const retryStrategy = (times: number) => Math.min(times * 100, 2_000);
+  const retryStrategy = (times: number) => growPauseMs(pauses.redis, times);
   const warn = throttleWarnings(log);
   const producer = new Redis(url, {
     maxRetriesPerRequest: 1,

@@ -1,5 +1,5 @@
-import type { PushPolicy } from '../retry.ts';
-import { findGiveUpReason, operatorChoices, type Verdict } from './push-outcome.ts';
+import { growPauseMs, longestWaitMs, pauses } from '../backoff.ts';
+import { findGiveUpReason, operatorChoices, type PushPolicy, type Verdict } from './push-outcome.ts';
 
 /** A row that is looked up. Its spans are measured by the database's clock. */
 export interface LookedUpRow {
@@ -25,10 +25,6 @@ export interface LookedUpRow {
  * The outcome of a look-up that did not find the row. `counts`: it is one of the two absences that confirm each other.
  */
 export type AbsenceVerdict = Verdict & { readonly counts?: boolean };
-
-/** Minimum time between the two absences that confirm each other. */
-const betweenAbsencesMs = 30_000;
-const lookUpCapMs = 15 * 60_000;
 
 /**
  * Returns the time after an attempt from which an absence counts: twice the HTTP timeout, or one minute if that is
@@ -59,14 +55,15 @@ export function judgeAbsence(
     counts,
     ...(refusal === null ? {} : { refusal }),
   });
-  const backoffMs = Math.min(lookUpCapMs, 1_000 * 2 ** Math.min(row.lookups + 1, 20));
+  const backoffMs = growPauseMs(pauses.lookUp, row.lookups + 1);
+  const betweenAbsencesMs = pauses.secondAbsence.firstMs;
   const toOperator = (words: string): AbsenceVerdict => ({
     status: 'unknown',
     error: `${words}. ${operatorChoices}`,
     delayMs: null,
   });
   if (seen === 'no answer' && row.ageMs < policy.maxAgeMs)
-    return again(Math.max(backoffMs, Math.min(lookUpCapMs, row.retryAfterMs)));
+    return again(Math.max(backoffMs, Math.min(longestWaitMs, row.retryAfterMs)));
   if (sinceWrittenMs === null) return { status: 'dead', error: refusal ?? 'it was refused' };
   if (seen === 'no answer') return toOperator(`${why}, for longer than PUSH_MAX_AGE`);
   const believedInMs = minAbsenceAgeMs(timeoutMs) - sinceWrittenMs;

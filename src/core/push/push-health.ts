@@ -7,6 +7,8 @@
  * After a hold, one row is sent. Each success allows one more row at the same time.
  */
 
+import { growPauseMs, pauses } from '../backoff.ts';
+
 /** The reason why rows are held, or why only a few are sent at the same time. */
 export type HoldCode = 'breaker_open' | 'credentials_refused' | 'retry_after' | 'kind_failing' | 'kind_parked';
 
@@ -48,14 +50,6 @@ export interface Judgement {
 
 /** A kind is held if this many distinct rows of it have failed without a success in between. */
 const minFailuresToHold = 5;
-/** Pause before a held kind is tried again. Each failure multiplies it by the growth, up to the cap. */
-const kindPauseMs = 250;
-const kindPauseGrowth = 1.15;
-/** Pause before status/get is asked again. It doubles each time, up to the cap. */
-const clientPauseMs = 5_000;
-const pauseCapMs = 60_000;
-/** Length of the hold after refused credentials or a wrong path. */
-const parkedMs = 15 * 60_000;
 /** Send window after a Retry-After. It is larger than 1, because the service did answer. */
 const windowAfterWait = 4;
 /** If the send window reaches this size, the limit ends. */
@@ -82,7 +76,7 @@ export function judgeHealth(
       // The row was sent before the hold began, so its failure is not new evidence.
       return isHeld ? unchanged : judgeFailedRow(former, evidence);
     case 'no route':
-      return makeHold(parkedMs, 'kind_parked', evidence.reason, former);
+      return makeHold(pauses.wrongPath.firstMs, 'kind_parked', evidence.reason, former);
     case 'answered':
       return former === null ? unchanged : { health: { ...former, failures: 0, sendWindow: 1 }, holdMs: 0 };
     default:
@@ -92,11 +86,11 @@ export function judgeHealth(
   // An outage must not shorten the wait that the service asked for.
   if (former !== null && isHeld && former.code === 'retry_after' && evidence.seen === 'no answer') return unchanged;
   if (evidence.seen === 'credentials refused')
-    return makeHold(parkedMs, 'credentials_refused', evidence.reason, former);
+    return makeHold(pauses.refusedCredentials.firstMs, 'credentials_refused', evidence.reason, former);
   if (evidence.seen === 'asked to wait')
     return makeHold(evidence.ms, 'retry_after', evidence.reason, former, windowAfterWait);
   const times = former?.code === 'breaker_open' ? former.failures : 0;
-  const ms = Math.min(pauseCapMs, clientPauseMs * 2 ** Math.min(times, 10));
+  const ms = growPauseMs(pauses.statusQuestion, times + 1);
   return makeHold(ms, 'breaker_open', evidence.reason, { failures: times });
 }
 
@@ -124,7 +118,7 @@ function judgeFailedRow(
     return { health: { code, reason, failures, sendWindow }, holdMs: null };
   if (sendWindow !== null && sendWindow > 1)
     return { health: { code, reason, failures, sendWindow: Math.floor(sendWindow / 2) }, holdMs: null };
-  const ms = Math.min(pauseCapMs, kindPauseMs * kindPauseGrowth ** Math.min(failures, 100));
+  const ms = growPauseMs(pauses.failingKind, failures + 1);
   return makeHold(ms, 'kind_failing', reason, former);
 }
 

@@ -1,7 +1,13 @@
+import { longestWaitMs, pauses, toPauseMs } from '../backoff.ts';
 import { WarehouseError } from '../errors.ts';
-import { type PushPolicy, pushRetryDelayMs } from '../retry.ts';
 import { hourMs } from '../time.ts';
 import type { Evidence } from './push-health.ts';
+
+/** How often and how long a row is sent before it is given up (PUSH_MAX_ATTEMPTS, PUSH_MAX_AGE). */
+export interface PushPolicy {
+  readonly maxAttempts: number;
+  readonly maxAgeMs: number;
+}
 
 /**
  * What happens after an attempt with an unknown outcome: the row is looked up at the service, it is sent again (for
@@ -75,8 +81,6 @@ export interface FailedAttempt {
 
 /** Added to the attempt number of the backoff if only reads failed. */
 const readsFailedStep = 4;
-/** Time from an unanswered attempt to its first look-up. Usually the service has carried it out by then. */
-const firstLookUpMs = 1_000;
 
 /**
  * Decides what follows from a failed attempt: the row is sent again later, is looked up, waits for an operator, or is
@@ -88,7 +92,7 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
   const sharedRefusal = findSharedRefusal(failed);
   if (sharedRefusal !== null) {
     // A hold makes all of these rows wait. This pause lets rows that were not tried yet come first.
-    const delayMs = pushRetryDelayMs(failed.unburnt + 1, error.retryAfterMs, random);
+    const delayMs = toPauseMs(pauses.push, failed.unburnt + 1, random, error.retryAfterMs);
     return { status: 'pending', error: sharedRefusal, delayMs, burnt: false, unburnt: true };
   }
   // A refused read is not a refusal of the change.
@@ -101,7 +105,12 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
       : { status: 'dead', error: error.message };
   }
   if (outcome === 'unknown' && failed.rule === 'look up')
-    return { status: 'unknown', error: `${error.message}; being looked up`, delayMs: firstLookUpMs, written: true };
+    return {
+      status: 'unknown',
+      error: `${error.message}; being looked up`,
+      delayMs: pauses.firstLookUp.firstMs,
+      written: true,
+    };
   if (outcome === 'unknown' && failed.rule === 'ask operator')
     return { status: 'unknown', error: `${error.message}. ${operatorChoices}`, delayMs: null, written: true };
   const written = outcome === 'unknown';
@@ -109,7 +118,7 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
   if (giveUpReason !== null) return { status: 'dead', error: `${error.message}; given up ${giveUpReason}`, written };
   // If only reads failed, wait longer: they fail for all rows in the same way.
   const step = failed.sent ? failed.attempts : failed.attempts + readsFailedStep;
-  const delayMs = pushRetryDelayMs(step, error.retryAfterMs, random);
+  const delayMs = toPauseMs(pauses.push, step, random, error.retryAfterMs);
   return { status: 'pending', error: error.message, delayMs, burnt: true, written };
 }
 
@@ -154,9 +163,6 @@ export function mayBeNoRoute({ status, jsonBody, explained }: WarehouseError, no
   return status === 403 || status === 405 || (status === 404 && (notFoundMeansRoute || !jsonBody));
 }
 
-/** Maximum wait, even if the service asks for a longer one. */
-const maxWaitMs = 15 * 60_000;
-
 /** Returns the evidence of a failed attempt about its client, or about all rows of its kind. */
 export function readEvidence(failed: FailedAttempt): ScopedEvidence[] {
   const { error } = failed;
@@ -173,7 +179,7 @@ export function readEvidence(failed: FailedAttempt): ScopedEvidence[] {
 /** Returns evidence that the service asked to wait, or nothing if it did not ask. */
 function readWaitEvidence({ outcome, retryAfterMs, message }: WarehouseError): ScopedEvidence[] {
   if (retryAfterMs === undefined || outcome === 'refused') return [];
-  const ms = Math.min(retryAfterMs, maxWaitMs);
+  const ms = Math.min(retryAfterMs, longestWaitMs);
   return [{ of: 'client', evidence: { seen: 'asked to wait', reason: `${message}; asked to wait`, ms } }];
 }
 

@@ -1,9 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type pg from 'pg';
+import { growPauseMs, pauses } from '../../core/backoff.ts';
 import { keepAliveInitialDelayMillis, WatchedClient } from './pool.ts';
-
-const firstPauseMs = 250;
-const maxPauseMs = 5_000;
 
 export interface ListenOptions {
   readonly databaseUrl: string;
@@ -27,7 +25,8 @@ export class Listener {
   #client: pg.Client | undefined;
   /** Waits for the next connect or the next ping. */
   #timer: NodeJS.Timeout | undefined;
-  #pauseMs = firstPauseMs;
+  /** Number of attempts to connect that failed since the last one that did not. */
+  #failures = 0;
   #closed = false;
 
   constructor(options: ListenOptions) {
@@ -62,7 +61,7 @@ export class Listener {
     try {
       await client.connect();
       await client.query(`listen ${client.escapeIdentifier(channel)}`);
-      this.#pauseMs = firstPauseMs;
+      this.#failures = 0;
       if (this.#client !== client) return;
       this.#schedulePing(client);
       onNotify('');
@@ -90,7 +89,7 @@ export class Listener {
     this.#options.onError(error);
     // Ending a broken connection may fail. That failure does not matter.
     client.end().catch(() => undefined);
-    this.#timer = setTimeout(() => void this.#connect(), this.#pauseMs);
-    this.#pauseMs = Math.min(maxPauseMs, this.#pauseMs * 2);
+    this.#failures++;
+    this.#timer = setTimeout(() => void this.#connect(), growPauseMs(pauses.listener, this.#failures));
   }
 }

@@ -1,4 +1,5 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
+import type { Pause } from '../../core/backoff.ts';
 
 /**
  * Returns SQL for a comparison with any of these ids. It is one parameter: one prepared plan serves lists of any
@@ -8,3 +9,12 @@ export const anyId = (ids: readonly number[]) => sql<number>`any(${ids}::bigint[
 
 /** Returns SQL for a comparison with any of these texts, as one parameter. */
 export const anyText = (texts: readonly string[]) => sql<string>`any(${texts}::text[])`;
+
+/**
+ * Returns SQL for the span of a pause without jitter, an interval.
+ * @param number SQL for the number of the pause, from 1
+ */
+export function toPauseSpan({ firstMs, longestMs, growth }: Pause, number: RawBuilder<unknown>): RawBuilder<unknown> {
+  const factor = growth === 'linear' ? sql`(${number})` : sql`power(${growth}::float8, least(${number} - 1, 100))`;
+  return sql`least(${longestMs}::float8, ${firstMs}::float8 * ${factor}) * interval '1 millisecond'`;
+}

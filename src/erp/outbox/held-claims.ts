@@ -1,6 +1,8 @@
 import { type Kysely, sql } from 'kysely';
+import { pauses } from '../../core/backoff.ts';
 import type { UnknownRule } from '../../core/push/push-outcome.ts';
 import type { Database } from '../connection/pool.ts';
+import { toPauseSpan } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** Milliseconds that a claim lasts without renewal, by the clock of the database. */
@@ -120,7 +122,7 @@ export async function takeOverClaims(
                                -- Spread rows that were claimed together over time, so that only the row at fault is
                                -- lost again.
                                when o.sent_at is null
-                                 then statement_timestamp() + random() * l.times * interval '10 seconds'
+                                 then statement_timestamp() + random() * ${toPauseSpan(pauses.takeover, sql`l.times`)}
                                else statement_timestamp() end,
         attempts = o.attempts - case when o.sent_at is null then 1 else 0 end,
         written_at = coalesce(o.sent_at, o.written_at), sent_at = null, lease_until = null,

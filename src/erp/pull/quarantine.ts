@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { pauses } from '../../core/backoff.ts';
 import { anyClient } from '../connection/any-client.ts';
 import type { StreamScope } from '../connection/stream-scope.ts';
+import { toPauseSpan } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import type { NumberedReading } from '../runs/confirmations.ts';
 import type { Run } from '../runs/ledger.ts';
@@ -115,7 +117,7 @@ export async function findQuarantinedDue(db: Kysely<DB>, client: string, stream:
     from sync.quarantine q
     left join sync.rereads r on r.client = q.client and r.stream = q.stream and r.id = q.resource_id
     where q.client = ${anyClient(client)} and q.stream = ${stream} and q.resource_id is not null
-      and coalesce(r.next_try_at, q.first_seen_at + interval '1 minute') <= now()
+      and coalesce(r.next_try_at, q.first_seen_at + ${toPauseSpan(pauses.reread, sql`1`)}) <= now()
     order by r.next_try_at nulls first, q.resource_id`.execute(db);
   return rows.map(({ id }) => id);
 }

@@ -1,7 +1,8 @@
 import { type Kysely, sql } from 'kysely';
+import { pauses } from '../../core/backoff.ts';
 import { anyClient } from '../connection/any-client.ts';
 import type { StreamScope } from '../connection/stream-scope.ts';
-import { anyId } from '../connection/values.ts';
+import { anyId, toPauseSpan } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import type { OpenKind } from './open-rows.ts';
 
@@ -13,7 +14,7 @@ export const couldNotBeRead = 'could not be read';
 export const unknownToService = 'unknown to the service';
 const foundStillOpen = 'found, and still open';
 
-/** Postpones rereads that were without result. The pause is 1 minute, then twice as long each time, at most one day. */
+/** Postpones rereads that were without result. */
 export async function postponeRereads(
   { trx, client, stream }: StreamScope,
   ids: readonly number[],
@@ -22,14 +23,12 @@ export async function postponeRereads(
   if (ids.length === 0) return;
   await sql`
     insert into sync.rereads as r (client, stream, id, tries, next_try_at, last_reason)
-    select ${client}, ${stream}, i.id, 1, now() + interval '1 minute', ${reason}
+    select ${client}, ${stream}, i.id, 1, now() + ${toPauseSpan(pauses.reread, sql`1`)}, ${reason}
     from unnest(${ids}::bigint[]) as i (id)
     order by i.id
     on conflict (client, stream, id) do update
       set tries = r.tries + 1, last_reason = excluded.last_reason,
-          next_try_at = now() + least(interval '1 day', interval '1 minute' * power(2, least(r.tries, 11)))`.execute(
-    trx,
-  );
+          next_try_at = now() + ${toPauseSpan(pauses.reread, sql`r.tries + 1`)}`.execute(trx);
 }
 
 /** Postpones rereads of rows that lists showed and that are still open. `tries` is the number of earlier attempts. */
@@ -41,7 +40,7 @@ export async function postponeStillOpen(
   await sql`
     insert into sync.rereads (client, stream, id, tries, next_try_at, last_reason)
     select ${client}, ${stream}, i.id, i.tries + 1,
-      now() + least(interval '1 day', interval '1 minute' * power(2, least(i.tries, 11))),
+      now() + ${toPauseSpan(pauses.reread, sql`i.tries + 1`)},
       ${foundStillOpen}
     from unnest(${ids}::bigint[], ${tries}::integer[]) as i (id, tries)
     order by i.id

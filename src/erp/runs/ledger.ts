@@ -1,4 +1,5 @@
 import { sql, type Transaction } from 'kysely';
+import { pauses } from '../../core/backoff.ts';
 import type { ClientHold } from '../../core/client-hold.ts';
 import { LeaseLostError } from '../../core/errors.ts';
 import type { Database } from '../connection/pool.ts';
@@ -75,10 +76,6 @@ export interface CompletedPoll {
 
 /** The share of one poll in the moving average of fetched resources. */
 const averageShare = 0.1;
-/** A failed run is repeated after this time, then after twice as long each time. */
-const retryMs = 600_000;
-const maxRetryMs = 19_200_000;
-
 /** Counts the rows that a run wrote. */
 function countWrittenRows(totals: Totals): number {
   return totals.created + totals.updated + totals.removed;
@@ -124,8 +121,10 @@ function toEndFacts(run: Run, end: RunEnd): object {
           error_code: end.code,
           error: end.message,
           retry_after_ms: end.retryAfterMs,
-          ...(retries ? { retry_ms: retryMs, max_retry_ms: maxRetryMs } : {}),
-          ...(end.hold === null ? {} : { hold_code: end.hold.code, hold_ms: end.hold.ms, max_hold_ms: end.hold.capMs }),
+          ...(retries ? { retry_ms: pauses.failedRun.firstMs, max_retry_ms: pauses.failedRun.longestMs } : {}),
+          ...(end.hold === null
+            ? {}
+            : { hold_code: end.hold.code, hold_ms: end.hold.pause.firstMs, max_hold_ms: end.hold.pause.longestMs }),
         }
       : {};
   const polled =

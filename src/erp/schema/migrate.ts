@@ -4,6 +4,7 @@
 
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
+import { pauses } from '../../core/backoff.ts';
 import { isLockTimeout, readSqlState } from '../connection/transaction.ts';
 import { type MigrationFile, readKnownMigrations, SchemaError } from './migration-files.ts';
 import { findBlockers, reportIndexProgress, withMigrationLock } from './migration-locks.ts';
@@ -14,7 +15,6 @@ export type ProgressReporter = (line: string) => void;
 
 /** Time that one attempt waits for a table. During that time every other statement on the table waits behind it. */
 const lockTimeout = '1s';
-const retryPauseMs = 2_000;
 const maxAttempts = 600;
 
 /**
@@ -112,7 +112,7 @@ async function applyInTransaction<T>(
           `${inUse}; this migration was not applied. End those sessions and run migrate again`,
         );
       if (attempt % 5 === 1) tell(`${inUse}; trying again`);
-      await pause(retryPauseMs);
+      await pause(pauses.tableInUse.firstMs);
     }
 }
 

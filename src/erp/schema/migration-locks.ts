@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
+import { pauses } from '../../core/backoff.ts';
 import { isLockTimeout } from '../connection/transaction.ts';
 
-const retryPauseMs = 500;
 const reportEveryMs = 10_000;
 
 /**
@@ -31,7 +31,7 @@ export async function withMigrationLock<T, R>(
     }
     if (!told) tell('Another process is migrating this database; waiting for it …');
     told = true;
-    await pause(retryPauseMs);
+    await pause(pauses.otherMigration.firstMs);
   }
 }
 

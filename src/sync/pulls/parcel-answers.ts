@@ -1,3 +1,4 @@
+import { pauses } from '../../core/backoff.ts';
 import { findUnstorableReason } from '../../core/json.ts';
 import { dayMs, hourMs } from '../../core/time.ts';
 import type { QuarantineEntry } from '../../erp/pull/quarantine.ts';
@@ -45,13 +46,17 @@ export function toAnswer(read: ParcelRead, list: ParcelList): AnsweredRead {
 /** Returns the answer for a shipment whose look-up the service refused. */
 export function toUnanswered(read: ParcelRead, problem: string): AnsweredRead {
   const { shipmentId, readNo, requests } = read;
-  const nextInSeconds = read.unanswered + 1 < maxUnanswered ? dayMs / 1_000 : null;
+  const nextInSeconds = read.unanswered + 1 < maxUnanswered ? pauses.emptyParcelRead.firstMs / 1_000 : null;
   return { read, shipmentId, readNo, requests, parcels: [], problem, isUnanswered: true, nextInSeconds, entries: [] };
 }
 
-/** Returns the answer for a shipment whose look-up failed, as by a timeout. It is looked up again in an hour. */
+/** Returns the answer for a shipment whose look-up failed, as by a timeout. */
 export function toFailed(read: ParcelRead, problem: string): AnsweredRead {
-  return { ...toUnanswered(read, problem), isUnanswered: false, nextInSeconds: hourMs / 1_000 };
+  return {
+    ...toUnanswered(read, problem),
+    isUnanswered: false,
+    nextInSeconds: pauses.failedParcelRead.firstMs / 1_000,
+  };
 }
 
 /** Returns the answer without its packages, which the database refuses. They go to the quarantine. */

@@ -1,3 +1,4 @@
+import { pauses } from '../../core/backoff.ts';
 import { CodedError, hasCode, NotYetError, WarehouseError } from '../../core/errors.ts';
 import { findUnstorableReason } from '../../core/json.ts';
 import { hourMs } from '../../core/time.ts';
@@ -20,8 +21,6 @@ import { type PullContext, warn } from '../run/pull-context.ts';
 
 /** Minimum time from the end of a call to the next: once an hour (docs/interface.md, 5.1 Values), plus five seconds. */
 const trackTraceGapMs = 3_605_000;
-/** Minimum time to the next call if no connection could be made. */
-const noConnectionGapMs = 60_000;
 /**
  * Maximum time to pass the gate. If the database takes longer, the call is not made, because the gate counts its hour
  * from the beginning of the passage.
@@ -87,7 +86,7 @@ async function enterGate(context: PullContext, call: TrackTraceCall): Promise<vo
 async function leaveGate(context: PullContext, passage: number, error: unknown): Promise<void> {
   const isReceived = !hasCode(error, 'connect_failed');
   const opensAt = await inTransaction(context.db, (trx) =>
-    closeGate(trx, toGate(context), passage, isReceived ? trackTraceGapMs : noConnectionGapMs),
+    closeGate(trx, toGate(context), passage, isReceived ? trackTraceGapMs : pauses.unsentTrackTrace.firstMs),
   );
   if (opensAt === null) return;
   const dueAt = context.dueNotBefore(opensAt, trackTraceGapMs);

@@ -3,11 +3,11 @@ import { CodedError, describeError, WarehouseError } from '../../core/errors.ts'
 import {
   judgeFailure,
   mayBeNoRoute,
+  type PushPolicy,
   readEvidence,
   type ScopedEvidence,
   type Verdict,
 } from '../../core/push/push-outcome.ts';
-import type { PushPolicy } from '../../core/retry.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import type { ClaimedRow } from '../../erp/outbox/claimed-row.ts';
 import { returnClaims } from '../../erp/outbox/held-claims.ts';

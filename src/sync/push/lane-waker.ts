@@ -1,9 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import { pauses } from '../../core/backoff.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { type Lane, wakeFreeLanes } from '../../erp/outbox/settle.ts';
-
-/** Milliseconds after which lanes whose first row is locked are tried again. */
-const retryMs = 1_000;
 
 /**
  * Wakes lanes after the settlement that freed them has committed. If an ERP transaction has locked the first row of a
@@ -38,7 +36,7 @@ export class LaneWaker {
     this.#retrying = true;
     while (this.#locked.size > 0 && !this.#signal.aborted) {
       // The signal ends the wait; the condition of the loop checks it.
-      await wait(retryMs, undefined, { ref: false, signal: this.#signal }).catch(() => undefined);
+      await wait(pauses.lockedLane.firstMs, undefined, { ref: false, signal: this.#signal }).catch(() => undefined);
       const lanes = [...this.#locked.values()];
       this.#locked.clear();
       try {

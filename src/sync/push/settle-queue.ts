@@ -1,12 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
+import { pauses } from '../../core/backoff.ts';
 import type { Settlement } from '../../erp/outbox/settle.ts';
 import type { PushDeps, PushOutcome } from './attempt.ts';
 import { LaneWaker } from './lane-waker.ts';
 import { settleOutcomes, settleUnlocked } from './settle.ts';
-
-/** Milliseconds until settling is tried again while the database does not answer. An outcome is never given up. */
-const settleRetryMs = 500;
 
 /**
  * Milliseconds that done rows wait for others while more rows are being sent: one transaction settles many rows as fast
@@ -176,7 +174,8 @@ export class SettleQueue {
     return { busy: batch.filter(({ outcome }) => locked.has(outcome.settlement.id)), woken };
   }
 
+  /** Waits before settling is tried again while the database does not answer. An outcome is never given up. */
   async #pause(): Promise<void> {
-    await wait(settleRetryMs, undefined, { signal: this.#signal }).catch(() => undefined);
+    await wait(pauses.settlement.firstMs, undefined, { signal: this.#signal }).catch(() => undefined);
   }
 }

@@ -2,7 +2,8 @@
  * One run of a job for one client, under its lease. A run that loses its lease stops, and cannot write any more.
  */
 
-import { maxWaitMs, toClientHold } from '../../core/client-hold.ts';
+import { longestWaitMs } from '../../core/backoff.ts';
+import { toClientHold } from '../../core/client-hold.ts';
 import {
   CodedError,
   describeError,
@@ -101,7 +102,7 @@ function toRunEnd(failure: unknown, { dueAt, poll }: WorkEnd): RunEnd {
     status: 'failed',
     code: failure instanceof CodedError ? failure.code : 'unexpected',
     message: describeError(failure),
-    retryAfterMs: failure instanceof WarehouseError ? Math.min(failure.retryAfterMs ?? 0, maxWaitMs) : 0,
+    retryAfterMs: failure instanceof WarehouseError ? Math.min(failure.retryAfterMs ?? 0, longestWaitMs) : 0,
     hold: toClientHold(failure),
     dueAt,
   };

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { OperationName } from '../../../config/operations.ts';
+import { growPauseMs, pauses } from '../../core/backoff.ts';
 import { makeUndecodableError, toStopError, WarehouseError } from '../../core/errors.ts';
 import { parseExact } from '../../core/json.ts';
 import type { WarehouseHttp } from './http.ts';
@@ -18,12 +19,8 @@ export interface Credentials {
 /** A token is renewed this long before it expires, or after nine tenths of its life if that is later. */
 const renewalMarginMs = 60_000;
 
-/**
- * If a new token was refused too, the next one is kept at least this long. The time doubles with each refused token.
- */
-const refusedKeepMs = 20_000;
-const refusedKeepCapMs = 15 * 60_000;
-const toKeepMs = (times: number) => Math.min(refusedKeepCapMs, refusedKeepMs * 2 ** Math.min(times, 10));
+/** Returns how long the next token is kept at least, after this number of new tokens that were refused. */
+const toKeepMs = (refused: number) => growPauseMs(pauses.refusedToken, refused + 1);
 
 /**
  * The bearer token of one client, shared by all callers (docs/interface.md, 3.1 Rules). Only one token request runs at

@@ -5,8 +5,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import type { OperationName, Operations } from '../../../config/operations.ts';
+import { pauses, toPauseMs } from '../../core/backoff.ts';
 import { makeUndecodableError, toStopError, WarehouseError } from '../../core/errors.ts';
-import { readRetryDelayMs } from '../../core/retry.ts';
 import { makeEncodingError, toStatusError, toTransportError } from './http-error.ts';
 import { encodeValue } from './query.ts';
 import type { RequestBudget } from './request-budget.ts';
@@ -65,6 +65,11 @@ export interface RawAnswer extends HttpAnswer {
 }
 
 const isDone = (status: number) => status >= 200 && status < 300;
+
+/** Maximum number of attempts of a read, which is safe to repeat. They take about ten seconds. */
+const maxReads = 4;
+/** If the Retry-After is longer than this, the read fails at once, with the Retry-After in its error. */
+const maxReadWaitMs = 10_000;
 
 /** Content encodings that compress the body. Servers also name encodings that do not change it. */
 const compression = /\b(gzip|deflate|br|zstd|compress)\b/i;
@@ -206,4 +211,25 @@ function readDateHeader(header: string | string[] | undefined): number | null {
 
 function readFirst(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header[0] : header;
+}
+
+const transientStatuses = new Set([408, 425, 429]);
+
+/**
+ * Returns how long to wait before a failed read is repeated, in milliseconds: not before Retry-After. Returns null to
+ * give up.
+ * @param attempt number of attempts so far, from 1
+ * @param random a number in [0, 1)
+ */
+export function readRetryDelayMs(error: WarehouseError, attempt: number, random: number): number | null {
+  const { retryAfterMs = 0 } = error;
+  if (attempt >= maxReads || !isTransient(error) || retryAfterMs > maxReadWaitMs) return null;
+  return retryAfterMs + toPauseMs(pauses.read, attempt, random);
+}
+
+function isTransient(error: WarehouseError): boolean {
+  if (error.status !== undefined && error.status >= 400) {
+    return error.status >= 500 || transientStatuses.has(error.status);
+  }
+  return ['connect_failed', 'timeout', 'connection_lost'].includes(error.code);
 }

@@ -5,6 +5,7 @@ import { Alerter } from '../../../src/app/alerts/alerter.ts';
 import type { PostBody } from '../../../src/app/alerts/post-body.ts';
 import { openDispatcher } from '../../../src/app/deps/dispatcher.ts';
 import { createLogger } from '../../../src/app/logging/create-logger.ts';
+import { makeFixedPause } from '../../../src/core/backoff.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
@@ -66,7 +67,7 @@ function startAlerter(url: URL, { maxAgeMs = times.maxAgeMs } = {}) {
     log: createLogger('info', { write: (line) => void lines.push(line) }),
     webhook: { url: url.href, secret, dispatcher, timeoutMs: 2_000 },
     times: { ...times, maxAgeMs },
-    retryDelayMs: () => 30,
+    pause: makeFixedPause(30),
   });
   closers.push(async () => {
     await alerter.close();

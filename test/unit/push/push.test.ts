@@ -8,7 +8,6 @@ import {
   judgeFailure,
   readEvidence,
 } from '../../../src/core/push/push-outcome.ts';
-import { pushRetryDelayMs } from '../../../src/core/retry.ts';
 import { batchRows } from '../../../src/sync/push/kinds/order/look-up-orders.ts';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import { maskPayload } from '../../../src/sync/push/payload/mask.ts';
@@ -183,15 +182,6 @@ describe('the evidence of a failed attempt about client and kind', () => {
     expect(findDoubtedScope(evidenceFrom(badToken))).toBe('kind');
     expect(findDoubtedScope(evidenceFrom(answer(422)))).toBe(null);
   });
-});
-
-test('delays grow with full jitter up to 15 minutes, and are not shorter than Retry-After', () => {
-  expect([1, 2, 5, 40].map((attempt) => pushRetryDelayMs(attempt, undefined, 0.999_999))).toEqual([
-    1_000, 2_000, 16_000, 899_999,
-  ]);
-  expect(pushRetryDelayMs(3, undefined, 0)).toBe(0);
-  expect(pushRetryDelayMs(1, 60_000, 0)).toBe(60_000);
-  expect(pushRetryDelayMs(1, 86_400_000, 0.5)).toBe(900_000);
 });
 
 describe('an absence', () => {

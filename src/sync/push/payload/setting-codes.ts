@@ -1,3 +1,4 @@
+import { pauses } from '../../../core/backoff.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
 import { readServiceLists, type ServiceLists, takeSettingsTurn } from '../../../erp/resources/settings.ts';
 import type { ClientAccount } from '../../../erp/runs/clients.ts';
@@ -18,8 +19,6 @@ import { PostponedError } from './kind.ts';
 const keptMs = 30_000;
 /** Minimum time between two reads of the settings for unknown codes. The job refresh-settings reads them daily. */
 const refreshPauseMs = 10 * 60_000;
-/** Time until the next read after a failed one, or while another worker reads. */
-const failedPauseMs = 15_000;
 
 /** Compares payloads with the lists of one client. Reads the lists again, because an unknown code may be new. */
 export class SettingCodes implements CodeFinder {
@@ -85,7 +84,7 @@ export class SettingCodes implements CodeFinder {
   }
 
   async #read(signal: AbortSignal): Promise<void> {
-    const turn = await takeSettingsTurn(this.#db, this.#account.client, refreshPauseMs, failedPauseMs);
+    const turn = await takeSettingsTurn(this.#db, this.#account.client, refreshPauseMs, pauses.serviceLists.firstMs);
     if (turn === 'recent') return;
     if (turn === 'later') throw new SettingsUnreadError();
     await readSettingsNow(this.#db, this.#account, this.#warehouse, signal);
@@ -98,7 +97,7 @@ class SettingsUnreadError extends PostponedError {
     super(
       'settings_unread',
       'the code could not be checked, because the settings could not be read; they will be read again soon',
-      failedPauseMs,
+      pauses.serviceLists.firstMs,
     );
   }
 }

@@ -3,6 +3,7 @@
  */
 
 import type { OperationName } from '../../../../../config/operations.ts';
+import { pauses } from '../../../../core/backoff.ts';
 import { makeUndecodableError } from '../../../../core/errors.ts';
 import { addDays, toLocalDay } from '../../../../core/time.ts';
 import { findNewNumber, findRenameTo, type OtherRow } from '../../../../erp/outbox/renames.ts';
@@ -74,16 +75,12 @@ export async function searchOrder(context: PushContext): Promise<FoundOrder> {
   );
 }
 
-/** Time after which a row that waits for a rename is tried again, in milliseconds; longer for a dead rename. */
-const renameAwaitedMs = 15_000;
-const deadRenameAwaitedMs = 15 * 60_000;
-
 /** Makes the error of a row that waits for an `order.rename`. */
 export const makeRenameAwaited = ({ id, reference, status }: OtherRow, does: string): PostponedError =>
   new PostponedError(
     'rename_awaited',
     `row ${id} (order.rename of ${reference}) ${does} and is ${status}; this row waits for it`,
-    status === 'dead' ? deadRenameAwaitedMs : renameAwaitedMs,
+    (status === 'dead' ? pauses.deadRename : pauses.awaitedRename).firstMs,
   );
 
 /** @throws PayloadError if the list of orders cannot be searched for that number (docs/interface.md, 5.1 Values) */

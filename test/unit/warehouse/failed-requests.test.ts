@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { ErrorCode } from '../../../src/core/error-codes.ts';
 import { type Outcome, WarehouseError, type WarehouseErrorDetails } from '../../../src/core/errors.ts';
-import { readRetryDelayMs } from '../../../src/core/retry.ts';
+import { readRetryDelayMs } from '../../../src/warehouse/transport/http.ts';
 import {
   readRetryAfterMs,
   type StatusAnswer,

@@ -1,0 +1,108 @@
+import { dayMs, hourMs, minuteMs } from './time.ts';
+
+/** How long to wait before something is tried again. */
+export interface Pause {
+  readonly firstMs: number;
+  readonly longestMs: number;
+  /** Each pause is the former one times this factor. `linear`: the second is twice, the third three times the first. */
+  readonly growth: number | 'linear';
+  /** `full`: the pause is a random part of its length, so that what failed together is not tried again together. */
+  readonly jitter: 'none' | 'full';
+}
+
+const secondMs = 1_000;
+
+const double = (firstMs: number, longestMs: number, jitter: Pause['jitter'] = 'none'): Pause => ({
+  firstMs,
+  longestMs,
+  growth: 2,
+  jitter,
+});
+
+/** Makes a pause that is always the same. */
+export const makeFixedPause = (ms: number): Pause => ({ firstMs: ms, longestMs: ms, growth: 1, jitter: 'none' });
+
+/** Maximum wait before the service is asked again, even if its Retry-After is longer. */
+export const longestWaitMs = 15 * minuteMs;
+
+/** Every pause before something is tried again. docs/outbox.md and docs/operations.md name some of them. */
+export const pauses = {
+  /** A request that only reads. */
+  read: double(250, 4 * secondMs, 'full'),
+  /** A token after it was refused although it was new: it is kept this long. */
+  refusedToken: double(20 * secondMs, 15 * minuteMs),
+
+  /** All runs of a client whose service does not answer. */
+  silentService: double(5 * secondMs, 2 * minuteMs),
+  /** All runs or all rows of a client whose user name or password is refused. */
+  refusedCredentials: makeFixedPause(15 * minuteMs),
+  /** A run that failed and that is no poll. A poll is made again in its interval. */
+  failedRun: double(10 * minuteMs, 320 * minuteMs),
+  /** The worker of a queue, after an error of BullMQ. */
+  queueWorker: makeFixedPause(secondMs),
+  /** A read by id that failed, or that found nothing new. */
+  reread: double(minuteMs, dayMs),
+  /** A look-up of the packages of a shipment: the service did not answer, or its answer names no package of it. */
+  failedParcelRead: makeFixedPause(hourMs),
+  emptyParcelRead: makeFixedPause(dayMs),
+  /** The call for track-trace, if there was no connection. */
+  unsentTrackTrace: makeFixedPause(minuteMs),
+
+  /** A row of the outbox after an attempt. */
+  push: double(secondMs, longestWaitMs, 'full'),
+  /** A row whose worker was lost before it sent the row. The first time there is no pause. */
+  takeover: { firstMs: 10 * secondMs, longestMs: minuteMs, growth: 'linear', jitter: 'full' },
+  /** A row that waits for a rename; for one that is dead. */
+  awaitedRename: makeFixedPause(15 * secondMs),
+  deadRename: makeFixedPause(15 * minuteMs),
+  /** The service lists, if reading them for an unknown code failed, or if another worker reads them. */
+  serviceLists: makeFixedPause(15 * secondMs),
+  /** The first look-up of a row with an unknown outcome, and the following ones. */
+  firstLookUp: makeFixedPause(secondMs),
+  lookUp: double(2 * secondMs, 15 * minuteMs),
+  /** The second of two absences that confirm each other. */
+  secondAbsence: makeFixedPause(30 * secondMs),
+  /** A kind whose rows fail. Its first hold comes after several failures, and lasts half a second. */
+  failingKind: { firstMs: 250, longestMs: minuteMs, growth: 1.15, jitter: 'none' },
+  /** A kind whose path the service does not have. */
+  wrongPath: makeFixedPause(15 * minuteMs),
+  /** The question to status/get, while pushes of a client are held because the service does not answer. */
+  statusQuestion: double(5 * secondMs, minuteMs),
+  /** A settlement that the database did not commit. */
+  settlement: makeFixedPause(500),
+  /** The next row of a lane, if a transaction of the ERP has locked it. */
+  lockedLane: makeFixedPause(secondMs),
+
+  /** A post to the alert webhook. */
+  alert: double(secondMs, 15 * minuteMs, 'full'),
+
+  /** The start of a worker without its database or queue. */
+  start: makeFixedPause(2 * secondMs),
+  /** The connection that listens to Postgres. */
+  listener: double(250, 5 * secondMs),
+  redis: { firstMs: 100, longestMs: 2 * secondMs, growth: 'linear', jitter: 'none' },
+  /** `migrate --wait` without a database. */
+  unreachableDatabase: makeFixedPause(500),
+  /** A migration while another process migrates; while a table is in use. */
+  otherMigration: makeFixedPause(500),
+  tableInUse: makeFixedPause(2 * secondMs),
+} as const satisfies Record<string, Pause>;
+
+/**
+ * Returns the length of a pause without jitter, in milliseconds.
+ * @param number 1 for the first pause
+ */
+export function growPauseMs({ firstMs, longestMs, growth }: Pause, number: number): number {
+  return Math.min(longestMs, growth === 'linear' ? firstMs * number : firstMs * growth ** (number - 1));
+}
+
+/**
+ * Returns how long to wait, in milliseconds, after a failure that may have a Retry-After: not before it, but at most for
+ * the longest pause.
+ * @param number 1 for the first pause
+ * @param random a number in [0, 1), for the jitter
+ */
+export function toPauseMs(pause: Pause, number: number, random: number, retryAfterMs = 0): number {
+  const grownMs = growPauseMs(pause, number) * (pause.jitter === 'full' ? random : 1);
+  return Math.round(Math.min(pause.longestMs, retryAfterMs + grownMs));
+}
