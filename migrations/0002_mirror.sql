@@ -76,6 +76,7 @@ create table fulfilment.order_items (
   order_id bigint,
   sku text,
   quantity integer,
+  ordered_quantity integer,
   fulfill_from text,
   price numeric,
   vat numeric,
@@ -97,6 +98,7 @@ comment on column fulfilment.order_items.id is 'Order item id at the service';
 comment on column fulfilment.order_items.order_id is 'Order it is a line of';
 comment on column fulfilment.order_items.sku is 'Article';
 comment on column fulfilment.order_items.quantity is 'Pieces; 0 if the whole line was cancelled';
+comment on column fulfilment.order_items.ordered_quantity is 'Largest quantity that was read: the pieces ordered, although a cancel lowers quantity';
 comment on column fulfilment.order_items.fulfill_from is 'Warehouse it is to be fulfilled from';
 comment on column fulfilment.order_items.price is 'price, with the digits received';
 comment on column fulfilment.order_items.vat is 'Rate, with the digits received';
@@ -108,6 +110,16 @@ comment on column fulfilment.order_items.raw is 'The resource as received';
 comment on column fulfilment.order_items.first_seen_at is 'When it was first stored here';
 comment on column fulfilment.order_items.changed_at is 'When its content last changed here';
 comment on column fulfilment.order_items.unlisted_since is 'Since when the service no longer knows it; null while it does';
+
+-- A cancel overwrites quantity.
+create function sync.keep_ordered_quantity() returns trigger language plpgsql as $$
+begin
+  new.ordered_quantity := greatest(new.ordered_quantity, new.quantity);
+  return new;
+end
+$$;
+create trigger order_items_ordered before insert or update of quantity on fulfilment.order_items
+  for each row execute function sync.keep_ordered_quantity();
 
 create table fulfilment.order_addresses (
   client text not null,
@@ -805,9 +817,11 @@ comment on column fulfilment.shipment_lines.track_and_trace_codes is 'Their trac
 comment on column fulfilment.shipment_lines.tracking_url is
   'Address for tracking: a code that is a URL, else attributes.tracking.url of the shipment; null if there is neither';
 
+-- Parts that a query does not ask for are not computed: Postgres removes left joins that nothing needs.
 create view fulfilment.order_lines as
-select o.client, o.external_order_number, i.order_id, i.id as order_item_id, i.sku, v.is_service, i.quantity, s.shipped,
-  s.in_warehouse, case when v.is_service then 0 else greatest(i.quantity - s.shipped, 0) end as to_come, r.returned,
+select o.client, o.external_order_number, i.order_id, i.id as order_item_id, i.sku, v.is_service,
+  i.ordered_quantity as ordered, i.ordered_quantity - i.quantity as cancelled, i.quantity, s.shipped, s.in_warehouse,
+  case when v.is_service then 0 else greatest(i.quantity - s.shipped, 0) end as to_come, r.returned,
   s.first_shipped_on, s.last_shipped_on, o.unlisted_since
 from fulfilment.orders o
 join fulfilment.order_items i on i.client = o.client and i.order_id = o.id
@@ -816,7 +830,7 @@ cross join lateral (
     select from fulfilment.service_products p
     where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end) as is_service
 ) v
-cross join lateral (
+left join lateral (
   select coalesce(sum(l.quantity) filter (where s.status = 'SHIPPED'), 0)::integer as shipped,
     coalesce(sum(l.quantity) filter (where s.status is distinct from 'SHIPPED'), 0)::integer as in_warehouse,
     min(s.shipped_on) filter (where s.status = 'SHIPPED') as first_shipped_on,
@@ -825,12 +839,12 @@ cross join lateral (
   join fulfilment.shipment_items l on l.client = s.client and l.shipment_id = s.id
   where s.client = i.client and s.order_id = i.order_id and l.order_item_id = i.id and s.unlisted_since is null
     and l.unlisted_since is null
-) s
-cross join lateral (
+) s on true
+left join lateral (
   select coalesce(sum(r.quantity), 0)::integer as returned
   from fulfilment.return_items r
   where r.client = i.client and r.order_id = i.order_id and r.order_item_id = i.id and r.unlisted_since is null
-) r
+) r on true
 where i.unlisted_since is null;
 comment on view fulfilment.order_lines is 'Lines of orders, with the pieces that were shipped, are in the warehouse, are to come, and came back';
 comment on column fulfilment.order_lines.client is 'Client key';
@@ -839,6 +853,8 @@ comment on column fulfilment.order_lines.order_id is 'Order';
 comment on column fulfilment.order_lines.order_item_id is 'Line of the order';
 comment on column fulfilment.order_lines.sku is 'Article';
 comment on column fulfilment.order_lines.is_service is 'True if the article is in service_products: it is never shipped';
+comment on column fulfilment.order_lines.ordered is 'Pieces that were ordered first';
+comment on column fulfilment.order_lines.cancelled is 'Pieces of them that were cancelled';
 comment on column fulfilment.order_lines.quantity is 'Pieces that were not cancelled';
 comment on column fulfilment.order_lines.shipped is 'Pieces that a carrier took';
 comment on column fulfilment.order_lines.in_warehouse is 'Pieces of shipments that have not left';
@@ -847,6 +863,41 @@ comment on column fulfilment.order_lines.returned is 'Pieces that came back and 
 comment on column fulfilment.order_lines.first_shipped_on is 'When the first of its pieces left';
 comment on column fulfilment.order_lines.last_shipped_on is 'When the last of its shipped pieces left';
 comment on column fulfilment.order_lines.unlisted_since is 'Since when the service no longer knows the order';
+
+create view fulfilment.backorders as
+select o.client, o.external_order_number, i.order_id, i.id as order_item_id, i.sku, i.quantity,
+  coalesce(g.shipped, 0)::integer as shipped, (coalesce(g.pieces, 0) - coalesce(g.shipped, 0))::integer as in_warehouse,
+  (i.quantity - coalesce(g.pieces, 0))::integer as missing, o.ordered_on, t.stock
+from fulfilment.order_items i
+join fulfilment.orders o on o.client = i.client and o.id = i.order_id
+left join (
+  select l.client, l.order_item_id, sum(l.quantity) as pieces, sum(l.quantity) filter (where s.status = 'SHIPPED') as shipped
+  from fulfilment.shipment_items l
+  join fulfilment.shipments s on s.client = l.client and s.id = l.shipment_id
+  where s.unlisted_since is null and l.unlisted_since is null
+  group by l.client, l.order_item_id
+) g on g.client = i.client and g.order_item_id = i.id
+left join fulfilment.stock_levels t on t.client = i.client and t.sku = i.sku
+where i.quantity > coalesce(g.pieces, 0) and i.unlisted_since is null and o.unlisted_since is null
+  and o.on_hold is not true and (o.preferred_shipping_date is null or o.preferred_shipping_date <= current_date)
+  and (o.ordered_on < current_date
+    or exists (select from fulfilment.shipments s where s.client = o.client and s.order_id = o.id and s.unlisted_since is null))
+  and not exists (
+    select from fulfilment.service_products p
+    where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end);
+comment on view fulfilment.backorders is
+  'Lines with pieces that are on no shipment, although the order is not on hold, is due, and was placed before today or has a shipment';
+comment on column fulfilment.backorders.client is 'Client key';
+comment on column fulfilment.backorders.external_order_number is 'Your order number';
+comment on column fulfilment.backorders.order_id is 'Order';
+comment on column fulfilment.backorders.order_item_id is 'Line of the order';
+comment on column fulfilment.backorders.sku is 'Article';
+comment on column fulfilment.backorders.quantity is 'Pieces that were not cancelled';
+comment on column fulfilment.backorders.shipped is 'Pieces that a carrier took';
+comment on column fulfilment.backorders.in_warehouse is 'Pieces of shipments that have not left';
+comment on column fulfilment.backorders.missing is 'Pieces that are on no shipment';
+comment on column fulfilment.backorders.ordered_on is 'Day of the order';
+comment on column fulfilment.backorders.stock is 'Stock as last told; null if the article is not in stock_watch';
 
 create view fulfilment.open_inbound_expectations as
 select s.client, s.id as inbound_packing_slip_id, s.reference, s.expected_in, s.expected_on, s.status, s.received_on,

@@ -794,11 +794,101 @@ create constraint trigger documents_entered after insert or delete on fulfilment
 
 revoke execute on function sync.read_document_id, sync.store_documents, sync.store_document, sync.enter_document from public;
 
+-- Returned and shipped pieces are counted for the order: a shipment may come without links to the order's lines.
+create view fulfilment.order_overview as
+select o.client, o.id as order_id, o.external_order_number, o.ordered_on,
+  case
+    when o.unlisted_since is not null then 'unlisted'
+    when l.all_lines > 0 and l.all_pieces = 0 or l.goods_lines > 0 and l.pieces = 0 then 'cancelled'
+    when l.all_lines > 0 and l.goods_lines = 0 then 'nothing_to_ship'
+    when s.shipped > 0 and s.shipped >= l.pieces then 'shipped'
+    when s.errors > 0 then 'warehouse_error'
+    when s.shipped > 0 then 'partly_shipped'
+    when o.on_hold then 'on_hold'
+    when s.shipments > 0 then 'in_warehouse'
+    else 'accepted'
+  end as state,
+  l.ordered, l.ordered - l.pieces as cancelled, s.shipped, greatest(l.pieces - s.shipped, 0) as to_come, r.returned,
+  s.shipments, p.parcels, s.first_shipped_on, s.last_shipped_on,
+  nullif(concat_ws('; ',
+    case when s.errors > 0 then 'shipments with the status ERROR: ' || s.errors end,
+    case when p.exceptions > 0 then 'parcels with an exception level: ' || p.exceptions end,
+    (select format('outbox row %s (%s) is %s: %s', w.id, w.kind, w.status, w.last_error)
+     from fulfilment.outbox w
+     where w.client = o.client and w.family = 'order' and w.reference = o.external_order_number
+       and w.status in ('dead', 'unknown') and w.next_attempt_at is null
+     order by w.id
+     limit 1)), '') as problem,
+  o.unlisted_since
+from fulfilment.orders o
+cross join lateral (
+  select count(*) as all_lines, count(*) filter (where not v.is_service) as goods_lines,
+    coalesce(sum(i.quantity), 0) as all_pieces,
+    coalesce(sum(i.quantity) filter (where not v.is_service), 0)::integer as pieces,
+    coalesce(sum(i.ordered_quantity) filter (where not v.is_service), 0)::integer as ordered
+  from fulfilment.order_items i
+  cross join lateral (
+    select exists (
+      select from fulfilment.service_products p
+      where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end) as is_service
+    -- Computed once, not where it is used.
+    offset 0
+  ) v
+  where i.client = o.client and i.order_id = o.id and i.unlisted_since is null
+) l
+cross join lateral (
+  select count(*)::integer as shipments, count(*) filter (where s.status = 'ERROR') as errors,
+    min(s.shipped_on) filter (where s.status = 'SHIPPED') as first_shipped_on, max(s.shipped_on) as last_shipped_on,
+    coalesce(sum(g.pieces) filter (where s.status = 'SHIPPED'), 0)::integer as shipped
+  from fulfilment.shipments s
+  cross join lateral (
+    select sum(i.quantity) as pieces
+    from fulfilment.shipment_items i
+    where i.client = s.client and i.shipment_id = s.id and i.unlisted_since is null and not exists (
+      select from fulfilment.service_products p
+      where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end)
+  ) g
+  where s.client = o.client and s.order_id = o.id and s.unlisted_since is null
+) s
+left join lateral (
+  select count(*)::integer as parcels, count(*) filter (where p.current_track_trace_exception_level ~ '^[1-9]') as exceptions
+  from fulfilment.shipments s
+  join fulfilment.parcels p on p.client = s.client and p.shipment_id = s.id
+  where s.client = o.client and s.order_id = o.id and s.unlisted_since is null and p.unlisted_since is null
+) p on true
+left join lateral (
+  select coalesce(sum(r.quantity), 0)::integer as returned
+  from fulfilment.return_items r
+  where r.client = o.client and r.order_id = o.id and r.unlisted_since is null and not exists (
+    select from fulfilment.service_products p
+    where p.client = r.client and case when p.is_pattern then r.sku like p.sku else r.sku = p.sku end)
+) r on true;
+comment on view fulfilment.order_overview is
+  'Orders at the service, one row each: state, pieces without service products, parcels, problems. order_state also knows orders that are not there yet';
+comment on column fulfilment.order_overview.client is 'Client key';
+comment on column fulfilment.order_overview.order_id is 'Order';
+comment on column fulfilment.order_overview.external_order_number is 'Your order number';
+comment on column fulfilment.order_overview.ordered_on is 'Day of the order';
+comment on column fulfilment.order_overview.state is
+  'accepted, on_hold, in_warehouse, warehouse_error, partly_shipped, shipped, nothing_to_ship, cancelled or unlisted (docs/erp.md)';
+comment on column fulfilment.order_overview.ordered is 'Pieces that were ordered first';
+comment on column fulfilment.order_overview.cancelled is 'Pieces of them that were cancelled';
+comment on column fulfilment.order_overview.shipped is 'Pieces that a carrier took';
+comment on column fulfilment.order_overview.to_come is 'Pieces that are still to be shipped';
+comment on column fulfilment.order_overview.returned is 'Pieces that came back and were processed';
+comment on column fulfilment.order_overview.shipments is 'Number of shipments';
+comment on column fulfilment.order_overview.parcels is 'Number of packages of these shipments that are known';
+comment on column fulfilment.order_overview.first_shipped_on is 'When the first shipment left';
+comment on column fulfilment.order_overview.last_shipped_on is 'When the last of the shipments that have left did so';
+comment on column fulfilment.order_overview.problem is
+  'Shipments with the status ERROR, parcels with an exception level, and the first outbox row that waits for a person; null if there is none';
+comment on column fulfilment.order_overview.unlisted_since is 'Since when the service no longer knows the order';
+
 -- Returns one row if the outbox or the tables know the order, else none. It has the rights of the caller.
 create function fulfilment.order_state(number text, client text default 'default')
 returns table (
-  order_id bigint, state text, waits_for text, open_rows integer, ordered integer, shipped integer, returned integer,
-  shipments integer, last_shipped_on timestamptz, tracking_urls text[]
+  order_id bigint, state text, waits_for text, open_rows integer, ordered integer, cancelled integer, shipped integer,
+  returned integer, shipments integer, last_shipped_on timestamptz, tracking_urls text[]
 ) language sql stable set search_path = pg_catalog, pg_temp as $$
   with asked as (
     select o.id, o.kind, o.status
@@ -807,54 +897,11 @@ returns table (
   ),
   -- A number may be used again after a rename. The newest order has it.
   found as (
-    select o.id, o.on_hold, o.unlisted_since
-    from fulfilment.orders o
-    where o.client = order_state.client and o.external_order_number = order_state.number
-    order by o.unlisted_since is not null, o.id desc
+    select *
+    from fulfilment.order_overview v
+    where v.client = order_state.client and v.external_order_number = order_state.number
+    order by v.unlisted_since is not null, v.order_id desc
     limit 1
-  ),
-  services as (
-    select p.sku, p.is_pattern from fulfilment.service_products p where p.client = order_state.client
-  ),
-  lines as (
-    select count(*) as all_lines, count(*) filter (where not v.is_service) as goods_lines,
-      coalesce(sum(i.quantity), 0) as all_pieces,
-      coalesce(sum(i.quantity) filter (where not v.is_service), 0)::integer as pieces
-    from fulfilment.order_items i
-    cross join lateral (
-      select exists (select from services p where case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end)
-        as is_service
-    ) v
-    where i.client = order_state.client and i.order_id = (select f.id from found f) and i.unlisted_since is null
-  ),
-  sent as (
-    select s.id, s.status, s.shipped_on
-    from fulfilment.shipments s
-    where s.client = order_state.client and s.order_id = (select f.id from found f) and s.unlisted_since is null
-  ),
-  sums as (
-    select
-      (select count(*)::integer from sent) as shipments,
-      (select count(*) from sent s where s.status = 'ERROR') as errors,
-      (select max(s.shipped_on) from sent s) as last_shipped_on,
-      coalesce((
-        select sum(i.quantity)
-        from sent s
-        join fulfilment.shipment_items i on i.client = order_state.client and i.shipment_id = s.id
-        where s.status = 'SHIPPED' and i.unlisted_since is null and not exists (
-          select from services p where case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end)
-        ), 0)::integer as shipped,
-      coalesce((
-        select sum(r.quantity)
-        from fulfilment.return_items r
-        where r.client = order_state.client and r.order_id = (select f.id from found f) and r.unlisted_since is null
-          and not exists (
-            select from services p where case when p.is_pattern then r.sku like p.sku else r.sku = p.sku end)
-        ), 0)::integer as returned,
-      (select array_agg(distinct p.track_and_trace_code)
-       from sent s
-       join fulfilment.parcels p on p.client = order_state.client and p.shipment_id = s.id
-       where p.unlisted_since is null and p.track_and_trace_code ~* '^https?://') as tracking_urls
   ),
   -- The create that counts: an open one, else the last.
   creation as (
@@ -865,21 +912,13 @@ returns table (
     limit 1
   )
   select
-    f.id,
+    f.order_id,
     case
-      when f.id is null and exists (select from asked a where a.kind = 'order.rename' and a.status = 'done') then 'renamed'
-      when f.id is null then case c.status
+      when f.order_id is not null then f.state
+      when exists (select from asked a where a.kind = 'order.rename' and a.status = 'done') then 'renamed'
+      else case c.status
         when 'pending' then 'waiting' when 'sending' then 'waiting' when 'unknown' then 'unknown'
         when 'dead' then 'refused' when 'cancelled' then 'cancelled' when 'done' then 'accepted' else 'not_found' end
-      when f.unlisted_since is not null then 'unlisted'
-      when l.all_lines > 0 and l.all_pieces = 0 or l.goods_lines > 0 and l.pieces = 0 then 'cancelled'
-      when l.all_lines > 0 and l.goods_lines = 0 then 'nothing_to_ship'
-      when u.shipped > 0 and u.shipped >= l.pieces then 'shipped'
-      when u.errors > 0 then 'warehouse_error'
-      when u.shipped > 0 then 'partly_shipped'
-      when f.on_hold then 'on_hold'
-      when u.shipments > 0 then 'in_warehouse'
-      else 'accepted'
     end,
     (select w.because
      from fulfilment.outbox_open w
@@ -888,12 +927,18 @@ returns table (
      order by w.id
      limit 1),
     (select count(*)::integer from asked a where a.status in ('pending', 'sending', 'unknown', 'dead')),
-    l.pieces, u.shipped, u.returned, u.shipments, u.last_shipped_on, coalesce(u.tracking_urls, '{}')
-  from lines l
-  cross join sums u
+    coalesce(f.ordered, 0), coalesce(f.cancelled, 0), coalesce(f.shipped, 0), coalesce(f.returned, 0),
+    coalesce(f.shipments, 0), f.last_shipped_on,
+    coalesce((
+      select array_agg(distinct p.track_and_trace_code)
+      from fulfilment.shipments s
+      join fulfilment.parcels p on p.client = s.client and p.shipment_id = s.id
+      where s.client = order_state.client and s.order_id = f.order_id and s.unlisted_since is null
+        and p.unlisted_since is null and p.track_and_trace_code ~* '^https?://'), '{}')
+  from (select) one
   left join found f on true
   left join creation c on true
-  where f.id is not null or exists (select from asked)
+  where f.order_id is not null or exists (select from asked)
 $$;
 comment on function fulfilment.order_state is
   'State of the order with this number (docs/erp.md lists the states), what its outbox rows wait for, pieces without service products, and tracking links; no row if it is unknown';

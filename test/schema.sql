@@ -129,6 +129,7 @@ create table fulfilment.order_items (
   order_id bigint, -- Order it is a line of
   sku text, -- Article
   quantity integer, -- Pieces; 0 if the whole line was cancelled
+  ordered_quantity integer, -- Largest quantity that was read: the pieces ordered, although a cancel lowers quantity
   fulfill_from text, -- Warehouse it is to be fulfilled from
   price numeric, -- price, with the digits received
   vat numeric, -- Rate, with the digits received
@@ -914,6 +915,38 @@ CREATE INDEX track_traces_listed ON fulfilment.track_traces USING btree (client)
 CREATE UNIQUE INDEX rescans_open ON sync.rescans USING btree (client, stream, kind, background, COALESCE(from_day, '-infinity'::date), COALESCE(to_day, 'infinity'::date)) WHERE (finished_at IS NULL);
 CREATE UNIQUE INDEX runs_by_lease ON sync.runs USING btree (client, job, lease_token);
 
+create view fulfilment.backorders as -- Lines with pieces that are on no shipment, although the order is not on hold, is due, and was placed before today or has a shipment
+ SELECT o.client,
+    o.external_order_number,
+    i.order_id,
+    i.id AS order_item_id,
+    i.sku,
+    i.quantity,
+    (COALESCE(g.shipped, (0)::bigint))::integer AS shipped,
+    ((COALESCE(g.pieces, (0)::bigint) - COALESCE(g.shipped, (0)::bigint)))::integer AS in_warehouse,
+    ((i.quantity - COALESCE(g.pieces, (0)::bigint)))::integer AS missing,
+    o.ordered_on,
+    t.stock
+   FROM (((fulfilment.order_items i
+     JOIN fulfilment.orders o ON (((o.client = i.client) AND (o.id = i.order_id))))
+     LEFT JOIN ( SELECT l.client,
+            l.order_item_id,
+            sum(l.quantity) AS pieces,
+            sum(l.quantity) FILTER (WHERE (s.status = 'SHIPPED'::text)) AS shipped
+           FROM (fulfilment.shipment_items l
+             JOIN fulfilment.shipments s ON (((s.client = l.client) AND (s.id = l.shipment_id))))
+          WHERE ((s.unlisted_since IS NULL) AND (l.unlisted_since IS NULL))
+          GROUP BY l.client, l.order_item_id) g ON (((g.client = i.client) AND (g.order_item_id = i.id))))
+     LEFT JOIN fulfilment.stock_levels t ON (((t.client = i.client) AND (t.sku = i.sku))))
+  WHERE ((i.quantity > COALESCE(g.pieces, (0)::bigint)) AND (i.unlisted_since IS NULL) AND (o.unlisted_since IS NULL) AND (o.on_hold IS NOT TRUE) AND ((o.preferred_shipping_date IS NULL) OR (o.preferred_shipping_date <= CURRENT_DATE)) AND ((o.ordered_on < CURRENT_DATE) OR (EXISTS ( SELECT
+           FROM fulfilment.shipments s
+          WHERE ((s.client = o.client) AND (s.order_id = o.id) AND (s.unlisted_since IS NULL))))) AND (NOT (EXISTS ( SELECT
+           FROM fulfilment.service_products p
+          WHERE ((p.client = i.client) AND
+                CASE
+                    WHEN p.is_pattern THEN (i.sku ~~ p.sku)
+                    ELSE (i.sku = p.sku)
+                END)))));
 create view fulfilment.erased_orders as -- Orders whose personal data was erased here; erase your own copies too
  SELECT client,
     id AS order_id,
@@ -945,6 +978,8 @@ create view fulfilment.order_lines as -- Lines of orders, with the pieces that w
     i.id AS order_item_id,
     i.sku,
     v.is_service,
+    i.ordered_quantity AS ordered,
+    (i.ordered_quantity - i.quantity) AS cancelled,
     i.quantity,
     s.shipped,
     s.in_warehouse,
@@ -965,17 +1000,102 @@ create view fulfilment.order_lines as -- Lines of orders, with the pieces that w
                             WHEN p.is_pattern THEN (i.sku ~~ p.sku)
                             ELSE (i.sku = p.sku)
                         END))) AS is_service) v)
-     CROSS JOIN LATERAL ( SELECT (COALESCE(sum(l.quantity) FILTER (WHERE (s_1.status = 'SHIPPED'::text)), (0)::bigint))::integer AS shipped,
+     LEFT JOIN LATERAL ( SELECT (COALESCE(sum(l.quantity) FILTER (WHERE (s_1.status = 'SHIPPED'::text)), (0)::bigint))::integer AS shipped,
             (COALESCE(sum(l.quantity) FILTER (WHERE (s_1.status IS DISTINCT FROM 'SHIPPED'::text)), (0)::bigint))::integer AS in_warehouse,
             min(s_1.shipped_on) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS first_shipped_on,
             max(s_1.shipped_on) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS last_shipped_on
            FROM (fulfilment.shipments s_1
              JOIN fulfilment.shipment_items l ON (((l.client = s_1.client) AND (l.shipment_id = s_1.id))))
-          WHERE ((s_1.client = i.client) AND (s_1.order_id = i.order_id) AND (l.order_item_id = i.id) AND (s_1.unlisted_since IS NULL) AND (l.unlisted_since IS NULL))) s)
-     CROSS JOIN LATERAL ( SELECT (COALESCE(sum(r_1.quantity), (0)::bigint))::integer AS returned
+          WHERE ((s_1.client = i.client) AND (s_1.order_id = i.order_id) AND (l.order_item_id = i.id) AND (s_1.unlisted_since IS NULL) AND (l.unlisted_since IS NULL))) s ON (true))
+     LEFT JOIN LATERAL ( SELECT (COALESCE(sum(r_1.quantity), (0)::bigint))::integer AS returned
            FROM fulfilment.return_items r_1
-          WHERE ((r_1.client = i.client) AND (r_1.order_id = i.order_id) AND (r_1.order_item_id = i.id) AND (r_1.unlisted_since IS NULL))) r)
+          WHERE ((r_1.client = i.client) AND (r_1.order_id = i.order_id) AND (r_1.order_item_id = i.id) AND (r_1.unlisted_since IS NULL))) r ON (true))
   WHERE (i.unlisted_since IS NULL);
+create view fulfilment.order_overview as -- Orders at the service, one row each: state, pieces without service products, parcels, problems. order_state also knows orders that are not there yet
+ SELECT o.client,
+    o.id AS order_id,
+    o.external_order_number,
+    o.ordered_on,
+        CASE
+            WHEN (o.unlisted_since IS NOT NULL) THEN 'unlisted'::text
+            WHEN (((l.all_lines > 0) AND (l.all_pieces = 0)) OR ((l.goods_lines > 0) AND (l.pieces = 0))) THEN 'cancelled'::text
+            WHEN ((l.all_lines > 0) AND (l.goods_lines = 0)) THEN 'nothing_to_ship'::text
+            WHEN ((s.shipped > 0) AND (s.shipped >= l.pieces)) THEN 'shipped'::text
+            WHEN (s.errors > 0) THEN 'warehouse_error'::text
+            WHEN (s.shipped > 0) THEN 'partly_shipped'::text
+            WHEN o.on_hold THEN 'on_hold'::text
+            WHEN (s.shipments > 0) THEN 'in_warehouse'::text
+            ELSE 'accepted'::text
+        END AS state,
+    l.ordered,
+    (l.ordered - l.pieces) AS cancelled,
+    s.shipped,
+    GREATEST((l.pieces - s.shipped), 0) AS to_come,
+    r.returned,
+    s.shipments,
+    p.parcels,
+    s.first_shipped_on,
+    s.last_shipped_on,
+    NULLIF(concat_ws('; '::text,
+        CASE
+            WHEN (s.errors > 0) THEN ('shipments with the status ERROR: '::text || s.errors)
+            ELSE NULL::text
+        END,
+        CASE
+            WHEN (p.exceptions > 0) THEN ('parcels with an exception level: '::text || p.exceptions)
+            ELSE NULL::text
+        END, ( SELECT format('outbox row %s (%s) is %s: %s'::text, w.id, w.kind, w.status, w.last_error) AS format
+           FROM fulfilment.outbox w
+          WHERE ((w.client = o.client) AND (w.family = 'order'::text) AND (w.reference = o.external_order_number) AND (w.status = ANY (ARRAY['dead'::text, 'unknown'::text])) AND (w.next_attempt_at IS NULL))
+          ORDER BY w.id
+         LIMIT 1)), ''::text) AS problem,
+    o.unlisted_since
+   FROM ((((fulfilment.orders o
+     CROSS JOIN LATERAL ( SELECT count(*) AS all_lines,
+            count(*) FILTER (WHERE (NOT v.is_service)) AS goods_lines,
+            COALESCE(sum(i.quantity), (0)::bigint) AS all_pieces,
+            (COALESCE(sum(i.quantity) FILTER (WHERE (NOT v.is_service)), (0)::bigint))::integer AS pieces,
+            (COALESCE(sum(i.ordered_quantity) FILTER (WHERE (NOT v.is_service)), (0)::bigint))::integer AS ordered
+           FROM (fulfilment.order_items i
+             CROSS JOIN LATERAL ( SELECT (EXISTS ( SELECT
+                           FROM fulfilment.service_products p_1
+                          WHERE ((p_1.client = i.client) AND
+                                CASE
+                                    WHEN p_1.is_pattern THEN (i.sku ~~ p_1.sku)
+                                    ELSE (i.sku = p_1.sku)
+                                END))) AS is_service
+                 OFFSET 0) v)
+          WHERE ((i.client = o.client) AND (i.order_id = o.id) AND (i.unlisted_since IS NULL))) l)
+     CROSS JOIN LATERAL ( SELECT (count(*))::integer AS shipments,
+            count(*) FILTER (WHERE (s_1.status = 'ERROR'::text)) AS errors,
+            min(s_1.shipped_on) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS first_shipped_on,
+            max(s_1.shipped_on) AS last_shipped_on,
+            (COALESCE(sum(g.pieces) FILTER (WHERE (s_1.status = 'SHIPPED'::text)), (0)::numeric))::integer AS shipped
+           FROM (fulfilment.shipments s_1
+             CROSS JOIN LATERAL ( SELECT sum(i.quantity) AS pieces
+                   FROM fulfilment.shipment_items i
+                  WHERE ((i.client = s_1.client) AND (i.shipment_id = s_1.id) AND (i.unlisted_since IS NULL) AND (NOT (EXISTS ( SELECT
+                           FROM fulfilment.service_products p_1
+                          WHERE ((p_1.client = i.client) AND
+                                CASE
+                                    WHEN p_1.is_pattern THEN (i.sku ~~ p_1.sku)
+                                    ELSE (i.sku = p_1.sku)
+                                END)))))) g)
+          WHERE ((s_1.client = o.client) AND (s_1.order_id = o.id) AND (s_1.unlisted_since IS NULL))) s)
+     LEFT JOIN LATERAL ( SELECT (count(*))::integer AS parcels,
+            count(*) FILTER (WHERE (p_1.current_track_trace_exception_level ~ '^[1-9]'::text)) AS exceptions
+           FROM (fulfilment.shipments s_1
+             JOIN fulfilment.parcels p_1 ON (((p_1.client = s_1.client) AND (p_1.shipment_id = s_1.id))))
+          WHERE ((s_1.client = o.client) AND (s_1.order_id = o.id) AND (s_1.unlisted_since IS NULL) AND (p_1.unlisted_since IS NULL))) p ON (true))
+     LEFT JOIN LATERAL ( SELECT (COALESCE(sum(r_1.quantity), (0)::bigint))::integer AS returned
+           FROM fulfilment.return_items r_1
+          WHERE ((r_1.client = o.client) AND (r_1.order_id = o.id) AND (r_1.unlisted_since IS NULL) AND (NOT (EXISTS ( SELECT
+                   FROM fulfilment.service_products p_1
+                  WHERE ((p_1.client = r_1.client) AND
+                        CASE
+                            WHEN p_1.is_pattern THEN (r_1.sku ~~ p_1.sku)
+                            ELSE (r_1.sku = p_1.sku)
+                        END)))))) r ON (true));
 create view fulfilment.outbox_open as -- Rows of the outbox that are not done or cancelled, and what each row waits for
  SELECT o.id,
     o.client,
@@ -1241,7 +1361,7 @@ end
 $function$
 ;
 CREATE OR REPLACE FUNCTION fulfilment.order_state(number text, client text DEFAULT 'default'::text)
- RETURNS TABLE(order_id bigint, state text, waits_for text, open_rows integer, ordered integer, shipped integer, returned integer, shipments integer, last_shipped_on timestamp with time zone, tracking_urls text[])
+ RETURNS TABLE(order_id bigint, state text, waits_for text, open_rows integer, ordered integer, cancelled integer, shipped integer, returned integer, shipments integer, last_shipped_on timestamp with time zone, tracking_urls text[])
  LANGUAGE sql
  STABLE
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1253,54 +1373,11 @@ AS $function$
   ),
   -- A number may be used again after a rename. The newest order has it.
   found as (
-    select o.id, o.on_hold, o.unlisted_since
-    from fulfilment.orders o
-    where o.client = order_state.client and o.external_order_number = order_state.number
-    order by o.unlisted_since is not null, o.id desc
+    select *
+    from fulfilment.order_overview v
+    where v.client = order_state.client and v.external_order_number = order_state.number
+    order by v.unlisted_since is not null, v.order_id desc
     limit 1
-  ),
-  services as (
-    select p.sku, p.is_pattern from fulfilment.service_products p where p.client = order_state.client
-  ),
-  lines as (
-    select count(*) as all_lines, count(*) filter (where not v.is_service) as goods_lines,
-      coalesce(sum(i.quantity), 0) as all_pieces,
-      coalesce(sum(i.quantity) filter (where not v.is_service), 0)::integer as pieces
-    from fulfilment.order_items i
-    cross join lateral (
-      select exists (select from services p where case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end)
-        as is_service
-    ) v
-    where i.client = order_state.client and i.order_id = (select f.id from found f) and i.unlisted_since is null
-  ),
-  sent as (
-    select s.id, s.status, s.shipped_on
-    from fulfilment.shipments s
-    where s.client = order_state.client and s.order_id = (select f.id from found f) and s.unlisted_since is null
-  ),
-  sums as (
-    select
-      (select count(*)::integer from sent) as shipments,
-      (select count(*) from sent s where s.status = 'ERROR') as errors,
-      (select max(s.shipped_on) from sent s) as last_shipped_on,
-      coalesce((
-        select sum(i.quantity)
-        from sent s
-        join fulfilment.shipment_items i on i.client = order_state.client and i.shipment_id = s.id
-        where s.status = 'SHIPPED' and i.unlisted_since is null and not exists (
-          select from services p where case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end)
-        ), 0)::integer as shipped,
-      coalesce((
-        select sum(r.quantity)
-        from fulfilment.return_items r
-        where r.client = order_state.client and r.order_id = (select f.id from found f) and r.unlisted_since is null
-          and not exists (
-            select from services p where case when p.is_pattern then r.sku like p.sku else r.sku = p.sku end)
-        ), 0)::integer as returned,
-      (select array_agg(distinct p.track_and_trace_code)
-       from sent s
-       join fulfilment.parcels p on p.client = order_state.client and p.shipment_id = s.id
-       where p.unlisted_since is null and p.track_and_trace_code ~* '^https?://') as tracking_urls
   ),
   -- The create that counts: an open one, else the last.
   creation as (
@@ -1311,21 +1388,13 @@ AS $function$
     limit 1
   )
   select
-    f.id,
+    f.order_id,
     case
-      when f.id is null and exists (select from asked a where a.kind = 'order.rename' and a.status = 'done') then 'renamed'
-      when f.id is null then case c.status
+      when f.order_id is not null then f.state
+      when exists (select from asked a where a.kind = 'order.rename' and a.status = 'done') then 'renamed'
+      else case c.status
         when 'pending' then 'waiting' when 'sending' then 'waiting' when 'unknown' then 'unknown'
         when 'dead' then 'refused' when 'cancelled' then 'cancelled' when 'done' then 'accepted' else 'not_found' end
-      when f.unlisted_since is not null then 'unlisted'
-      when l.all_lines > 0 and l.all_pieces = 0 or l.goods_lines > 0 and l.pieces = 0 then 'cancelled'
-      when l.all_lines > 0 and l.goods_lines = 0 then 'nothing_to_ship'
-      when u.shipped > 0 and u.shipped >= l.pieces then 'shipped'
-      when u.errors > 0 then 'warehouse_error'
-      when u.shipped > 0 then 'partly_shipped'
-      when f.on_hold then 'on_hold'
-      when u.shipments > 0 then 'in_warehouse'
-      else 'accepted'
     end,
     (select w.because
      from fulfilment.outbox_open w
@@ -1334,12 +1403,18 @@ AS $function$
      order by w.id
      limit 1),
     (select count(*)::integer from asked a where a.status in ('pending', 'sending', 'unknown', 'dead')),
-    l.pieces, u.shipped, u.returned, u.shipments, u.last_shipped_on, coalesce(u.tracking_urls, '{}')
-  from lines l
-  cross join sums u
+    coalesce(f.ordered, 0), coalesce(f.cancelled, 0), coalesce(f.shipped, 0), coalesce(f.returned, 0),
+    coalesce(f.shipments, 0), f.last_shipped_on,
+    coalesce((
+      select array_agg(distinct p.track_and_trace_code)
+      from fulfilment.shipments s
+      join fulfilment.parcels p on p.client = s.client and p.shipment_id = s.id
+      where s.client = order_state.client and s.order_id = f.order_id and s.unlisted_since is null
+        and p.unlisted_since is null and p.track_and_trace_code ~* '^https?://'), '{}')
+  from (select) one
   left join found f on true
   left join creation c on true
-  where f.id is not null or exists (select from asked)
+  where f.order_id is not null or exists (select from asked)
 $function$
 ;
 CREATE OR REPLACE FUNCTION fulfilment.outbox_cancel(id bigint)
@@ -1853,6 +1928,16 @@ AS $function$
   select kind = 'order_attachment.create' and (status = 'dead' or status = 'unknown' and next_attempt_at is null)
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.keep_ordered_quantity()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  new.ordered_quantity := greatest(new.ordered_quantity, new.quantity);
+  return new;
+end
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.needs_attachments(kind text)
  RETURNS boolean
  LANGUAGE sql
@@ -2147,6 +2232,7 @@ $function$
 CREATE TRIGGER changes_in_commit_order BEFORE INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.order_changes();
 CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_changes();
 CREATE CONSTRAINT TRIGGER documents_entered AFTER INSERT OR DELETE ON fulfilment.documents DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sync.enter_document();
+CREATE TRIGGER order_items_ordered BEFORE INSERT OR UPDATE OF quantity ON fulfilment.order_items FOR EACH ROW EXECUTE FUNCTION sync.keep_ordered_quantity();
 CREATE TRIGGER outbox_documents AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = ANY (ARRAY['return_label.create'::text, 'order_attachment.create'::text])) AND (new.status = 'done'::text) AND (old.status <> 'done'::text) AND (new.result <> '{}'::jsonb))) EXECUTE FUNCTION sync.store_document();
 CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
@@ -2157,6 +2243,8 @@ CREATE TRIGGER stock_watch_changed AFTER UPDATE ON fulfilment.stock_watch REFERE
 CREATE TRIGGER stock_watch_emptied AFTER TRUNCATE ON fulfilment.stock_watch FOR EACH STATEMENT EXECUTE FUNCTION sync.forget_watched();
 CREATE TRIGGER stock_watch_gone AFTER DELETE ON fulfilment.stock_watch REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
 
+grant select on fulfilment.backorders to fulfilment_reader;
+grant select on fulfilment.backorders to fulfilment_writer;
 grant select on fulfilment.changes to fulfilment_reader;
 grant select on fulfilment.changes to fulfilment_writer;
 grant select on fulfilment.consumers to fulfilment_reader;
@@ -2183,6 +2271,8 @@ grant select on fulfilment.order_items to fulfilment_reader;
 grant select on fulfilment.order_items to fulfilment_writer;
 grant select on fulfilment.order_lines to fulfilment_reader;
 grant select on fulfilment.order_lines to fulfilment_writer;
+grant select on fulfilment.order_overview to fulfilment_reader;
+grant select on fulfilment.order_overview to fulfilment_writer;
 grant select on fulfilment.orders to fulfilment_reader;
 grant select on fulfilment.orders to fulfilment_writer;
 grant select on fulfilment.outbox to fulfilment_reader;

@@ -33,6 +33,53 @@ export type Numeric = ColumnType<string, number | string, number | string>;
 
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 
+export interface FulfilmentBackorders {
+  /**
+   * Client key
+   */
+  client: string | null;
+  /**
+   * Your order number
+   */
+  external_order_number: string | null;
+  /**
+   * Pieces of shipments that have not left
+   */
+  in_warehouse: number | null;
+  /**
+   * Pieces that are on no shipment
+   */
+  missing: number | null;
+  /**
+   * Order
+   */
+  order_id: number | null;
+  /**
+   * Line of the order
+   */
+  order_item_id: number | null;
+  /**
+   * Day of the order
+   */
+  ordered_on: string | null;
+  /**
+   * Pieces that were not cancelled
+   */
+  quantity: number | null;
+  /**
+   * Pieces that a carrier took
+   */
+  shipped: number | null;
+  /**
+   * Article
+   */
+  sku: string | null;
+  /**
+   * Stock as last told; null if the article is not in stock_watch
+   */
+  stock: number | null;
+}
+
 export interface FulfilmentChanges {
   /**
    * Transaction time of the change
@@ -572,6 +619,10 @@ export interface FulfilmentOrderItems {
    */
   order_id: number | null;
   /**
+   * Largest quantity that was read: the pieces ordered, although a cancel lowers quantity
+   */
+  ordered_quantity: number | null;
+  /**
    * price, with the digits received
    */
   price: Numeric | null;
@@ -602,6 +653,10 @@ export interface FulfilmentOrderItems {
 }
 
 export interface FulfilmentOrderLines {
+  /**
+   * Pieces of them that were cancelled
+   */
+  cancelled: number | null;
   /**
    * Client key
    */
@@ -635,6 +690,10 @@ export interface FulfilmentOrderLines {
    */
   order_item_id: number | null;
   /**
+   * Pieces that were ordered first
+   */
+  ordered: number | null;
+  /**
    * Pieces that were not cancelled
    */
   quantity: number | null;
@@ -652,6 +711,73 @@ export interface FulfilmentOrderLines {
   sku: string | null;
   /**
    * Pieces that are still to be shipped; 0 for a service product
+   */
+  to_come: number | null;
+  /**
+   * Since when the service no longer knows the order
+   */
+  unlisted_since: Timestamp | null;
+}
+
+export interface FulfilmentOrderOverview {
+  /**
+   * Pieces of them that were cancelled
+   */
+  cancelled: number | null;
+  /**
+   * Client key
+   */
+  client: string | null;
+  /**
+   * Your order number
+   */
+  external_order_number: string | null;
+  /**
+   * When the first shipment left
+   */
+  first_shipped_on: Timestamp | null;
+  /**
+   * When the last of the shipments that have left did so
+   */
+  last_shipped_on: Timestamp | null;
+  /**
+   * Order
+   */
+  order_id: number | null;
+  /**
+   * Pieces that were ordered first
+   */
+  ordered: number | null;
+  /**
+   * Day of the order
+   */
+  ordered_on: string | null;
+  /**
+   * Number of packages of these shipments that are known
+   */
+  parcels: number | null;
+  /**
+   * Shipments with the status ERROR, parcels with an exception level, and the first outbox row that waits for a person; null if there is none
+   */
+  problem: string | null;
+  /**
+   * Pieces that came back and were processed
+   */
+  returned: number | null;
+  /**
+   * Number of shipments
+   */
+  shipments: number | null;
+  /**
+   * Pieces that a carrier took
+   */
+  shipped: number | null;
+  /**
+   * accepted, on_hold, in_warehouse, warehouse_error, partly_shipped, shipped, nothing_to_ship, cancelled or unlisted (docs/erp.md)
+   */
+  state: string | null;
+  /**
+   * Pieces that are still to be shipped
    */
   to_come: number | null;
   /**
@@ -2919,6 +3045,7 @@ export interface SyncWatchedArticles {
 }
 
 export interface DB {
+  "fulfilment.backorders": FulfilmentBackorders;
   "fulfilment.changes": FulfilmentChanges;
   "fulfilment.consumers": FulfilmentConsumers;
   "fulfilment.documents": FulfilmentDocuments;
@@ -2932,6 +3059,7 @@ export interface DB {
   "fulfilment.order_addresses": FulfilmentOrderAddresses;
   "fulfilment.order_items": FulfilmentOrderItems;
   "fulfilment.order_lines": FulfilmentOrderLines;
+  "fulfilment.order_overview": FulfilmentOrderOverview;
   "fulfilment.orders": FulfilmentOrders;
   "fulfilment.outbox": FulfilmentOutbox;
   "fulfilment.outbox_open": FulfilmentOutboxOpen;

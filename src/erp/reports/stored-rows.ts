@@ -3,7 +3,7 @@ import { anyClient } from '../connection/any-client.ts';
 import type { Database } from '../connection/pool.ts';
 
 /** Columns that we add to those of the service. */
-const ourColumns = ['client', 'read_no', 'first_seen_at', 'changed_at', 'unlisted_since'];
+const ourColumns = ['client', 'read_no', 'first_seen_at', 'changed_at', 'unlisted_since', 'ordered_quantity'];
 
 /** A stored row, by column. Times are as Postgres writes them in JSON. */
 export interface StoredRow {

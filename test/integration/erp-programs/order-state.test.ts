@@ -63,6 +63,41 @@ test('cancelled, held, renamed and unlisted orders have states of their own', as
   expect(await states('B')).toEqual(['unlisted']);
 });
 
+test('a line keeps the pieces that were ordered first, whatever is cancelled later', async () => {
+  await outbox.insert('order.create', 'C', orderPayload('C', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] }));
+  await outbox.push();
+  const readLine = async () =>
+    (await database.query("select * from fulfilment.order_lines where external_order_number = 'C'"))[0];
+  // As after a partial shipment: what was not shipped is cancelled.
+  await database.query('update fulfilment.order_items set quantity = 2');
+  expect(await readLine()).toMatchObject({ ordered: 5, cancelled: 3, quantity: 2, to_come: 2 });
+  await outbox.insert('order_item.cancel', 'C', { sku: 'MUG-BLUE' });
+  await outbox.push();
+  expect(await readLine()).toMatchObject({ ordered: 5, cancelled: 5, quantity: 0, to_come: 0 });
+  expect(await readState('C')).toMatchObject({ state: 'cancelled', ordered: 5, cancelled: 5 });
+});
+
+test('pieces that are on no shipment are back orders from the next day on, or once something was shipped', async () => {
+  await outbox.insert('order.create', 'B', orderPayload('B', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] }));
+  await outbox.push();
+  const readBackorders = () => database.query('select sku, quantity, missing from fulfilment.backorders');
+  const missing = [{ sku: 'MUG-BLUE', quantity: 5, missing: 5 }];
+  await database.query('update fulfilment.orders set ordered_on = current_date');
+  expect(await readBackorders()).toEqual([]);
+  await database.query('update fulfilment.orders set ordered_on = current_date - 1');
+  expect(await readBackorders()).toEqual(missing);
+  await database.query('update fulfilment.orders set on_hold = true');
+  expect(await readBackorders()).toEqual([]);
+  await database.query('update fulfilment.orders set on_hold = false, ordered_on = current_date');
+  await database.query(`
+    insert into fulfilment.shipments (client, id, status, order_id, raw, read_no)
+    select client, 1, 'READY_TO_PICK', id, '{}', 1 from fulfilment.orders`);
+  await database.query(`
+    insert into fulfilment.shipment_items (client, id, shipment_id, order_item_id, sku, quantity, raw)
+    select client, 1, 1, id, sku, 3, '{}' from fulfilment.order_items`);
+  expect(await readBackorders()).toEqual([{ sku: 'MUG-BLUE', quantity: 5, missing: 2 }]);
+});
+
 test('partial shipments, returns and errors of the warehouse are counted', async () => {
   await outbox.insert('order.create', 'P', orderPayload('P', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] }));
   await outbox.push();
@@ -90,4 +125,25 @@ test('partial shipments, returns and errors of the warehouse are counted', async
   });
   await database.query("update fulfilment.shipments set status = 'ERROR' where id = 2");
   expect(await readState('P')).toMatchObject({ state: 'warehouse_error' });
+  await database.query(
+    "update fulfilment.parcels set current_track_trace_exception_level = '2' where package_number = 'Y'",
+  );
+  const dead = await outbox.insert('order.update', 'P', {});
+  await outbox.push();
+  expect(await database.query('select * from fulfilment.order_overview')).toMatchObject([
+    {
+      external_order_number: 'P',
+      state: 'warehouse_error',
+      ordered: 5,
+      cancelled: 0,
+      shipped: 2,
+      to_come: 3,
+      returned: 1,
+      shipments: 2,
+      parcels: 2,
+      problem:
+        'shipments with the status ERROR: 1; parcels with an exception level: 1;' +
+        ` outbox row ${dead} (order.update) is dead: the payload cannot be sent: payload: must name at least one member to change`,
+    },
+  ]);
 });

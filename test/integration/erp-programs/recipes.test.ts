@@ -84,6 +84,13 @@ async function fill(): Promise<void> {
      where inbound_packing_slip_id = (select min(id) from fulfilment.inbound_packing_slips)`,
   );
   await database.query("update fulfilment.shipments set shipped_on = now() where status = 'SHIPPED'");
+  // An order of which five pieces are on no shipment.
+  await database.query(`
+    update fulfilment.order_items set quantity = quantity + 5 where id = (
+      select min(i.order_item_id)
+      from fulfilment.shipment_items i
+      join fulfilment.shipments s on s.id = i.shipment_id
+      where s.status = 'SHIPPED' and s.external_order_number like 'SO-default%')`);
   // A service product that the page does not name.
   await database.query("update fulfilment.order_items set sku = 'GIFT-WRAP' where sku = 'SHIPPING' and id % 2 = 0");
   await database.query(
@@ -107,7 +114,7 @@ async function fill(): Promise<void> {
 
 test('every recipe finds what it says, for a role of the ERP', async () => {
   await fill();
-  expect(recipes).toHaveLength(20);
+  expect(recipes).toHaveLength(22);
   const found = new Map<string, Record<string, unknown>[]>();
   for (const { heading, statement } of recipes) {
     const rows = await run(statement);
@@ -120,6 +127,9 @@ test('every recipe finds what it says, for a role of the ERP', async () => {
   );
   expect(first('The state of one order')).toMatchObject({ state: 'shipped', ordered: 3, shipped: 3 });
   expect(first('How much of each line was shipped')).toMatchObject({ sku: 'MUG-BLUE', shipped: 3, to_come: 0 });
+  for (const row of found.get('Orders that were partly shipped since yesterday') ?? [])
+    expect(row).toMatchObject({ shipped: expect.any(Number), cancelled: 0, to_come: expect.any(Number) });
+  expect(first('Back orders')).toMatchObject({ missing: expect.anything(), orders: expect.any(Number) });
   expect(found.get('Service products')).toMatchObject([{ sku: 'GIFT-WRAP' }]);
   expect(first('Late inbounds')).toMatchObject({ days_late: 1, outstanding: expect.any(Number) });
   expect(first('Announced and received pieces that differ')).toMatchObject({ difference: -1 });

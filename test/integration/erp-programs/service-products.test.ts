@@ -70,7 +70,7 @@ test('orders without goods, or whose goods were cancelled, have a state', async 
   await outbox.insert('order_item.cancel', 'NONE', { sku: 'MUG-BLUE' });
   await outbox.push();
   expect(await readState('COSTS')).toMatchObject({ state: 'nothing_to_ship', ordered: 0 });
-  expect(await readState('NONE')).toMatchObject({ state: 'cancelled', ordered: 0 });
+  expect(await readState('NONE')).toMatchObject({ state: 'cancelled', ordered: 2, cancelled: 2 });
 });
 
 test('a line that cannot be cancelled although nothing else is open is proposed', async () => {
