@@ -138,7 +138,7 @@ export function checkTransport(config: Config): readonly Finding[] {
 const isLocal = ({ hostname }: URL) => hostname === '' || isLoopback(hostname.replace(/^\[|\]$/g, ''));
 
 /** Checks where problems are posted to. Shows only the origin, because the path may be secret. */
-export function checkAlerts({
+function checkAlerts({
   ALERT_WEBHOOK_URL: url,
   ALERT_WEBHOOK_SECRET: secret,
 }: Pick<Config, 'ALERT_WEBHOOK_URL' | 'ALERT_WEBHOOK_SECRET'>): readonly Finding[] {

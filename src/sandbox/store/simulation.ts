@@ -151,7 +151,7 @@ const comesBefore = (left: TimedEntry, right: TimedEntry) =>
   left.atMs < right.atMs || (left.atMs === right.atMs && left.place < right.place);
 
 /** The planned entries, earliest first (a binary heap). */
-export class Agenda<T extends TimedEntry> {
+class Agenda<T extends TimedEntry> {
   readonly #entries: T[] = [];
 
   /** All entries, in no particular order. */
