@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { LeaseLostError } from '../../../src/core/errors.ts';
 import { noCursor } from '../../../src/erp/pull/cursors.ts';
 import { findDueJobs, reviveAbandoned } from '../../../src/erp/runs/due-jobs.ts';
@@ -234,11 +234,15 @@ describe('runs', () => {
 
   test('a run has its whole lease left when a slow page is committed', async () => {
     const run = await start();
+    const now = performance.now.bind(performance);
+    const clock = vi.spyOn(performance, 'now');
     const written = await underLease(database.db, run.lease, async (trx) => {
-      await sql`select pg_sleep(0.3)`.execute(trx);
+      // The page takes three seconds by the clock of the worker.
+      clock.mockImplementation(() => now() + 3_000);
+      await sql`select pg_sleep(0.1)`.execute(trx);
       const { rows } = await sql<{ at: string }>`select clock_timestamp()::text as at`.execute(trx);
       return rows[0]?.at;
-    });
+    }).finally(() => clock.mockRestore());
     const [lease] = await database.query(
       "select expires_at >= $1::timestamptz + interval '10 seconds' as whole from sync.leases where name = 'pull-shipments'",
       [written],
