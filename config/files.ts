@@ -20,10 +20,20 @@ export interface WarehouseClient {
  * account are not valid for another account. The fingerprint reveals neither the base URL nor the user name.
  */
 export function toIdentity({ baseUrl, username }: Pick<WarehouseClient, 'baseUrl' | 'username'>): string {
-  const address = baseUrl.href.replace(/(?<!\/)\/+$/, '');
   return createHash('sha256')
-    .update(JSON.stringify([address, username]))
+    .update(JSON.stringify([toAddress(baseUrl), username]))
     .digest('hex');
+}
+
+/**
+ * Returns a base URL in the one form that all spellings of it share: host and path in lower case, without trailing dots
+ * and slashes, and one name for this machine. URL itself leaves out the default port.
+ */
+function toAddress({ protocol, hostname, port, pathname, search }: URL): string {
+  const host = hostname.replace(/\.+$/, '');
+  const name = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(host) ? 'localhost' : host;
+  const path = pathname.toLowerCase().replace(/(?<!\/)\/+$/, '');
+  return `${protocol}//${name}:${port}${path}${search}`;
 }
 
 /** The assumed zone of times without a zone designator (docs/interface.md, 2.6 Not shown). */

@@ -51,7 +51,7 @@ create table fulfilment.outbox (
   replaced_at timestamptz,
   bounded_from timestamptz not null default now(),
   bounded_attempts integer not null default 0,
-  unburnt integer not null default 0,
+  refused_for_others integer not null default 0,
   database_mark text default sync.database_mark(),
   erased_at timestamptz,
   constraint outbox_status check (status in ('pending', 'sending', 'done', 'dead', 'unknown', 'cancelled')),
@@ -119,7 +119,7 @@ comment on column fulfilment.outbox.replaced_at is 'When its payload was last re
 comment on column fulfilment.outbox.bounded_from is
   'PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person';
 comment on column fulfilment.outbox.bounded_attempts is 'Attempts before bounded_from; PUSH_MAX_ATTEMPTS does not count them';
-comment on column fulfilment.outbox.unburnt is
+comment on column fulfilment.outbox.refused_for_others is
   'Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer';
 comment on column fulfilment.outbox.database_mark is
   'Identity of the database in which the row was inserted (sync.database_mark)';

@@ -202,7 +202,7 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   replaced_at timestamp with time zone, -- When its payload was last replaced
   bounded_from timestamp with time zone not null default now(), -- PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person
   bounded_attempts integer not null default 0, -- Attempts before bounded_from; PUSH_MAX_ATTEMPTS does not count them
-  unburnt integer not null default 0, -- Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
+  refused_for_others integer not null default 0, -- Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
   database_mark text default sync.database_mark(), -- Identity of the database in which the row was inserted (sync.database_mark)
   erased_at timestamp with time zone, -- When personal data was removed from the row; null if it was not
 ) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=5000); -- Requests of the ERP to the service: insert client, kind, reference and payload, and read status and result

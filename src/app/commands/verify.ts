@@ -1,14 +1,18 @@
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { type Config, readConfig, replaceClients } from '../../../config/env.ts';
-import type { WarehouseClient } from '../../../config/files.ts';
+import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
 import { toVisible } from '../../core/quote.ts';
+import { closeGate, passGate } from '../../erp/runs/gates.ts';
+import { toCallSpanMs, toTrackTraceGate, trackTraceGapMs } from '../../sync/pulls/track-trace.ts';
 import { setExitCode } from '../cli/options.ts';
 import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
+import { connectForWriting } from '../deps/database.ts';
 import { openRawClient } from '../deps/warehouses.ts';
+import { silentLogger } from '../logging/logger.ts';
 import { tokenCheck } from '../verify/access-checks.ts';
-import type { Judgement } from '../verify/check.ts';
+import type { CheckContext, Judgement } from '../verify/check.ts';
 import { collectEntries, collectVariables, formatReport, type Report, writeEntries } from '../verify/report.ts';
 import { readOnlyChecks, runChecks } from '../verify/run-checks.ts';
 import { Service } from '../verify/service.ts';
@@ -111,6 +115,30 @@ async function verifyClients(config: Config, clients: readonly WarehouseClient[]
   }
 }
 
+/**
+ * Returns a function that asks for the track-trace list of a client through the gate that workers pass. Without a database
+ * there is no gate.
+ */
+function passGateOf({ DATABASE_URL, HTTP_TIMEOUT_MS }: Config, client: WarehouseClient): CheckContext['askTrackTrace'] {
+  if (DATABASE_URL === undefined) return (ask) => ask();
+  return async (ask) => {
+    const { db, close } = connectForWriting(DATABASE_URL, silentLogger);
+    try {
+      const gate = toTrackTraceGate({ identity: toIdentity(client), client: client.key });
+      const passage = await passGate(db, gate, toCallSpanMs(HTTP_TIMEOUT_MS));
+      if (!passage.passed)
+        return `it was asked less than an hour ago; ask it again after ${passage.opensAt.toISOString()}`;
+      try {
+        return await ask();
+      } finally {
+        await closeGate(db, gate, passage.number, trackTraceGapMs);
+      }
+    } finally {
+      await close();
+    }
+  };
+}
+
 async function verifyClient(
   config: Config,
   client: WarehouseClient,
@@ -127,7 +155,7 @@ async function verifyClient(
     const writes = options.allowWrites ? createWriteChecks(session) : [];
     const replaced = new Set(writes.map(({ replaces }) => replaces));
     const checks = [...readOnlyChecks.filter(({ id }) => !replaced.has(id)), ...writes];
-    const context = { client, service, askTrackTrace: options.askTrackTrace ?? false };
+    const context = { client, service, askTrackTrace: options.askTrackTrace ? passGateOf(config, client) : null };
     report = { judgements: await runChecks(checks, context, stop), service };
   } finally {
     left.push(...(await session.cleanUp()));
@@ -150,7 +178,10 @@ export function addServiceCommand(cli: Command): void {
     .option('--username <name>', 'user name at --base-url')
     .option('--password-file <file>', 'password at --base-url, if WAREHOUSE_PASSWORD or its _FILE is not set')
     .option('--client <key>', 'only this configured client')
-    .option('--ask-track-trace', 'also ask for the track-trace list, which the service gives once an hour')
+    .option(
+      '--ask-track-trace',
+      'also ask for the track-trace list, which the service gives once an hour; with DATABASE_URL, not before the workers may',
+    )
     .option('--allow-writes', 'also place orders on hold, change one, and cancel them')
     .option('--sku <sku>', 'article of these orders; by default one that the orders of the client name')
     .option('--yes', 'do not ask before writing')

@@ -10,8 +10,11 @@ import type { Service } from './service.ts';
 export interface CheckContext {
   readonly client: WarehouseClient;
   readonly service: Service;
-  /** True if the track-trace list, which the service gives once an hour, may be requested. */
-  readonly askTrackTrace: boolean;
+  /**
+   * Asks for the track-trace list, which the service gives once an hour, or returns in words why that may not be done now.
+   * Null: it is not to be asked.
+   */
+  readonly askTrackTrace: (<T>(ask: () => Promise<T>) => Promise<T | string>) | null;
 }
 
 /** One promise of the interface that can be checked by asking the service. */

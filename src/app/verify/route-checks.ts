@@ -81,10 +81,16 @@ export const routeChecks: readonly Check[] = [
 ];
 
 async function checkRead(read: AssumedRead, { service, askTrackTrace }: CheckContext): Promise<Finding> {
-  if (read.onRequest && !askTrackTrace)
+  if (!read.onRequest) return checkRoute(read, service);
+  if (askTrackTrace === null)
     return cannotTell(
       'it was not asked, because the service gives this list once an hour, also to workers; --ask-track-trace asks it',
     );
+  const finding = await askTrackTrace(() => checkRoute(read, service));
+  return typeof finding === 'string' ? cannotTell(finding) : finding;
+}
+
+async function checkRoute(read: AssumedRead, service: CheckContext['service']): Promise<Finding> {
   const { method, path } = service.operation(read.name);
   const first = await askRoute(read, { method, path }, service);
   if (readEnvelope(first) !== null) return holds(`${method} ${path} answered ${describeAnswer(first)}`);

@@ -76,5 +76,5 @@ export function judgeAbsence(
   if (giveUpReason !== null)
     return { status: 'dead', error: `not at the service, looked up twice; given up ${giveUpReason}` };
   const error = 'not at the service, looked up twice: sent again';
-  return { status: 'pending', error, delayMs: 0, burnt: true, counts: true };
+  return { status: 'pending', error, delayMs: 0, countsAsAttempt: true, counts: true };
 }

@@ -32,13 +32,13 @@ export type ScopedEvidence =
 /** The outcome of an attempt or a look-up, to be settled. */
 export type Verdict = (
   | { readonly status: 'dead'; readonly error: string }
-  /** `burnt`: the attempt counts. `unburnt`: it was refused for a reason that does not lie in the row. */
+  /** `countsAsAttempt`: the attempt counts. `isRefusedForOthers`: it was refused for a reason that does not lie in the row. */
   | {
       readonly status: 'pending';
       readonly error: string;
       readonly delayMs: number;
-      readonly burnt: boolean;
-      readonly unburnt?: boolean;
+      readonly countsAsAttempt: boolean;
+      readonly isRefusedForOthers?: boolean;
     }
   /**
    * `delayMs`: time until the look-up; null if an operator decides. `refusal`: the error that the row dies with if the
@@ -76,7 +76,7 @@ export interface FailedAttempt {
   /**
    * Number of earlier refusals for a reason that does not lie in the row, since the last attempt that counted.
    */
-  readonly unburnt: number;
+  readonly refusedForOthers: number;
 }
 
 /** Added to the attempt number of the backoff if only reads failed. */
@@ -92,13 +92,13 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
   const sharedRefusal = findSharedRefusal(failed);
   if (sharedRefusal !== null) {
     // A hold makes all of these rows wait. This pause lets rows that were not tried yet come first.
-    const delayMs = toPauseMs(pauses.push, failed.unburnt + 1, random, error.retryAfterMs);
-    return { status: 'pending', error: sharedRefusal, delayMs, burnt: false, unburnt: true };
+    const delayMs = toPauseMs(pauses.push, failed.refusedForOthers + 1, random, error.retryAfterMs);
+    return { status: 'pending', error: sharedRefusal, delayMs, countsAsAttempt: false, isRefusedForOthers: true };
   }
   // A refused read is not a refusal of the change.
   const outcome = failed.sent ? error.outcome : 'not_executed';
   if (error.code === 'stopped' && !failed.sent)
-    return { status: 'pending', error: error.message, delayMs: 0, burnt: false };
+    return { status: 'pending', error: error.message, delayMs: 0, countsAsAttempt: false };
   if (outcome === 'refused') {
     return failed.doubtsRefusal
       ? { status: 'unknown', error: error.message, delayMs: 0, refusal: error.message }
@@ -119,7 +119,7 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
   // If only reads failed, wait longer: they fail for all rows in the same way.
   const step = failed.sent ? failed.attempts : failed.attempts + readsFailedStep;
   const delayMs = toPauseMs(pauses.push, step, random, error.retryAfterMs);
-  return { status: 'pending', error: error.message, delayMs, burnt: true, written };
+  return { status: 'pending', error: error.message, delayMs, countsAsAttempt: true, written };
 }
 
 /** The advice to an operator on a row that only a person can decide. */
@@ -168,7 +168,7 @@ export function readEvidence(failed: FailedAttempt): ScopedEvidence[] {
   const { error } = failed;
   const reason = error.message;
   // A row that failed before is not new evidence about other rows.
-  const isNew = failed.attempts <= 1 && failed.unburnt === 0;
+  const isNew = failed.attempts <= 1 && failed.refusedForOthers === 0;
   if (error.code === 'credentials_refused')
     return [{ of: 'client', evidence: { seen: 'credentials refused', reason } }];
   if (isWrongRoute(failed)) return [{ of: 'kind', evidence: { seen: 'no route', reason: describeWrongRoute(error) } }];
@@ -186,11 +186,11 @@ function readWaitEvidence({ outcome, retryAfterMs, message }: WarehouseError): S
 /** After this many refusals of one row as too fast, the cause probably lies in that row, not in the send rate. */
 const maxRefusalsAsEvidence = 3;
 
-function readAnswerEvidence({ error, sent, unburnt }: FailedAttempt, isNew: boolean): ScopedEvidence[] {
+function readAnswerEvidence({ error, sent, refusedForOthers }: FailedAttempt, isNew: boolean): ScopedEvidence[] {
   const { status, outcome, retryAfterMs } = error;
   // If the service says how long to wait, that is obeyed. Only without that, a fitting send rate must be found out.
   if (status === 401 || status === 425 || (retryAfterMs !== undefined && outcome !== 'refused')) return [];
-  if (status === 429) return unburnt < maxRefusalsAsEvidence ? [{ of: 'client', evidence: 'too fast' }] : [];
+  if (status === 429) return refusedForOthers < maxRefusalsAsEvidence ? [{ of: 'client', evidence: 'too fast' }] : [];
   if (!isServiceAnswer(error)) return [{ of: 'client', evidence: 'ask', reason: error.message, row: { isNew } }];
   return sent ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
 }

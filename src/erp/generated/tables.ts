@@ -991,6 +991,10 @@ export interface FulfilmentOutbox {
    */
   refusal: string | null;
   /**
+   * Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
+   */
+  refused_for_others: Generated<number>;
+  /**
    * When its payload was last replaced
    */
   replaced_at: Timestamp | null;
@@ -1006,10 +1010,6 @@ export interface FulfilmentOutbox {
    * pending, sending, unknown (the service may have carried it out), done, dead (refused or given up) or cancelled
    */
   status: Generated<string>;
-  /**
-   * Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
-   */
-  unburnt: Generated<number>;
   /**
    * Last attempt that the service may have carried out; null: none
    */

@@ -93,7 +93,7 @@ async function claimWithin(
       select d.*
       from kinds k
       cross join lateral (
-        select o.id, o.next_attempt_at, o.attempts > o.bounded_attempts or o.unburnt > 0 as failed
+        select o.id, o.next_attempt_at, o.attempts > o.bounded_attempts or o.refused_for_others > 0 as failed
         from fulfilment.outbox o
         where o.client = ${client} and o.kind = k.kind and o.status = 'pending'
           and o.next_attempt_at <= statement_timestamp()

@@ -11,10 +11,10 @@ export interface ClaimedRow {
   /** Number of attempts, including this one. */
   readonly attempts: number;
   /** Number of attempts that count for PUSH_MAX_ATTEMPTS, including this one. */
-  readonly boundedAttempts: number;
+  readonly countedAttempts: number;
   readonly ageMs: number;
   /** Number of attempts since the last one that counted that failed for reasons outside this row. */
-  readonly unburnt: number;
+  readonly refusedForOthers: number;
   /** Due time of the row. It is restored when the claim is given back. */
   readonly dueAt: string;
   /** Claim number, drawn before any request. Settlements and readings are recognised by it. */
@@ -22,7 +22,7 @@ export interface ClaimedRow {
   /** True if the claim itself recorded that the request may be written. */
   readonly stamped: boolean;
   /** True if the service may have carried out an earlier attempt. */
-  readonly mayBeWritten: boolean;
+  readonly maybeCarriedOut: boolean;
   /** True if two look-ups since that attempt did not find the row at the service. */
   readonly cleared: boolean;
   /** Id of the order or the announced return that the tables hold for the reference. */
@@ -40,10 +40,10 @@ export interface ReadRow extends Omit<ClaimedRow, 'id'> {
 
 /** SQL: the columns of `ReadRow`, of a claimed outbox row `c`. */
 export const claimedColumns = sql`c.id, c.client, c.kind, c.reference, c.payload::text as payload, c.attempts,
-      c.attempts - c.bounded_attempts as "boundedAttempts", c.claim_no as "claimNo",
-      c.unburnt, c.due_at::text as "dueAt",
+      c.attempts - c.bounded_attempts as "countedAttempts", c.claim_no as "claimNo",
+      c.refused_for_others as "refusedForOthers", c.due_at::text as "dueAt",
       extract(epoch from statement_timestamp() - c.bounded_from)::float8 * 1000 as "ageMs",
-      c.sent_at is not null as stamped, c.written_at is not null as "mayBeWritten", c.absences >= 2 as cleared,
+      c.sent_at is not null as stamped, c.written_at is not null as "maybeCarriedOut", c.absences >= 2 as cleared,
       known.id as "knownId", known.count as "knownCount"`;
 
 /**

@@ -11,7 +11,7 @@ export interface UnknownRow {
   /** JSON text. */
   readonly payload: string;
   readonly claimNo: number;
-  readonly boundedAttempts: number;
+  readonly countedAttempts: number;
   readonly ageMs: number;
   readonly sinceWrittenMs: number | null;
   readonly absences: number;
@@ -49,7 +49,7 @@ export async function takeUnknownRows(
     from due
     where o.id = due.id
     returning o.id, o.client, o.kind, o.reference, o.payload::text as payload, o.claim_no as "claimNo",
-      o.attempts - o.bounded_attempts as "boundedAttempts", ${since('bounded_from')} as "ageMs",
+      o.attempts - o.bounded_attempts as "countedAttempts", ${since('bounded_from')} as "ageMs",
       ${since('written_at')} as "sinceWrittenMs", o.absences, ${since('absent_at')} as "sinceAbsentMs", o.lookups,
         o.refusal,
       coalesce(o.replaced_at > o.written_at, false) as replaced`.execute(db);

@@ -26,7 +26,7 @@ export interface Settlement {
    */
   readonly refund: boolean;
   /** True if it was refused for a reason outside this row. The row waits longer each time. */
-  readonly unburnt: boolean;
+  readonly isRefusedForOthers: boolean;
   /** True if this absence is one of the two after which the row is believed to be absent. */
   readonly absenceCounts: boolean;
   readonly durationMs: number;
@@ -65,7 +65,7 @@ export async function settleRows(
       select *
       from json_to_recordset(${toStorableJson(settlements)}::json) as s (
         id bigint, "claimNo" bigint, step text, status text, error text, "delayMs" float8, result jsonb,
-        written boolean, refusal text, refund boolean, unburnt boolean, "absenceCounts" boolean)
+        written boolean, refusal text, refund boolean, "isRefusedForOthers" boolean, "absenceCounts" boolean)
     ), settled as (
       update fulfilment.outbox o
       set
@@ -74,8 +74,8 @@ export async function settleRows(
         next_attempt_at = statement_timestamp() + make_interval(secs => s."delayMs" / 1000),
         finished_at = case when s.status in ('done', 'dead') then statement_timestamp() end,
         attempts = o.attempts - case when s.refund then 1 else 0 end,
-        unburnt = case when s.unburnt then o.unburnt + 1
-                       when s.step = 'looked up' or s.refund then o.unburnt else 0 end,
+        refused_for_others = case when s."isRefusedForOthers" then o.refused_for_others + 1
+                       when s.step = 'looked up' or s.refund then o.refused_for_others else 0 end,
         written_at = case when s.written then coalesce(o.sent_at, statement_timestamp()) else o.written_at end,
         lookups = case when s.step = 'looked up' then o.lookups + 1 else 0 end,
         absences = case when s.step = 'looked up'

@@ -20,7 +20,7 @@ import { checkQuarantineShare } from '../reading/decode.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
 /** Minimum time from the end of a call to the next: once an hour (docs/interface.md, 5.1 Values), plus five seconds. */
-const trackTraceGapMs = 3_605_000;
+export const trackTraceGapMs = 3_605_000;
 /**
  * Maximum time to pass the gate. If the database takes longer, the call is not made, because the gate counts its hour
  * from the beginning of the passage.
@@ -60,7 +60,15 @@ interface TrackTraceCall {
   readNo: number;
 }
 
-const toGate = ({ identity, client }: PullContext): Gate => ({ name, identity, client });
+/** Returns the gate of the track-trace list of an account. Everything that asks for the list passes it. */
+export const toTrackTraceGate = ({ identity, client }: Pick<Gate, 'identity' | 'client'>): Gate => ({
+  name,
+  identity,
+  client,
+});
+
+/** Returns for how long the gate closes before a call, in milliseconds: an hour, and the longest time of the call. */
+export const toCallSpanMs = (timeoutMs: number) => hourMs + maxPassMs + 2 * timeoutMs;
 
 /**
  * Passes the gate just before the request is sent.
@@ -69,7 +77,7 @@ const toGate = ({ identity, client }: PullContext): Gate => ({ name, identity, c
 async function enterGate(context: PullContext, call: TrackTraceCall): Promise<void> {
   call.readNo = await drawReadNo(context.db);
   const askedAtMs = performance.now();
-  const passage = await passGate(context.db, toGate(context), hourMs + maxPassMs + 2 * context.timeoutMs);
+  const passage = await passGate(context.db, toTrackTraceGate(context), toCallSpanMs(context.timeoutMs));
   if (!passage.passed) {
     context.state.end.dueAt = context.dueNotBefore(passage.opensAt, trackTraceGapMs);
     throw new NotYetError('track-trace may be requested only once an hour', passage.opensAt);
@@ -86,7 +94,7 @@ async function enterGate(context: PullContext, call: TrackTraceCall): Promise<vo
 async function leaveGate(context: PullContext, passage: number, error: unknown): Promise<void> {
   const isReceived = !hasCode(error, 'connect_failed');
   const opensAt = await inTransaction(context.db, (trx) =>
-    closeGate(trx, toGate(context), passage, isReceived ? trackTraceGapMs : pauses.unsentTrackTrace.firstMs),
+    closeGate(trx, toTrackTraceGate(context), passage, isReceived ? trackTraceGapMs : pauses.unsentTrackTrace.firstMs),
   );
   if (opensAt === null) return;
   const dueAt = context.dueNotBefore(opensAt, trackTraceGapMs);
@@ -177,7 +185,7 @@ async function writeReading(
       quarantined,
     };
     await recordProgress(trx, run, sum);
-    const opensAt = await closeGate(trx, toGate(context), passage ?? 0, trackTraceGapMs);
+    const opensAt = await closeGate(trx, toTrackTraceGate(context), passage ?? 0, trackTraceGapMs);
     await appendChanges(trx, client, [...result.changes, ...parcels.changes]);
     return { sum, opensAt, listedBefore: result.listedBefore };
   });

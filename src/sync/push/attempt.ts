@@ -87,7 +87,7 @@ export async function attemptRow(
     return toOutcome(base, toDead('unknown_kind', `there is no kind ${row.kind}; known are ${known}`));
   }
   try {
-    if (kind.unknown.do === 'look up' && row.mayBeWritten && !row.cleared) {
+    if (kind.unknown.do === 'look up' && row.maybeCarriedOut && !row.cleared) {
       readPayload(kind, row.payload);
       const error = 'an earlier attempt may have been carried out; it is looked up before the row is sent again';
       return toOutcome(base, { status: 'unknown', error, delayMs: 0, code: null });
@@ -129,7 +129,7 @@ async function judgeError(
   if (error instanceof NotFoundError) return { status: 'dead', error: error.message, code: error.code, cause: error };
   if (error instanceof PostponedError) {
     const { code, message, retryMs } = error;
-    return { status: 'pending', error: message, delayMs: retryMs, burnt: false, code, cause: error };
+    return { status: 'pending', error: message, delayMs: retryMs, countsAsAttempt: false, code, cause: error };
   }
   const failure = toWarehouseError(error);
   const failed = {
@@ -139,9 +139,9 @@ async function judgeError(
     doubtsRefusal: kind.unknown.do === 'look up' && kind.unknown.lookUp.doubtsRefusal,
     documented: await isKnownRoute(deps, kind, failure),
     notFoundMeansRoute: kind.notFoundMeansRoute,
-    attempts: row.boundedAttempts,
+    attempts: row.countedAttempts,
     ageMs: row.ageMs,
-    unburnt: row.unburnt,
+    refusedForOthers: row.refusedForOthers,
   };
   // A defect of this program or of the database shows nothing about the service.
   const evidence = error instanceof WarehouseError ? readEvidence(failed) : [];
@@ -177,7 +177,8 @@ function toOutcome(
   const pushed = conclusion.status === 'done' ? conclusion.pushed : null;
   const cause = verdict !== null && 'cause' in verdict ? verdict.cause : undefined;
   // It was no attempt if only the payload was checked, or if it failed for a reason outside this row.
-  const burnt = verdict === null || (cause !== undefined && !(verdict.status === 'pending' && !verdict.burnt));
+  const countsAsAttempt =
+    verdict === null || (cause !== undefined && !(verdict.status === 'pending' && !verdict.countsAsAttempt));
   const settlement: Settlement = {
     id: row.id,
     client: row.client,
@@ -190,8 +191,8 @@ function toOutcome(
     result: pushed?.result ?? null,
     written: verdict?.written ?? false,
     refusal: (verdict?.status === 'unknown' ? verdict.refusal : undefined) ?? null,
-    refund: !burnt,
-    unburnt: verdict?.status === 'pending' && verdict.unburnt === true,
+    refund: !countsAsAttempt,
+    isRefusedForOthers: verdict?.status === 'pending' && verdict.isRefusedForOthers === true,
     absenceCounts: false,
     durationMs: Math.round(performance.now() - startedAtMs),
     followUps: conclusion.status === 'done' ? conclusion.followUps : [],

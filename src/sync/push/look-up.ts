@@ -112,7 +112,7 @@ function concludeLookUp(
   const isRefused = row.refusal !== null && row.sinceWrittenMs === null;
   if (seen.seen === 'several')
     return { verdict: isRefused ? { status: 'dead', error: why } : leaveToOperator(why), pushed: null };
-  const looked = { ...row, attempts: row.boundedAttempts, whenAbsent: rule.whenAbsent };
+  const looked = { ...row, attempts: row.countedAttempts, whenAbsent: rule.whenAbsent };
   const retryAfterMs = seen.seen === 'no answer' ? (seen.cause?.retryAfterMs ?? 0) : 0;
   const isAbsent = seen.seen === 'absent' || (seen.seen === 'unclear' && isRefused);
   return {
@@ -191,7 +191,7 @@ function toSettlement(
     written: false,
     refusal: verdict?.status === 'unknown' ? row.refusal : null,
     refund: false,
-    unburnt: false,
+    isRefusedForOthers: false,
     absenceCounts: verdict?.counts ?? false,
     durationMs,
     followUps,

@@ -50,12 +50,12 @@ export interface Stream extends MirroredResource {
   /** Requests what else is to be read again after a refetch. */
   readonly afterRefetch?: (trx: Transaction<DB>, client: string, id: number) => Promise<void>;
   /** Runs after a rescan. */
-  readonly afterWalk?: (context: PullContext) => Promise<void>;
+  readonly afterRescan?: (context: PullContext) => Promise<void>;
 }
 
 /** A resource that `refetch` reads by id: a stream, or a resource that the service does not list. */
 export type RefetchableResource = MirroredResource &
-  Partial<Pick<Stream, 'healDerived' | 'mayBeGone' | 'afterRefetch' | 'afterWalk'>>;
+  Partial<Pick<Stream, 'healDerived' | 'mayBeGone' | 'afterRefetch' | 'afterRescan'>>;
 
 /** How rescans (reconciliation and backfill) read a stream, or a part of it. */
 export interface RescanPlan {

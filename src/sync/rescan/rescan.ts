@@ -54,7 +54,7 @@ export async function reconcileStream(
   const { rescan, doubts } = await checkUnseen(context, stream, walked, acceptMissing);
   const doubt = doubts.length === 0 ? null : new TooManyExtrasError(stream.name, doubts);
   await endRescan(context, rescan, doubt?.message ?? null);
-  await stream.afterWalk?.(context);
+  await stream.afterRescan?.(context);
   await forgetFindings(db, client, stream.name, context.retentionDays);
   if (doubt !== null) throw doubt;
   return rescan;
@@ -71,7 +71,7 @@ export async function backfillStream(context: PullContext, stream: Stream, resca
   };
   const walked = await walkWindows(context, stream, begun, isInside);
   await endRescan(context, walked, null);
-  await stream.afterWalk?.(context);
+  await stream.afterRescan?.(context);
   return walked;
 }
 
@@ -99,7 +99,7 @@ export async function refetch(
     },
     unsettled: async () => [],
   });
-  await stream.afterWalk?.(context);
+  await stream.afterRescan?.(context);
   return found;
 }
 

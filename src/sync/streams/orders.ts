@@ -38,7 +38,7 @@ export const orders: Stream = {
     children: [itemTable, addressTable],
   },
   decoder: () => decodeOrder,
-  afterWalk: repairOrderNumbers,
+  afterRescan: repairOrderNumbers,
   afterChanges: (trx, client, changes) => {
     const renamed = changes.filter(({ operation }) => operation === 'updated');
     return renameOrderNumbers(

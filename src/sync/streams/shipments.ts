@@ -52,7 +52,7 @@ export const shipments: Stream = {
   },
   afterRefetch: (trx, client, id) => requestParcelReads(trx, client, [id]),
   mayBeGone: findShipmentsWithOrder,
-  afterWalk: repairOrderNumbers,
+  afterRescan: repairOrderNumbers,
   decoder: cachePerZone((zone) => {
     const schema = shipmentSchema(zone);
     return (resource, onTop): DecodedResource => {

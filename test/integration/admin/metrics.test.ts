@@ -35,7 +35,7 @@ const settlement = {
   written: true,
   refusal: null,
   refund: false,
-  unburnt: false,
+  isRefusedForOthers: false,
   absenceCounts: false,
   durationMs: 20,
   followUps: [],

@@ -60,6 +60,20 @@ describe('against a service as we assume it', () => {
     expect(holds).toContain('route-v2.shipment.trackTrace');
   });
 
+  test('the track-trace list is asked once an hour by workers and --ask-track-trace together', async () => {
+    const withDatabase = { DATABASE_URL: database.url };
+    const countCalls = async () => (await sandbox.requestsTo('/v2/shipment/tracktrace')).length;
+    done(await pull('track-trace'));
+    const before = await countCalls();
+    expect((await verifyAsJson(['--ask-track-trace'], withDatabase)).unknown).toContain('route-v2.shipment.trackTrace');
+    expect(await countCalls()).toBe(before);
+    await setScheduleClock(database, 3_700);
+    await sandbox.advance(3_700);
+    expect((await verifyAsJson(['--ask-track-trace'], withDatabase)).holds).toContain('route-v2.shipment.trackTrace');
+    expect(await pull('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
+    expect(await countCalls()).toBe(before + 1);
+  });
+
   test('a wrong password is tried once', async () => {
     const after = await sandbox.lastPlace();
     const password = join(folder, 'password');

@@ -178,6 +178,19 @@ describe('WAREHOUSE_CLIENTS_FILE', () => {
     ['two passwords', [{ ...client, passwordFile: 'x' }], 'shop-a'],
     ['a duplicate key', [client, { ...client, username: 'b' }], 'named twice'],
     ['one account twice', [client, { ...client, key: 'b' }], 'same base URL'],
+    [
+      'one account in two spellings',
+      [client, { ...client, key: 'b', baseUrl: 'https://A.example.:443//' }],
+      'same base URL',
+    ],
+    [
+      'one account on this machine in two spellings',
+      [
+        { ...client, baseUrl: 'http://localhost:8081/Api' },
+        { ...client, key: 'b', baseUrl: 'http://127.0.0.1:8081/api/' },
+      ],
+      'same base URL',
+    ],
     ['an unknown member', [{ ...client, url: 'x' }], 'url'],
     ['no client', [], 'at least one'],
   ])('names %s', (_what, clients, words) => expect(readClientProblems(clients)).toContain(words));

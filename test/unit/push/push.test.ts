@@ -32,7 +32,7 @@ const baseAttempt: Omit<FailedAttempt, 'error'> = {
   notFoundMeansRoute: true,
   attempts: 1,
   ageMs: 1_000,
-  unburnt: 0,
+  refusedForOthers: 0,
 };
 const judge = (error: WarehouseError, changes: Partial<FailedAttempt> = {}) =>
   judgeFailure({ ...baseAttempt, error, ...changes }, policy, 0.5);
@@ -69,17 +69,20 @@ describe('the outcome of a failed attempt', () => {
 
   test('nothing that was not sent can have been carried out', () => {
     for (const error of [failTransport('ECONNRESET'), answer(500), answer(408)])
-      expect(judge(error, { sent: false })).toMatchObject({ status: 'pending', burnt: true });
+      expect(judge(error, { sent: false })).toMatchObject({ status: 'pending', countsAsAttempt: true });
     // A refusal of the read before the change does not refuse the change.
     expect(judge(answer(422), { sent: false })).toMatchObject({ status: 'pending' });
-    expect(judge(answer(403), { sent: false, documented: false })).toMatchObject({ status: 'pending', burnt: true });
+    expect(judge(answer(403), { sent: false, documented: false })).toMatchObject({
+      status: 'pending',
+      countsAsAttempt: true,
+    });
   });
 
   test('a stop before the send is no attempt; a stop after it leaves the outcome unknown', () => {
     const stopped = new WarehouseError('stopped', 'asked to stop', { outcome: 'unknown' });
     expect(judge(stopped, { sent: false, attempts: 25 })).toMatchObject({
       status: 'pending',
-      burnt: false,
+      countsAsAttempt: false,
       delayMs: 0,
     });
     expect(judge(stopped)).toMatchObject({ status: 'unknown', written: true });
@@ -117,12 +120,12 @@ describe('the outcome of a failed attempt', () => {
       for (const attempts of [1, 25])
         expect(judge(error, { sent: false, attempts })).toMatchObject({
           status: 'pending',
-          burnt: false,
-          unburnt: true,
+          countsAsAttempt: false,
+          isRefusedForOthers: true,
         });
     for (const status of [403, 404, 405])
-      expect(judge(answer(status), { documented: false })).toMatchObject({ status: 'pending', burnt: false });
-    expect([0, 4].map((unburnt) => judge(answer(429), { unburnt }))).toMatchObject([
+      expect(judge(answer(status), { documented: false })).toMatchObject({ status: 'pending', countsAsAttempt: false });
+    expect([0, 4].map((refusedForOthers) => judge(answer(429), { refusedForOthers }))).toMatchObject([
       { delayMs: 500 },
       { delayMs: 8_000 },
     ]);
@@ -156,13 +159,13 @@ describe('the evidence of a failed attempt about client and kind', () => {
     ['no answer', failTransport('UND_ERR_HEADERS_TIMEOUT'), {}, [ask]],
     ['500', answer(500), {}, [{ ...ask, row: { isNew: true } }]],
     ['500 of a row that failed before', answer(500), { attempts: 2 }, [{ ...ask, row: { isNew: false } }]],
-    ['500 of a row that was refused before', answer(500), { unburnt: 1 }, [{ ...ask, row: { isNew: false } }]],
+    ['500 of a row that was refused before', answer(500), { refusedForOthers: 1 }, [{ ...ask, row: { isNew: false } }]],
     ['500 with Retry-After', answer(500, { retryAfter: '5' }), {}, [wait]],
     ['403 of a proxy', answer(403, html), {}, [ask]],
     ['an answer that cannot be read', of('undecodable'), {}, [ask]],
     ['429', answer(429), {}, [tooFast]],
     ['429 with Retry-After', answer(429, { retryAfter: '5' }), {}, [wait]],
-    ['429 to one row repeatedly', answer(429), { unburnt: 3 }, []],
+    ['429 to one row repeatedly', answer(429), { refusedForOthers: 3 }, []],
     ['401 to a token that had expired', answer(401), {}, []],
     ['401 to a new token: the kind', badToken, {}, [{ of: 'kind', evidence: { seen: 'failure', isNew: true } }]],
     ['credentials refused', refused, { sent: false }, [{ of: 'client', evidence: { seen: 'credentials refused' } }]],

@@ -58,7 +58,7 @@ export interface CheckContext {
 
 /** The context of one push. */
 export interface PushContext extends CheckContext {
-  readonly row: Pick<ClaimedRow, 'id' | 'client' | 'kind' | 'reference' | 'knownId' | 'knownCount' | 'mayBeWritten'>;
+  readonly row: Pick<ClaimedRow, 'id' | 'client' | 'kind' | 'reference' | 'knownId' | 'knownCount' | 'maybeCarriedOut'>;
   /** IANA time zone of the client's times without a zone. */
   readonly zone: string;
   readonly db: Database;

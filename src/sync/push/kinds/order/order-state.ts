@@ -34,21 +34,21 @@ const erasedByEmpty: ReadonlySet<string> = new Set(['reference', 'consumerRefere
  * is sent as null, and '' erases. Merges metadata member by member. The service refuses a preferred shipping date in
  * the past: if the order has one that the change keeps, null is sent instead, with a note.
  * @param today today by the service's clock, in the client's time zone
- * @param mayBeWritten true if an earlier attempt may have been carried out; then its date may have passed since
+ * @param maybeCarriedOut true if an earlier attempt may have been carried out; then its date may have passed since
  * @throws PayloadError if the change asks for a date in the past
  */
 export function buildWantedState(
   { attributes: current }: Order,
   change: ChangedAttributes,
   today: string,
-  mayBeWritten = false,
+  maybeCarriedOut = false,
 ): { attributes: { readonly [member: string]: Json }; note: string | null } {
   const asked: Readonly<Record<string, unknown>> = { ...change };
   const state = Object.fromEntries(
     members.map((name) => [name, asked[name] === undefined ? current[name] : asked[name]]),
   );
   const wantedDate = change.preferredShippingDate;
-  const isSetAlready = mayBeWritten && current.preferredShippingDate === wantedDate;
+  const isSetAlready = maybeCarriedOut && current.preferredShippingDate === wantedDate;
   if (typeof wantedDate === 'string' && wantedDate < today && !isSetAlready)
     throw new PayloadError([
       `preferredShippingDate: ${wantedDate} is before today, ${today}, which the service refuses`,

@@ -91,7 +91,7 @@ async function assertOffered(
 async function updateOrder(change: OrderChange, context: PushContext): Promise<PushResult> {
   const { order, today } = await findOrder(context);
   await assertOffered(change, order, context);
-  const { attributes, note } = buildWantedState(order, change, today, context.row.mayBeWritten);
+  const { attributes, note } = buildWantedState(order, change, today, context.row.maybeCarriedOut);
   const { relationships, included } = await buildTakenChange(change, context);
   const isInside = context.operations['v3.orders.update'].included !== 'top';
   const data = { id: order.id, type: 'order', attributes, ...relationships };

@@ -29,7 +29,7 @@ export const returnDelete = defineKind<z.infer<typeof deletedReturn>>({
     } catch (error) {
       if (!(error instanceof WarehouseError && error.status === 404 && error.jsonBody)) throw error;
       const { row, db } = context;
-      if (row.mayBeWritten || (await hasAuthorization(db, row.client, id))) return removed;
+      if (row.maybeCarriedOut || (await hasAuthorization(db, row.client, id))) return removed;
       throw new NotFoundError(
         `the service has no announced return ${id}, and our tables have none either; check the id`,
       );
