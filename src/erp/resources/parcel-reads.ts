@@ -32,7 +32,7 @@ export async function requestParcelReads(
   await sql`
     update sync.jobs
     set due_at = sync.clock()
-    where client = ${client} and job = 'pull-parcels' and due_at > sync.clock()
+    where client = ${client} and job = 'pull-parcels' and isfinite(due_at) and due_at > sync.clock()
       and last_outcome is distinct from 'failed'
       and (last_finished_at is null or due_at < last_finished_at + interval '23 hours')`.execute(trx);
 }

@@ -136,6 +136,7 @@ const seldom = {
   SCHEDULE_PULL_RETURN_ITEMS: 'off',
   SCHEDULE_PULL_INBOUNDS: 'off',
   SCHEDULE_REFRESH_SETTINGS: 'off',
+  SCHEDULE_PULL_PARCELS: 'off',
 };
 const readStoredQuery = async () =>
   (

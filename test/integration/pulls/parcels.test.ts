@@ -149,11 +149,14 @@ test('a package that leaves the track-trace list is looked up, and not again', a
   expect(await readPlans()).toEqual([{ id, reads: 2, days: null, problem: null }]);
 });
 
-test('the job is due as soon as a shipment is SHIPPED, unless it is parked', async () => {
+test('the job is due as soon as a shipment is SHIPPED, unless it is off or parked', async () => {
   const isDue = async () =>
     (await database.query(`select due_at <= sync.clock() as due from sync.jobs where job = 'pull-parcels'`))[0]?.due;
   await pullParcels();
+  await database.query(`update sync.jobs set due_at = 'infinity', last_finished_at = null where job = 'pull-parcels'`);
+  await storeShipped(2);
   expect(await isDue()).toBe(false);
+  await database.query(`update sync.jobs set due_at = now() + interval '9 minutes' where job = 'pull-parcels'`);
   await storeShipped(2);
   expect(await isDue()).toBe(true);
   await sandbox.faults({ operation, effect: { status: 404, html: true } });
