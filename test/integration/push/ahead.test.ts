@@ -88,3 +88,26 @@ test('after a Retry-After, no row that was claimed ahead is sent', async () => {
   const remaining = rows.filter(({ status }) => status !== 'done');
   for (const row of remaining.slice(1)) expect(row).toMatchObject(untouched);
 });
+
+test('rows that were claimed ahead are given back if another worker puts their kind on hold', async () => {
+  const config = makeConfig(database, sandbox, { PUSH_CONCURRENCY: '16', HTTP_TIMEOUT_MS: '60000' });
+  await registerClients(database.db, config.clients.map(toClientIdentity));
+  const { warehouses, close } = openWarehouses(config);
+  const pushing = openPusher({ config, databaseUrl: database.url, warehouses, worker: 'test', log: silentLogger });
+  await insertOrders(1, 16);
+  pushing.pusher.start();
+  await waitFor('the first rows to be done', async () => (await outbox.rows("status = 'done'")).length === 16);
+  await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 20_000 } });
+  await insertOrders(17, 40);
+  pushing.pusher.wake();
+  await waitFor('rows to be claimed ahead', async () => (await outbox.rows("status = 'sending'")).length > 16);
+  await database.query(`
+    insert into sync.push_holds (client, kind, code, reason, until, probe)
+    values ('default', 'order.create', 'kind_failing', 'x', now() + interval '1 hour', false)`);
+  pushing.pusher.wake();
+  // The hold began after the first requests. Their success may end it later.
+  await waitFor('the rows to be given back', async () => (await outbox.rows("status = 'pending'")).length === 24);
+  for (const row of await outbox.rows("status = 'pending'")) expect(row).toMatchObject(untouched);
+  await pushing.pusher.stop(0);
+  await Promise.all([pushing.close(), close()]);
+});

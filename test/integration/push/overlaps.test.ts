@@ -129,6 +129,19 @@ describe('an order', () => {
     expect(calls.indexOf('v3.orders.create')).toBeGreaterThan(calls.lastIndexOf('oldest.product.add'));
     expect(await database.query('select * from sync.outbox_waits')).toEqual([]);
   });
+
+  test('does not wait for a product row that is dead or cancelled', async () => {
+    const dead = await outbox.insert('product.save', 'MUG-RED', { name: 7 });
+    const cancelled = await outbox.insert('product.save', 'SOCKS-M', { name: 'Socks' });
+    const ids = [];
+    for (const sku of ['MUG-RED', 'SOCKS-M'])
+      ids.push(await outbox.insert('order.create', sku, orderPayload(sku, { items: [{ sku, quantity: 1 }] })));
+    await database.query('select fulfilment.outbox_cancel($1)', [cancelled]);
+    await outbox.push();
+    expect(await outbox.row(dead)).toMatchObject({ status: 'dead' });
+    await outbox.push();
+    for (const id of ids) expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  });
 });
 
 test('the commit of a cancellation wakes a row that was inserted behind it before', async () => {

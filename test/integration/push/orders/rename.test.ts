@@ -99,6 +99,21 @@ describe('a rename whose outcome is unknown', () => {
     expect(await readNumbers()).toEqual(['SO-2']);
   });
 
+  test('is left to a person if the order has a third number', async () => {
+    await createOrder('SO-1');
+    await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { reset: true } });
+    const id = await insertRename('SO-1', 'SO-2');
+    await outbox.push(short);
+    await renameElsewhere('SO-3');
+    await outbox.hurry();
+    await outbox.push(short);
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'unknown',
+      next_attempt_at: null,
+      last_error: expect.stringMatching(/^the order \d+ has the number SO-3, neither SO-1 nor SO-2\. /),
+    });
+  });
+
   test('is found by its id if its worker was killed while sending', async () => {
     await createOrder('SO-1');
     await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { delayMs: 1_500 } });
@@ -257,6 +272,27 @@ describe('rows around a rename', () => {
     expect(await database.query('select external_order_number, reference from fulfilment.orders')).toEqual([
       { external_order_number: 'SO-2', reference: 'new' },
     ]);
+  });
+
+  test('a rename waits for an earlier rename that frees its new number', async () => {
+    await createOrder('SO-1');
+    await createOrder('SO-2');
+    const blocker = await outbox.insert('order.update', 'SO-2', { nonsense: 1 });
+    await insertRename('SO-2', 'SO-3');
+    await insertRename('SO-1', 'SO-2');
+    await outbox.push();
+    await database.query('select fulfilment.outbox_cancel($1)', [blocker]);
+    await outbox.push();
+    await outbox.hurry();
+    await outbox.push();
+    expect((await outbox.rows()).map(({ kind, status }) => `${kind} ${status}`)).toEqual([
+      'order.create done',
+      'order.create done',
+      'order.update cancelled',
+      'order.rename done',
+      'order.rename done',
+    ]);
+    expect(await readNumbers()).toEqual(['SO-2', 'SO-3']);
   });
 
   test('a rename is dead if an unfinished order.create waits under the new number', async () => {
