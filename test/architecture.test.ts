@@ -286,6 +286,12 @@ test('every folder of src has a file whose first comment says what lives there',
   expect(uncommented).toEqual([]);
 });
 
+test('two files of sync, erp, queue, warehouse and core never share a name', () => {
+  const rooms = sourceFiles.filter((file) => /^src\/(sync|erp|queue|warehouse|core)\//.test(file));
+  const byName = Map.groupBy(rooms, (file) => file.split('/').at(-1));
+  expect([...byName.values()].filter((files) => files.length > 1)).toEqual([]);
+});
+
 test('every migration is named NNNN_name.sql, numbered without gaps', () => {
   const names = readdirSync(join(root, 'migrations')).sort();
   expect(names.map((name) => Number(name.slice(0, 4)))).toEqual(names.map((_, index) => index + 1));

@@ -1,5 +1,5 @@
 import type { Database } from '../../src/erp/connection/pool.ts';
-import { claimRows } from '../../src/erp/outbox/claim.ts';
+import { claimRows } from '../../src/erp/outbox/claim-rows.ts';
 
 class RollbackError extends Error {}
 

@@ -7,7 +7,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import { readJobStatus } from '../../erp/reports/job-status.ts';
 import { countRows, readLatestLines } from '../../erp/reports/stored-rows.ts';
 import { nameServiceProducts } from '../../erp/resources/service-products.ts';
-import { watchArticles } from '../../erp/resources/stock.ts';
+import { watchArticles } from '../../erp/resources/stock-rows.ts';
 import { outputClosed } from '../cli/closed-output.ts';
 import { setExitCode } from '../cli/options.ts';
 import { print } from '../cli/print.ts';

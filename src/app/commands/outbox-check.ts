@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { readConfig } from '../../../config/env.ts';
 import { findUnstorableReason, isObject, type Json, parseExact } from '../../core/json.ts';
 import { toVisible } from '../../core/quote.ts';
-import { readServiceLists } from '../../erp/resources/settings.ts';
+import { readServiceLists } from '../../erp/resources/service-lists.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import {
   anyCode,

@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { streams as allStreams } from '../../../jobs/registry.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import { keyColumns } from '../../erp/mirror/tables.ts';
+import { keyColumns } from '../../erp/mirror/mirror-tables.ts';
 import { readTable, type StoredRow } from '../../erp/reports/stored-rows.ts';
 import type { Stream } from '../../sync/reading/stream.ts';
 import { type ExpectedRow, expectedRows } from './expected-rows.ts';

@@ -4,7 +4,7 @@ import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
 import { describeError, hasCode, WarehouseError } from '../../core/errors.ts';
 import type { KnownClient } from '../../erp/runs/clients.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
-import { decodeSettings } from '../../warehouse/decoding/settings.ts';
+import { decodeSettings } from '../../warehouse/decoding/decode-settings.ts';
 import { openWarehouses } from '../deps/warehouses.ts';
 import { type Finding, fail, ok, runCheck, warn } from './finding.ts';
 

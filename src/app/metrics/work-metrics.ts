@@ -3,7 +3,7 @@
  */
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { Settlement } from '../../erp/outbox/settle.ts';
+import type { Settlement } from '../../erp/outbox/settle-rows.ts';
 import type { RunReport } from '../../sync/run/run.ts';
 import type { Exchange } from '../../warehouse/transport/http.ts';
 

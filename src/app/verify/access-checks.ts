@@ -1,6 +1,6 @@
 import { isObject } from '../../core/json.ts';
 import { dayMs, formatSpan, toUtcDay } from '../../core/time.ts';
-import { settingLists } from '../../warehouse/decoding/settings.ts';
+import { settingLists } from '../../warehouse/decoding/decode-settings.ts';
 import { describeAnswer, isDone, readData, readEnvelope, readErrors } from './answer.ts';
 import { type Check, type CheckContext, cannotTell, differs, type Finding, holds } from './check.ts';
 import { unknownId } from './service.ts';

@@ -1,7 +1,6 @@
 import { sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
-import { rowSet } from './row-set.ts';
 import {
   type ChildTable,
   type Comparison,
@@ -18,7 +17,8 @@ import {
   rowsWhere,
   tableRef,
   type WrittenRow,
-} from './tables.ts';
+} from './mirror-tables.ts';
+import { rowSet } from './row-set.ts';
 
 /** Collects the child rows of a table. If two families bring the same row, the last one counts. */
 export function collectRows(table: ChildTable, families: readonly Family[]): MirrorRow[] {

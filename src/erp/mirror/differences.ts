@@ -4,7 +4,6 @@ import type { DB } from '../generated/tables.ts';
 import { otherReadersExist, rereadsOrQuarantineExist } from '../runs/confirmations.ts';
 import type { Lease } from '../runs/leases.ts';
 import { selectTouchedByChildren } from './children.ts';
-import { rowSet } from './row-set.ts';
 import {
   type Comparison,
   comparedTypes,
@@ -14,7 +13,8 @@ import {
   type MirrorTables,
   rowsWhere,
   tableRef,
-} from './tables.ts';
+} from './mirror-tables.ts';
+import { rowSet } from './row-set.ts';
 
 /** The client, stream and age of a reading, and how it is compared. */
 export interface ReadingScope {

@@ -1,8 +1,8 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
+import type { Family, MirrorTables } from './mirror-tables.ts';
 import { maskFamily } from './personal-columns.ts';
-import type { Family, MirrorTables } from './tables.ts';
 
 /**
  * A resource that an erasure names: an order, a return that belongs to no stored order, or an order.create row. The

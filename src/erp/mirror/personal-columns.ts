@@ -1,7 +1,7 @@
 import type { Json } from '../../core/json.ts';
 import { maskJson, toPostcodeArea } from '../../core/personal-data.ts';
 import { mirrorColumns } from '../generated/mirror-columns.ts';
-import type { Family, MirrorRow } from './tables.ts';
+import type { Family, MirrorRow } from './mirror-tables.ts';
 
 /** The effect of erasing on a column: it becomes null, or JSON is masked, or only the area of a postcode stays. */
 type Effect = 'null' | 'mask' | 'area';

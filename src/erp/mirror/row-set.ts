@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { columnRefs } from './tables.ts';
+import { columnRefs } from './mirror-tables.ts';
 
 /** Types whose values Postgres reads from the text of a JavaScript value, without quotes. */
 const plainTypes = new Set(['bigint', 'boolean', 'date', 'integer', 'numeric', 'timestamptz']);

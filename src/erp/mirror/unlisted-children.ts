@@ -2,7 +2,7 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 import type { Change } from './feed.ts';
-import { type ChildTable, tableRef } from './tables.ts';
+import { type ChildTable, tableRef } from './mirror-tables.ts';
 
 /**
  * Finds child rows of these parents that were stored before `before` and that a reading did not bring; at most `limit`.

@@ -11,7 +11,6 @@ import { collectRows, findMoves, insertNewChildren, removeChildren, writeChildre
 import { findTouched, type ReadingScope } from './differences.ts';
 import { maskErasedFamilies } from './erasures.ts';
 import type { Change } from './feed.ts';
-import { rowSet } from './row-set.ts';
 import {
   type ChildTable,
   columnRefs,
@@ -25,7 +24,8 @@ import {
   tableRef,
   toFeedKey,
   type WrittenRow,
-} from './tables.ts';
+} from './mirror-tables.ts';
+import { rowSet } from './row-set.ts';
 
 /** The counts, ids and feed changes of one write. */
 export interface UpsertResult {

@@ -7,7 +7,7 @@ import { anyId, anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { recordAudit } from '../runs/audit.ts';
 import { type OutboxDetail, type OutboxFilter, readOutbox, toCondition } from './read-outbox.ts';
-import { insertFollowUps, wakeFreeLanes, wakeLanes } from './settle.ts';
+import { insertFollowUps, wakeFreeLanes, wakeLanes } from './settle-rows.ts';
 
 /** The states in which a row must be for each action. */
 export const allowedFrom = {

@@ -2,8 +2,8 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 import { appendChanges } from '../mirror/feed.ts';
+import type { OrderToErase } from './erased-numbers.ts';
 import { maskDocuments } from './mask-rows.ts';
-import type { OrderToErase } from './order-numbers.ts';
 import { maskOutboxRows } from './outbox-rows.ts';
 
 /** Days after which an order without any stored shipment counts as finished: its shipments were never read. */

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 import { quarantinedNumber } from '../pull/mask-quarantine.ts';
-import type { OrderToErase } from './order-numbers.ts';
+import type { OrderToErase } from './erased-numbers.ts';
 
 /** An order that a number or an id names. */
 export interface FoundOrder extends OrderToErase {

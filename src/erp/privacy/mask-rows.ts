@@ -3,8 +3,8 @@ import { isObject, parseExact } from '../../core/json.ts';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 import type { Change } from '../mirror/feed.ts';
+import { columnRefs, tableRef } from '../mirror/mirror-tables.ts';
 import { findColumnType, maskRow, type PersonalTable, personalColumns } from '../mirror/personal-columns.ts';
-import { columnRefs, tableRef } from '../mirror/tables.ts';
 import type { OrderScope } from './order-scope.ts';
 
 /** A table whose rows are masked, and how its rows are found and named. */

@@ -1,7 +1,7 @@
 import { sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
-import { type OrderNumber, type OrderToErase, readNumbers } from './order-numbers.ts';
+import { type OrderNumber, type OrderToErase, readNumbers } from './erased-numbers.ts';
 
 /** The ids of everything that belongs to a number of orders of one client. */
 export interface OrderScope {

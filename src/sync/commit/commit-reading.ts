@@ -9,7 +9,7 @@ import { isDataRefused } from '../../erp/connection/transaction.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import { mayWriteAnything, type ReadingScope } from '../../erp/mirror/differences.ts';
 import { appendChanges, type Change } from '../../erp/mirror/feed.ts';
-import type { Family } from '../../erp/mirror/tables.ts';
+import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import { type UpsertResult, upsertFamilies } from '../../erp/mirror/upsert.ts';
 import { quarantineResources } from '../../erp/pull/quarantine.ts';
 import { enterStream, recordConfirmations } from '../../erp/runs/confirmations.ts';

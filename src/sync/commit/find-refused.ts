@@ -5,7 +5,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import { isDataRefused, readSqlState } from '../../erp/connection/transaction.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import type { ReadingScope } from '../../erp/mirror/differences.ts';
-import type { Family, MirrorTables } from '../../erp/mirror/tables.ts';
+import type { Family, MirrorTables } from '../../erp/mirror/mirror-tables.ts';
 import { upsertFamilies } from '../../erp/mirror/upsert.ts';
 import type { Lease } from '../../erp/runs/leases.ts';
 import { underLease } from '../../erp/runs/leases.ts';

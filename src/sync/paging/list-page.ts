@@ -1,6 +1,6 @@
 import type { Json } from '../../core/json.ts';
+import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
-import type { Family } from '../../erp/mirror/tables.ts';
 import type { ListPage } from '../../warehouse/client.ts';
 import type { Reading } from '../commit/reading.ts';
 import { type DecodedPage, decodePage, type ReadById } from '../reading/decode.ts';

@@ -12,7 +12,7 @@ import {
 } from '../../erp/privacy/aged-data.ts';
 import { maskAgedReturns, returnTables } from '../../erp/privacy/aged-returns.ts';
 import { eraseOrders, OpenOrderError } from '../../erp/privacy/erase-orders.ts';
-import type { OrderToErase } from '../../erp/privacy/order-numbers.ts';
+import type { OrderToErase } from '../../erp/privacy/erased-numbers.ts';
 import { removeQuotedWords } from '../../erp/privacy/quoted-words.ts';
 import { maskAgedQuarantine } from '../../erp/pull/mask-quarantine.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';

@@ -3,8 +3,8 @@ import { findUnstorableReason } from '../../core/json.ts';
 import { dayMs, hourMs } from '../../core/time.ts';
 import type { QuarantineEntry } from '../../erp/pull/quarantine.ts';
 import type { DueParcelRead } from '../../erp/resources/parcel-reads.ts';
-import type { ParcelAnswer } from '../../erp/resources/parcels.ts';
-import type { Parcel, ParcelList } from '../../warehouse/decoding/parcels.ts';
+import type { ParcelAnswer } from '../../erp/resources/parcel-rows.ts';
+import type { Parcel, ParcelList } from '../../warehouse/decoding/decode-parcels.ts';
 
 /** Ages of a shipment at which its packages are looked up again, unless track-trace knows it. */
 const rereadAgesMs = [1, 3, 7, 14, 31].map((days) => days * dayMs);

@@ -11,10 +11,10 @@ import {
   hasReadParcels,
   requestQuarantinedParcelReads,
 } from '../../erp/resources/parcel-reads.ts';
-import { storeParcels } from '../../erp/resources/parcels.ts';
+import { storeParcels } from '../../erp/resources/parcel-rows.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
-import { decodeParcels } from '../../warehouse/decoding/parcels.ts';
+import { decodeParcels } from '../../warehouse/decoding/decode-parcels.ts';
 import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
 import { type AnsweredRead, toAnswer, toFailed, toRefusedByDatabase, toUnanswered } from './parcel-answers.ts';
 

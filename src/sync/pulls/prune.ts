@@ -1,5 +1,5 @@
 import { toStopError } from '../../core/errors.ts';
-import { pruneTargets } from '../../erp/maintenance/prune.ts';
+import { pruneTargets } from '../../erp/maintenance/prune-rows.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';

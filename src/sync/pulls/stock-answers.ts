@@ -1,5 +1,5 @@
 import { appendChanges } from '../../erp/mirror/feed.ts';
-import { type StockAnswer, storeStock } from '../../erp/resources/stock.ts';
+import { type StockAnswer, storeStock } from '../../erp/resources/stock-rows.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
 import type { PullContext } from '../run/pull-context.ts';

@@ -1,5 +1,5 @@
 import { toStopError, WarehouseError } from '../../core/errors.ts';
-import { decodeStockList, type ListedStock, type StockList } from '../../warehouse/decoding/stock.ts';
+import { decodeStockList, type ListedStock, type StockList } from '../../warehouse/decoding/decode-stock.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 import { type ArticleAnswer, storeAnswers } from './stock-answers.ts';
 

@@ -1,9 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { toStopError, WarehouseError } from '../../core/errors.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
-import { findWatchedArticles, removeUnwatchedLevels } from '../../erp/resources/stock.ts';
+import { findWatchedArticles, removeUnwatchedLevels } from '../../erp/resources/stock-rows.ts';
 import { underLease } from '../../erp/runs/leases.ts';
-import { decodeStock } from '../../warehouse/decoding/stock.ts';
+import { decodeStock } from '../../warehouse/decoding/decode-stock.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 import { type ArticleAnswer, storeAnswers } from './stock-answers.ts';
 import { pullStockList } from './stock-list.ts';

@@ -12,7 +12,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import type { ClaimedRow } from '../../erp/outbox/claimed-row.ts';
 import { returnClaims } from '../../erp/outbox/held-claims.ts';
 import { isProven } from '../../erp/outbox/holds.ts';
-import type { Settlement } from '../../erp/outbox/settle.ts';
+import type { Settlement } from '../../erp/outbox/settle-rows.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import {
   type AnyKind,

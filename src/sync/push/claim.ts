@@ -1,5 +1,5 @@
-import { minAbsenceAgeMs } from '../../core/push/look-up.ts';
-import { type ClaimResult, claimRows } from '../../erp/outbox/claim.ts';
+import { minAbsenceAgeMs } from '../../core/push/judge-absence.ts';
+import { type ClaimResult, claimRows } from '../../erp/outbox/claim-rows.ts';
 import { returnClaims } from '../../erp/outbox/held-claims.ts';
 import { isAccepted } from '../../erp/runs/clients.ts';
 import type { PushDeps } from './attempt.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { pauses } from '../../core/backoff.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import { type Lane, wakeFreeLanes } from '../../erp/outbox/settle.ts';
+import { type Lane, wakeFreeLanes } from '../../erp/outbox/settle-rows.ts';
 
 /**
  * Wakes lanes after the settlement that freed them has committed. If an ERP transaction has locked the first row of a

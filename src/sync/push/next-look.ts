@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Lane } from '../../erp/outbox/settle.ts';
+import type { Lane } from '../../erp/outbox/settle-rows.ts';
 
 /** When to look for due rows again, and whether any row was due that could be pushed. */
 export interface Look {

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
 import { pauses } from '../../core/backoff.ts';
-import type { Settlement } from '../../erp/outbox/settle.ts';
+import type { Settlement } from '../../erp/outbox/settle-rows.ts';
 import type { PushDeps, PushOutcome } from './attempt.ts';
 import { LaneWaker } from './lane-waker.ts';
 import { settleOutcomes, settleUnlocked } from './settle.ts';

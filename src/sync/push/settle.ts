@@ -7,7 +7,7 @@ import type { DB } from '../../erp/generated/tables.ts';
 import { appendChanges, type Change } from '../../erp/mirror/feed.ts';
 import { markUnlisted } from '../../erp/mirror/unlisted.ts';
 import { upsertFamilies } from '../../erp/mirror/upsert.ts';
-import { lockForSettling, type SettledRow, type Settlement, settleRows } from '../../erp/outbox/settle.ts';
+import { lockForSettling, type SettledRow, type Settlement, settleRows } from '../../erp/outbox/settle-rows.ts';
 import { requestRereads } from '../../erp/pull/rereads.ts';
 import { isAcceptedUntilCommit, lockIdentity } from '../../erp/runs/clients.ts';
 import { lockStream } from '../../erp/runs/confirmations.ts';

@@ -2,7 +2,7 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { z } from 'zod';
 import { CodedError } from '../../core/errors.ts';
 import { findUnstorableReason, isObject, type Json } from '../../core/json.ts';
-import type { Family, MirrorRow } from '../../erp/mirror/tables.ts';
+import type { Family, MirrorRow } from '../../erp/mirror/mirror-tables.ts';
 import type { QuarantineEntry } from '../../erp/pull/quarantine.ts';
 import { addIncluded, type IncludedIndex, indexIncluded } from '../../warehouse/decoding/included.ts';
 import {

@@ -7,7 +7,7 @@ import type { Transaction } from 'kysely';
 import type { OperationName } from '../../../config/operations.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import type { Change } from '../../erp/mirror/feed.ts';
-import type { MirrorTables } from '../../erp/mirror/tables.ts';
+import type { MirrorTables } from '../../erp/mirror/mirror-tables.ts';
 import type { AgeColumns } from '../../erp/pull/age.ts';
 import type { PullContext } from '../run/pull-context.ts';
 import type { DecodeResource } from './decode.ts';

@@ -1,5 +1,5 @@
+import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
-import type { Family } from '../../erp/mirror/tables.ts';
 import { findUnseenChildren, markChildrenUnlisted } from '../../erp/mirror/unlisted-children.ts';
 import { type Rescan, saveRescan, zeroCounts } from '../../erp/rescan/rescans.ts';
 import { commitReading } from '../commit/commit-reading.ts';

@@ -4,8 +4,8 @@
  */
 
 import { toLocalDay, toUtcDay } from '../../core/time.ts';
+import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
-import type { Family } from '../../erp/mirror/tables.ts';
 import type { UpsertResult } from '../../erp/mirror/upsert.ts';
 import { forgetFindings } from '../../erp/rescan/findings.ts';
 import { findLastWalked, type WalkedReconciliation } from '../../erp/rescan/reconciliations.ts';

@@ -2,7 +2,7 @@ import type { Transaction } from 'kysely';
 import { dayMs } from '../../core/time.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import type { Change } from '../../erp/mirror/feed.ts';
-import type { Family } from '../../erp/mirror/tables.ts';
+import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import { findRereads } from '../../erp/pull/rereads.ts';
 import { recordFindings } from '../../erp/rescan/findings.ts';
 import { type DayWindow, type Rescan, type RescanStep, saveRescan, zeroCounts } from '../../erp/rescan/rescans.ts';

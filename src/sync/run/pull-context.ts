@@ -1,5 +1,5 @@
 import type { Database } from '../../erp/connection/pool.ts';
-import type { Comparison } from '../../erp/mirror/tables.ts';
+import type { Comparison } from '../../erp/mirror/mirror-tables.ts';
 import type { Rescan } from '../../erp/rescan/rescans.ts';
 import type { CompletedPoll, Run, Totals } from '../../erp/runs/ledger.ts';
 import type { StoredStream } from '../../erp/runs/stored-stream.ts';

@@ -1,7 +1,7 @@
-import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
+import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/mirror-tables.ts';
 import { markUnlisted } from '../../erp/mirror/unlisted.ts';
 import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';
-import { findOpenAuthorizations } from '../../erp/resources/authorizations.ts';
+import { findOpenAuthorizations } from '../../erp/resources/authorization-rows.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import {

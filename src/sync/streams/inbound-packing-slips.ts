@@ -1,5 +1,5 @@
+import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/mirror-tables.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
-import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
 import { recordAbsences } from '../../erp/pull/absences.ts';
 import { type OpenKind, sortUnlistedOpenRows } from '../../erp/pull/open-rows.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';

@@ -1,4 +1,4 @@
-import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
+import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/mirror-tables.ts';
 import { findStillOpen, findUnlistedOpenRows, type OpenKind } from '../../erp/pull/open-rows.ts';
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import { findRereadsDue, rereadsPerRun } from '../../erp/pull/rereads.ts';

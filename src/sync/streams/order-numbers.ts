@@ -1,5 +1,5 @@
 import { appendChanges } from '../../erp/mirror/feed.ts';
-import { fillOrderNumbers, lackOrderNumbers } from '../../erp/resources/shipments.ts';
+import { fillOrderNumbers, lackOrderNumbers } from '../../erp/resources/shipment-rows.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
 import type { PullContext } from '../run/pull-context.ts';

@@ -1,5 +1,5 @@
 import type { Json } from '../../core/json.ts';
-import { declareChildTable, type MirrorRow, type TableRow } from '../../erp/mirror/tables.ts';
+import { declareChildTable, type MirrorRow, type TableRow } from '../../erp/mirror/mirror-tables.ts';
 import { findChildren, type IncludedIndex } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import {

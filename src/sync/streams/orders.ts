@@ -3,10 +3,10 @@
  * stop the others.
  */
 
-import { declareMirrorTable } from '../../erp/mirror/tables.ts';
+import { declareMirrorTable } from '../../erp/mirror/mirror-tables.ts';
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';
-import { findMissingOrders, renameOrderNumbers } from '../../erp/resources/shipments.ts';
+import { findMissingOrders, renameOrderNumbers } from '../../erp/resources/shipment-rows.ts';
 import { PassRunner } from '../paging/pass-runner.ts';
 import { walkWindow } from '../paging/passes.ts';
 import { readByIds } from '../paging/read-by-ids.ts';

@@ -1,6 +1,6 @@
-import { declareMirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
+import { declareMirrorTable, type TableRow } from '../../erp/mirror/mirror-tables.ts';
 import { requestRereads } from '../../erp/pull/rereads.ts';
-import { findUnlinkedAuthorizations } from '../../erp/resources/authorizations.ts';
+import { findUnlinkedAuthorizations } from '../../erp/resources/authorization-rows.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type ReturnItem, returnItemSchema } from '../../warehouse/decoding/v3.ts';
 import { PassRunner } from '../paging/pass-runner.ts';

@@ -1,9 +1,9 @@
-import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
+import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/mirror-tables.ts';
 import { findStillOpen, findUnlistedOpenRows, type OpenKind, type OpenRow } from '../../erp/pull/open-rows.ts';
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';
 import { requestParcelReads } from '../../erp/resources/parcel-reads.ts';
-import { findShipmentsWithOrder, healOrderNumbers } from '../../erp/resources/shipments.ts';
+import { findShipmentsWithOrder, healOrderNumbers } from '../../erp/resources/shipment-rows.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type Shipment, type ShipmentItem, shipmentItemSchema, shipmentSchema } from '../../warehouse/decoding/v3.ts';

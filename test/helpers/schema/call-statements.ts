@@ -12,7 +12,7 @@ import type { DB } from '../../../src/erp/generated/tables.ts';
 import { acceptIdentity } from '../../../src/erp/maintenance/accept-identity.ts';
 import { readAdminSecret } from '../../../src/erp/maintenance/admin-secrets.ts';
 import { maskErasedFamilies, recordErasures } from '../../../src/erp/mirror/erasures.ts';
-import type { Family } from '../../../src/erp/mirror/tables.ts';
+import type { Family } from '../../../src/erp/mirror/mirror-tables.ts';
 import { markUnlisted } from '../../../src/erp/mirror/unlisted.ts';
 import { markChildrenUnlisted } from '../../../src/erp/mirror/unlisted-children.ts';
 import { upsertFamilies } from '../../../src/erp/mirror/upsert.ts';
@@ -25,7 +25,7 @@ import { delayGates, markEnded, noteDatabase } from '../../../src/erp/outbox/pus
 import * as rates from '../../../src/erp/outbox/rates.ts';
 import { listOutbox, readOutbox } from '../../../src/erp/outbox/read-outbox.ts';
 import { findRenameTo, findTargetIds, stampSentFor } from '../../../src/erp/outbox/renames.ts';
-import { insertFollowUps, lockForSettling, wakeFreeLanes, wakeLanes } from '../../../src/erp/outbox/settle.ts';
+import { insertFollowUps, lockForSettling, wakeFreeLanes, wakeLanes } from '../../../src/erp/outbox/settle-rows.ts';
 import * as agedData from '../../../src/erp/privacy/aged-data.ts';
 import { maskAgedReturns, returnTables } from '../../../src/erp/privacy/aged-returns.ts';
 import { eraseOrder } from '../../../src/erp/privacy/erase-orders.ts';
@@ -47,11 +47,15 @@ import { recordFindings } from '../../../src/erp/rescan/findings.ts';
 import { findLastWalked, readReconciledTimes } from '../../../src/erp/rescan/reconciliations.ts';
 import { wakeJob } from '../../../src/erp/rescan/rescans.ts';
 import { countRowsInWindows } from '../../../src/erp/rescan/rows-in-windows.ts';
-import { hasAuthorization } from '../../../src/erp/resources/authorizations.ts';
+import { hasAuthorization } from '../../../src/erp/resources/authorization-rows.ts';
 import { requestMissingParcelReads, requestParcelReads } from '../../../src/erp/resources/parcel-reads.ts';
-import { readServiceLists, takeSettingsTurn } from '../../../src/erp/resources/settings.ts';
-import { findShipmentsWithOrder, healOrderNumbers, renameOrderNumbers } from '../../../src/erp/resources/shipments.ts';
-import { storeStock } from '../../../src/erp/resources/stock.ts';
+import { readServiceLists, takeSettingsTurn } from '../../../src/erp/resources/service-lists.ts';
+import {
+  findShipmentsWithOrder,
+  healOrderNumbers,
+  renameOrderNumbers,
+} from '../../../src/erp/resources/shipment-rows.ts';
+import { storeStock } from '../../../src/erp/resources/stock-rows.ts';
 import { readAudit, recordAudit } from '../../../src/erp/runs/audit.ts';
 import { endHoldWaits, readClients } from '../../../src/erp/runs/clients.ts';
 import { recordConfirmations } from '../../../src/erp/runs/confirmations.ts';

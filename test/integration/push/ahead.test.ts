@@ -3,7 +3,7 @@ import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { openPusher } from '../../../src/app/worker/open-pusher.ts';
 import { toClientIdentity } from '../../../src/app/worker/runner.ts';
-import { claimRows } from '../../../src/erp/outbox/claim.ts';
+import { claimRows } from '../../../src/erp/outbox/claim-rows.ts';
 import { noteDatabase } from '../../../src/erp/outbox/push-database.ts';
 import { registerClients } from '../../../src/erp/runs/clients.ts';
 import { ClaimedAhead } from '../../../src/sync/push/claimed-ahead.ts';

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
 import { createLogger } from '../../../src/app/logging/create-logger.ts';
 import { openPusher } from '../../../src/app/worker/open-pusher.ts';
-import { claimRows } from '../../../src/erp/outbox/claim.ts';
+import { claimRows } from '../../../src/erp/outbox/claim-rows.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { makeConfig, usePuller } from '../../helpers/puller.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { findOpenAuthorizations } from '../../../src/erp/resources/authorizations.ts';
+import { findOpenAuthorizations } from '../../../src/erp/resources/authorization-rows.ts';
 import { useDatabase } from '../../helpers/database.ts';
 
 const database = useDatabase();

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { ErrorCode } from '../../../src/core/error-codes.ts';
 import { WarehouseError } from '../../../src/core/errors.ts';
-import { judgeAbsence, type LookedUpRow } from '../../../src/core/push/look-up.ts';
+import { judgeAbsence, type LookedUpRow } from '../../../src/core/push/judge-absence.ts';
 import {
   type FailedAttempt,
   findDoubtedScope,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { matchArticles } from '../../../src/sync/pulls/stock-list.ts';
-import { decodeStockList } from '../../../src/warehouse/decoding/stock.ts';
+import { decodeStockList } from '../../../src/warehouse/decoding/decode-stock.ts';
 
 describe('a stock list', () => {
   test('is decoded entry by entry; unknown members are ignored, entries without a sku are counted', () => {

@@ -1,10 +1,10 @@
 import { pauses } from '../../../core/backoff.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
-import { readServiceLists, type ServiceLists, takeSettingsTurn } from '../../../erp/resources/settings.ts';
+import { readServiceLists, type ServiceLists, takeSettingsTurn } from '../../../erp/resources/service-lists.ts';
 import type { ClientAccount } from '../../../erp/runs/clients.ts';
 import type { Warehouse } from '../../../warehouse/client.ts';
-import type { SettingList } from '../../../warehouse/decoding/settings.ts';
-import { readSettingsNow } from '../../pulls/settings.ts';
+import type { SettingList } from '../../../warehouse/decoding/decode-settings.ts';
+import { readSettingsNow } from '../../pulls/refresh-settings.ts';
 import {
   type CodeFinder,
   type CodeProblem,

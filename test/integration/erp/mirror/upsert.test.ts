@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { parseExact } from '../../../../src/core/json.ts';
 import { appendChanges } from '../../../../src/erp/mirror/feed.ts';
-import type { Family } from '../../../../src/erp/mirror/tables.ts';
+import type { Family } from '../../../../src/erp/mirror/mirror-tables.ts';
 import { upsertFamilies } from '../../../../src/erp/mirror/upsert.ts';
 import { shipments } from '../../../../src/sync/streams/shipments.ts';
 import { useDatabase } from '../../../helpers/database.ts';

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { makeUndecodableError, WarehouseError } from '../../../../core/errors.ts';
 import { parseExact } from '../../../../core/json.ts';
-import { hasAuthorization } from '../../../../erp/resources/authorizations.ts';
+import { hasAuthorization } from '../../../../erp/resources/authorization-rows.ts';
 import { deletedReturn } from '../../../../payloads/return.ts';
 import { readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { authorizations } from '../../../streams/authorizations.ts';

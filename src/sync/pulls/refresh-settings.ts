@@ -1,12 +1,12 @@
 import type { Database } from '../../erp/connection/pool.ts';
 import { inTransaction } from '../../erp/connection/transaction.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
-import { storeSettings } from '../../erp/resources/settings.ts';
+import { storeSettings } from '../../erp/resources/service-lists.ts';
 import { type ClientAccount, isAcceptedUntilCommit } from '../../erp/runs/clients.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
-import { decodeSettings, type Settings } from '../../warehouse/decoding/settings.ts';
+import { decodeSettings, type Settings } from '../../warehouse/decoding/decode-settings.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
 /**

@@ -6,7 +6,7 @@ import type { DB } from '../generated/tables.ts';
 import { findErasedShipments } from '../mirror/erasures.ts';
 import type { Change } from '../mirror/feed.ts';
 import { listedPauseDays } from './parcel-reads.ts';
-import { maskErasedPackages, type TrackTraceRow } from './track-trace.ts';
+import { maskErasedPackages, type TrackTraceRow } from './track-trace-rows.ts';
 
 /** A package as a look-up returned it. Texts are null if they are absent. */
 interface ParcelRow {
