@@ -7,7 +7,6 @@ import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { secretNames, variableNames } from '../../../config/env.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
-import { operations } from '../../../config/operations.ts';
 import { createCli } from '../../../src/app/program.ts';
 import { readEntrypoint } from '../../helpers/config/dockerfile.ts';
 
@@ -50,7 +49,6 @@ const compose = parse(read('docker-compose.yml'), { merge: true }) as {
 };
 const services = Object.entries(compose.services);
 const ourServices = services.filter(([, { image }]) => image.startsWith('fulfilment-sync'));
-const dockerfile = read('Dockerfile');
 /** Returns the words of the command line that a service of ours runs. */
 const readWords = ({ build, command = [] }: Service) => [
   ...readEntrypoint(build?.target ?? '').filter((word) => !/^(node|dist\/main\.js|--max-.*)$/.test(word)),
@@ -136,13 +134,6 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  test('starts everything but migrate again after a reboot, and bounds the memory of ours', () => {
-    for (const [name, { restart }] of services)
-      expect([name, restart]).toEqual([name, name === 'migrate' ? undefined : 'unless-stopped']);
-    for (const [name, service] of ourServices)
-      expect([name, service]).toEqual([name, expect.objectContaining({ init: true, mem_limit: '1g' })]);
-  });
-
   test('depends on services that exist, and on their health only if they have a check', () => {
     for (const [, { depends_on: needs, volumes }] of services) {
       for (const [name, { condition }] of Object.entries(needs ?? {})) {
@@ -154,36 +145,6 @@ describe('docker-compose.yml', () => {
       for (const volume of volumes?.filter((name) => !name.startsWith('.')) ?? [])
         expect(Object.keys(compose.volumes)).toContain(volume.split(':')[0]);
     }
-  });
-
-  test('keeps our containers from writing files and from gaining privileges', () => {
-    for (const [name, service] of ourServices) {
-      expect([name, service]).toEqual([
-        name,
-        expect.objectContaining({
-          read_only: true,
-          tmpfs: ['/tmp'],
-          cap_drop: ['ALL'],
-          security_opt: ['no-new-privileges:true'],
-        }),
-      ]);
-      expect([service.user, service.privileged]).toEqual([undefined, undefined]);
-    }
-  });
-
-  test('gives the queue a Redis that evicts nothing and persists its data', () => {
-    const command = compose.services.redis?.command?.join(' ');
-    expect(command).toContain('--maxmemory-policy noeviction');
-    expect(command).toContain('--appendonly yes');
-  });
-
-  test('starts the sandbox with the profile sandbox, on the port that the worker calls', () => {
-    expect(compose.services.sandbox?.profiles).toEqual(['sandbox']);
-    const port = compose.services.sandbox?.command?.[1];
-    expect(compose.services.worker?.environment?.WAREHOUSE_BASE_URL).toContain(`http://sandbox:${port}`);
-    expect(dockerfile).toContain(`http://127.0.0.1:${port}${operations['common.status.get'].path}`);
-    expect(compose.services.sandbox?.volumes).toEqual(['sandbox:/state']);
-    expect(dockerfile).toContain('RUN mkdir /state && chown node:node /state');
   });
 });
 

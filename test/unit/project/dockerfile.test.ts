@@ -1,6 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { readConfig } from '../../../config/env.ts';
 import { createCli } from '../../../src/app/program.ts';
 import { readEntrypoint } from '../../helpers/config/dockerfile.ts';
 
@@ -48,12 +47,6 @@ describe('Dockerfile', () => {
     ]);
     expect(manifest.scripts.build).toBe('rolldown -c');
     expect(read('rolldown.config.ts')).toContain("dir: 'dist'");
-  });
-
-  test('checks readiness at the default port and path of the worker', () => {
-    const { ADMIN_PORT } = readConfig({ database: false, clients: false }, {});
-    expect(dockerfile).toContain(`(process.env.ADMIN_PORT || ${ADMIN_PORT}) + '/readyz'`);
-    expect(read('src/app/admin/probes.ts')).toContain("'/readyz'");
   });
 
   test('runs existing scripts, is not root, and starts the program that package.json names', () => {

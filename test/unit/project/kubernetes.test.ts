@@ -6,7 +6,6 @@ import { parse } from 'yaml';
 import { readConfig, secretNames, variableNames } from '../../../config/env.ts';
 import manifest from '../../../package.json' with { type: 'json' };
 import { createCli } from '../../../src/app/program.ts';
-import { readEntrypoint } from '../../helpers/config/dockerfile.ts';
 import { findManifest, readKustomization, readSettings } from '../../helpers/config/kubernetes.ts';
 
 const commandLine = await createCli();
@@ -79,69 +78,5 @@ describe('deploy/kubernetes', () => {
       for (const { name, value } of env) if (name.endsWith('_FILE')) expect(value).toContain(`${mount?.mountPath}/`);
     }
     expect(job?.template.spec?.volumes?.[0]?.secret?.items).toEqual([{ key: 'database-url', path: 'database-url' }]);
-  });
-
-  test('asks /livez to restart a worker and /readyz for readiness, at the port of the admin server', () => {
-    const port = readConfig({ database: false, clients: false }, {}).ADMIN_PORT;
-    expect(worker?.ports).toEqual([{ name: 'admin', containerPort: port }]);
-    expect(worker?.env).toContainEqual({ name: 'ADMIN_PORT', value: String(port) });
-    expect(worker?.livenessProbe?.httpGet).toEqual({ path: '/livez', port: 'admin' });
-    expect(worker?.readinessProbe?.httpGet).toEqual({ path: '/readyz', port: 'admin' });
-    for (const path of ['/livez', '/readyz']) expect(read('src/app/admin/probes.ts')).toContain(`'${path}'`);
-  });
-
-  test('gives the memory and the time to stop that docker-compose.yml and docs/production.md name', () => {
-    expect([services.worker?.mem_limit, services.worker?.stop_grace_period]).toEqual(['1g', '30s']);
-    for (const { resources } of containers) expect(resources?.limits).toEqual({ memory: '1Gi' });
-    expect(read('docs/production.md')).toContain('(1 GB is enough): the heap takes at most 60 % of it');
-    expect(readEntrypoint('worker')).toContain('--max-old-space-size-percentage=60');
-    expect(deployment?.template.spec?.terminationGracePeriodSeconds).toBe(30);
-    expect(read('docs/production.md')).toContain('give it 30');
-  });
-
-  test('gives the pods no rights, and a file system that is read-only', () => {
-    for (const template of templates) {
-      expect(template?.spec).toMatchObject({
-        automountServiceAccountToken: false,
-        securityContext: { runAsNonRoot: true, runAsUser: 1000, seccompProfile: { type: 'RuntimeDefault' } },
-      });
-      expect(template?.spec?.hostNetwork).toBeUndefined();
-    }
-    for (const { securityContext } of containers)
-      expect(securityContext).toEqual({
-        allowPrivilegeEscalation: false,
-        readOnlyRootFilesystem: true,
-        capabilities: { drop: ['ALL'] },
-      });
-  });
-
-  test('lets only the monitoring connect to a worker, and a worker only to five ports', () => {
-    const policy = findManifest('NetworkPolicy').spec;
-    const migration = findManifest('NetworkPolicy', 'fulfilment-sync-migrate').spec;
-    for (const spec of [policy, migration]) expect(spec?.policyTypes).toEqual(['Ingress', 'Egress']);
-    expect(policy?.ingress).toEqual([
-      {
-        from: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }],
-        ports: [{ port: worker?.ports?.[0]?.containerPort }],
-      },
-    ]);
-    expect(migration?.ingress).toBeUndefined();
-    const listPorts = (spec: typeof policy) => spec?.egress?.flatMap(({ ports = [] }) => ports.map(({ port }) => port));
-    expect([policy, migration].map(listPorts)).toEqual([
-      [53, 53, 5432, 6379, 443],
-      [53, 53, 5432],
-    ]);
-  });
-
-  test('selects its pods by the labels that they have', () => {
-    const budget = findManifest('PodDisruptionBudget').spec;
-    const selectors = [
-      ...[deployment?.selector, budget?.selector, findManifest('NetworkPolicy').spec?.podSelector],
-      deployment?.template.spec?.topologySpreadConstraints?.[0]?.labelSelector,
-    ];
-    for (const selector of selectors) expect(selector?.matchLabels).toEqual(deployment?.template.metadata?.labels);
-    const migration = findManifest('NetworkPolicy', 'fulfilment-sync-migrate').spec?.podSelector;
-    expect(migration?.matchLabels).toEqual(job?.template.metadata?.labels);
-    expect(migration?.matchLabels).not.toEqual(deployment?.template.metadata?.labels);
   });
 });

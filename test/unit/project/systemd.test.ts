@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { parse } from 'yaml';
 import { secretNames, variableNames } from '../../../config/env.ts';
 import { createCli } from '../../../src/app/program.ts';
 import { readEntrypoint } from '../../helpers/config/dockerfile.ts';
@@ -91,31 +90,5 @@ describe('deploy/systemd', () => {
         ),
       );
     }
-  });
-
-  test('gives the memory and the time to stop that docker-compose.yml gives', () => {
-    const compose = parse(readFileSync(join(root, 'docker-compose.yml'), 'utf8'), { merge: true }) as {
-      services: Record<string, { mem_limit: string; stop_grace_period: string }>;
-    };
-    const { mem_limit: memory, stop_grace_period: grace } = compose.services.worker ?? {};
-    for (const name of units) expect(readKey(name, 'MemoryMax')).toEqual([memory?.toUpperCase()]);
-    expect(readKey('fulfilment-sync.service', 'TimeoutStopSec').map((seconds) => `${seconds}s`)).toEqual([grace]);
-  });
-
-  test('restarts a worker unless its settings are wrong', () => {
-    expect(readKey('fulfilment-sync.service', 'Restart')).toEqual(['always']);
-    expect(readKey('fulfilment-sync.service', 'RestartPreventExitStatus')).toEqual(['2']);
-    expect(readFileSync(join(root, 'src/app/program.ts'), 'utf8')).toMatch(/instanceof ConfigError .* \? 2 : 1/);
-  });
-
-  test('protects both units alike, and lets Node compile', () => {
-    const [worker, migrate] = units.map((name) => {
-      const part = /^# From here on the same as in .*\n([^[]*)/m.exec(read(name))?.[1] ?? '';
-      return part.trim().split('\n');
-    });
-    expect(worker).toEqual(migrate);
-    expect(worker).toEqual(
-      expect.arrayContaining(['DynamicUser=yes', 'ProtectSystem=strict', 'MemoryDenyWriteExecute=no']),
-    );
   });
 });
