@@ -1,8 +1,8 @@
 import { removeQuotes } from '../../core/quote.ts';
 
 /**
- * Every field that a log line may have, and its meaning. If an SDK of OpenTelemetry is loaded, the logger adds trace_id and span_id. Of any other field, only the name is written. No field holds a
- * request, an answer, a row, or a member of one.
+ * Every field that a log line may have, and its meaning. If an SDK of OpenTelemetry is loaded, the logger adds trace_id and
+ * span_id. Of any other field, only the name is written. No field holds a request, an answer, a row, or a member of one.
  */
 const logFields = {
   event: 'what happened; docs/operations.md lists them',
@@ -37,7 +37,6 @@ const logFields = {
   task: 'part of a sweep; or traces, or metrics',
   queue: 'backend or name of the queue',
   set: 'schedulers that were set',
-  tickMs: 'interval of the tick, which starts the due jobs',
   removedSchedulers: 'schedulers that were removed',
   lost: 'schedulers that were missing from the queue',
   clients: 'number of clients',
