@@ -8,10 +8,20 @@ import { adviseOperator } from '../terminal/outbox-advice.ts';
 import { toShownPayload } from '../terminal/shown-payload.ts';
 import { hasSession, readFormOwner } from './access/access.ts';
 import { wantsJson } from './json/wants-json.ts';
-import { formMessages } from './pages/form-messages.ts';
 import { maskQuotes } from './pages/mask-quotes.ts';
 import { renderOutboxRowPage } from './pages/outbox.ts';
 import { renderPage } from './pages/view.ts';
+
+/** The messages after an action, by a word in the address. Nothing else of the address is shown. */
+const formMessages: Readonly<Record<string, string>> = {
+  retry: 'The row will be sent again.',
+  done: 'The row is marked as done.',
+  cancel: 'The row is cancelled. Later rows of its lane can be sent.',
+  replace: 'The payload is replaced. The row is pending.',
+  pause: 'The job is paused. A run under way will finish.',
+  resume: 'The job is resumed. One run makes up for all missed runs.',
+  run: 'The job is due now. A worker starts it within seconds, unless its client is held.',
+};
 
 /** A page: its HTML, and the same data as JSON. */
 export interface Page {

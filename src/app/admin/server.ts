@@ -25,7 +25,6 @@ import { registerBoardRoutes } from './board.ts';
 import { registerOpenApiRoute } from './json/openapi.ts';
 import { wantsJson } from './json/wants-json.ts';
 import { registerLiveRoutes } from './live.ts';
-import { registerMetricsRoute } from './metrics-route.ts';
 import { registerOrderRoutes } from './order-routes.ts';
 import { renderBarePage } from './pages/view.ts';
 import { registerProbeRoutes } from './probes.ts';
@@ -171,4 +170,11 @@ function toErrorAnswer(error: unknown): { status: number; words: string } {
         words: 'The database cannot be reached; the worker continues when it is back. Reload the page later',
       }
     : { status: 500, words: 'The request failed; for the reason see the event admin_failed in the log of the worker' };
+}
+
+/** Registers `/metrics`, in the format of Prometheus. */
+function registerMetricsRoute(app: FastifyInstance, { metrics }: AdminDeps): void {
+  app.get('/metrics', async (_request, reply) =>
+    metrics.read(async (registry) => reply.type(registry.contentType).send(await registry.metrics())),
+  );
 }

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import { type Command, Option } from 'commander';
 import type { FastifyInstance } from 'fastify';
@@ -13,7 +14,6 @@ import { World } from '../../sandbox/world.ts';
 import { parseWholeNumber, setExitCode } from '../cli/options.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { UsageError } from '../cli/usage.ts';
-import { describeReachableAddress } from '../terminal/reachable-address.ts';
 
 interface SandboxOptions {
   readonly host: string;
@@ -206,4 +206,14 @@ export function addSandboxCommand(cli: Command): void {
       '\nExample:\n  fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b --state sandbox.ndjson',
     )
     .action((options: SandboxOptions) => setExitCode(sandboxCommand(options)));
+}
+
+/** Hosts that mean every address of this machine. Nobody can call them. */
+const wildcards: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
+
+/** Returns an address that can be called. If the server listens on every address, also says how other machines reach it. */
+function describeReachableAddress(address: string, host: string): string {
+  if (!wildcards.has(host)) return address;
+  const { port } = new URL(address);
+  return `http://127.0.0.1:${port} (from other machines: http://${hostname()}:${port})`;
 }

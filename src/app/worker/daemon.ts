@@ -7,13 +7,14 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../../config/env.ts';
 import { jobNames } from '../../../config/jobs.ts';
 import { jobs } from '../../../jobs/registry.ts';
-import { StoppedError } from '../../core/errors.ts';
+import { StoppedError, WarehouseError } from '../../core/errors.ts';
 import type { SchemaError } from '../../erp/schema/migration-files.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import type { QueueBackend, TaskQueue } from '../../queue/backend.ts';
 import type { QueueName } from '../../queue/define-job.ts';
 import { RunSlots } from '../../queue/run-slots.ts';
 import { Sweeper } from '../../queue/sweeper.ts';
+import type { Warehouse } from '../../warehouse/client.ts';
 import { connectForWriting, openLeaseKeeper, workerName } from '../deps/database.ts';
 import { openQueueBackend } from '../deps/queue.ts';
 import { openWarehouses } from '../deps/warehouses.ts';
@@ -24,7 +25,6 @@ import { Closers } from './closers.ts';
 import { FigureMaker } from './figure-maker.ts';
 import { openAlerter } from './open-alerter.ts';
 import { type PushingParts, startPushing } from './pushing.ts';
-import { logReachability } from './reachability.ts';
 import type { RunnerDeps } from './runner.ts';
 import { Runs } from './runs.ts';
 import { Schedules } from './schedules.ts';
@@ -168,4 +168,23 @@ function openSweeper(schedules: Schedules, runs: Runs, log: Logger): Sweeper {
       warn({ event: 'sweep_failed', task, code, error: words });
     },
   });
+}
+
+/** Asks the service of each client once for its status, so that the first lines of the log show a wrong base URL. */
+async function logReachability(
+  warehouses: ReadonlyMap<string, Warehouse>,
+  log: Logger,
+  stop: AbortSignal,
+): Promise<void> {
+  const requests = [...warehouses].map(async ([client, warehouse]) => {
+    try {
+      await warehouse.checkStatus(stop);
+      log.info({ event: 'service_up', client });
+    } catch (error) {
+      if (error instanceof StoppedError) return;
+      if (!(error instanceof WarehouseError)) throw error;
+      log.warn({ event: 'service_not_up', client, ...errorFields(error) });
+    }
+  });
+  await Promise.all(requests);
 }

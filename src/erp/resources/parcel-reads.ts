@@ -28,13 +28,18 @@ export async function requestParcelReads(
       shipped_on = excluded.shipped_on, due_at = excluded.due_at, requested_at = now(), requests = r.requests + 1,
       unanswered = 0
     `.execute(trx);
-  // A failed job keeps the time of its retry. One that is parked for a day, or runs once a day, keeps its due time.
+  // A failed job keeps the time of its retry. One that is off, parked for a day, or runs once a day, keeps its due time. A
+  // page must not wait for a row that is locked: the job then begins at its due time.
   await sql`
     update sync.jobs
     set due_at = sync.clock()
-    where client = ${client} and job = 'pull-parcels' and isfinite(due_at) and due_at > sync.clock()
-      and last_outcome is distinct from 'failed'
-      and (last_finished_at is null or due_at < last_finished_at + interval '23 hours')`.execute(trx);
+    where (client, job) in (
+      select client, job
+      from sync.jobs
+      where client = ${client} and job = 'pull-parcels' and isfinite(due_at) and due_at > sync.clock()
+        and last_outcome is distinct from 'failed'
+        and (last_finished_at is null or due_at < last_finished_at + interval '23 hours')
+      for update skip locked)`.execute(trx);
 }
 
 /**

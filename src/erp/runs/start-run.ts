@@ -65,10 +65,8 @@ export type StartResult =
 export async function startRun(db: Database, request: RunRequest): Promise<StartResult> {
   let answer = await callStartRun(db, request);
   if (answer.refusal === 'schema') await assertSchemaFits(db);
-  if (answer.refusal === 'unregistered') {
-    await register(db, request);
-    answer = await callStartRun(db, request);
-  }
+  if (answer.refusal === 'unregistered') await register(db, request);
+  if (answer.refusal === 'schema' || answer.refusal === 'unregistered') answer = await callStartRun(db, request);
   const { client, job, worker, trigger, retries = false, isLocal = false } = request;
   const { refusal, token, startedAt, afterAbandoned, missed, wasHeld, isProbe, stored } = answer;
   if (refusal !== null) return skip(db, request, answer, refusal);

@@ -265,7 +265,10 @@ function addFaultControls(addControl: AddControl, app: FastifyInstance, world: W
       : [readControlBody(request, faultSchema)];
     for (const { operation: pattern } of faults) {
       if (!operations.some(({ name }) => matchesOperation(pattern, name)))
-        throw badParameter('operation', `${pattern} is none of ${operations.map(({ name }) => name).join(', ')}`);
+        throw badParameter(
+          'operation',
+          `no operation matches ${pattern}; known are ${operations.map(({ name }) => name).join(', ')}`,
+        );
     }
     for (const fault of faults) world.faults.add(fault);
     world.changes++;

@@ -49,7 +49,7 @@ export interface Stream extends MirroredResource {
   readonly lines?: { readonly table: string; readonly get: OperationName };
   /** Requests what else is to be read again after a refetch. */
   readonly afterRefetch?: (trx: Transaction<DB>, client: string, id: number) => Promise<void>;
-  /** Runs after a rescan. */
+  /** Runs at the end of a rescan or a refetch. */
   readonly afterRescan?: (context: PullContext) => Promise<void>;
 }
 

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { findNextReadSeconds } from '../../../src/sync/pulls/parcel-answers.ts';
 import { ServiceClient } from '../../helpers/client.ts';
@@ -163,6 +164,15 @@ test('the job is due as soon as a shipment is SHIPPED, unless it is off or parke
   await pullParcels();
   await storeShipped(2);
   expect(await isDue()).toBe(false);
+});
+
+test('a page does not wait for the job whose row another transaction has locked', async () => {
+  await pullParcels();
+  await database.query(`update sync.jobs set due_at = now() + interval '9 minutes' where job = 'pull-parcels'`);
+  await database.db.transaction().execute(async (trx) => {
+    await sql`select from sync.jobs where job = 'pull-parcels' for update`.execute(trx);
+    expect(await storeShipped(2)).toHaveLength(2);
+  });
 });
 
 test('a service without the look-up parks the job for a day and says so', async () => {

@@ -204,7 +204,10 @@ describe('a rule', () => {
   });
 
   test.each<[object, RegExp]>([
-    [{ operation: 'v3.shipment.list', effect: { reset: true } }, /v3\.shipment\.list is none of common\.token/],
+    [
+      { operation: 'v3.shipment.list', effect: { reset: true } },
+      /no operation matches v3\.shipment\.list; known are common\.token/,
+    ],
     [{ operation: '*', effect: { reset: true, sometimes: true } }, /sometimes/],
     [{ operation: '*', effect: { afterEffect: true } }, /status, noAnswer or reset/],
     [{ operation: '*', effect: { set: [{ path: ['__proto__', 'x'] }] } }, /path/],
