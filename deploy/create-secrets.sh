@@ -1,11 +1,11 @@
 #!/bin/sh
-# Makes the passwords that docker-compose.yml reads, in secrets/ of the current folder. Existing files stay as they are.
-# Only you can enter the folder. The files themselves are readable, because each container reads them as a user of its own.
+# Makes what docker-compose.yml reads: passwords in secrets/, and settings/worker.env, in the current folder. Existing files stay
+# as they are. Only you can enter secrets/. The files themselves are readable, because each container reads them as a user of its own.
 set -eu
-mkdir -p secrets
+mkdir -p secrets settings
 chmod 700 secrets
-cd secrets
 umask 022
+cd secrets
 
 # Writes its second argument to the file, unless there is one.
 keep() {
@@ -27,3 +27,10 @@ keep warehouse-password default
 # Empty: problems are not posted. The receiver checks the signatures of posts with the second file.
 keep alert-webhook-url ''
 keep alert-webhook-secret "whsec_$(head -c 24 /dev/urandom | base64)"
+# Of the sandbox. For the service: replace base URL and user name. For several clients: WAREHOUSE_CLIENTS_FILE=/settings/clients.json
+# in place of these three lines.
+cd ../settings
+keep worker.env 'WAREHOUSE_BASE_URL=http://sandbox:8090
+WAREHOUSE_USERNAME=default
+WAREHOUSE_PASSWORD_FILE=/run/secrets/warehouse-password
+'

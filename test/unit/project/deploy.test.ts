@@ -3,6 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseEnv } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { secretNames, variableNames } from '../../../config/env.ts';
@@ -29,6 +30,7 @@ interface Service {
   depends_on?: Record<string, { condition: string }>;
   profiles?: string[];
   volumes?: string[];
+  env_file?: string[];
   healthcheck?: { disable?: boolean; test?: string[] };
   read_only?: boolean;
   tmpfs?: string[];
@@ -68,18 +70,13 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  test('passes every variable to the worker except files, ADMIN_* and LOG_PRETTY', () => {
-    const set = Object.keys(compose.services.worker?.environment ?? {});
-    const elsewhere = known.filter((name) => /_FILE$|^ADMIN_|^LOG_PRETTY$/.test(name));
-    const isSet = (name: string) => set.includes(name) || set.includes(`${name}_FILE`);
-    expect(known.filter((name) => !isSet(name) && !elsewhere.includes(name))).toEqual([]);
-  });
-
-  test('takes from outside only known variables, and no secret', () => {
-    for (const [, name = ''] of read('docker-compose.yml').matchAll(/\$\{(\w+)/g)) {
-      expect(variableNames.includes(name as never) || known.includes(name)).toBe(true);
-      expect(secretNames).not.toContain(name);
-    }
+  test('lets settings/worker.env set every variable of the worker that it does not set itself', () => {
+    const { worker, sandbox } = compose.services;
+    expect(worker?.env_file).toEqual(['./settings/worker.env']);
+    expect(worker?.volumes).toContain('./settings:/settings:ro');
+    expect(Object.keys(worker?.environment ?? {}).filter((name) => name.startsWith('WAREHOUSE_'))).toEqual([]);
+    expect(read('docker-compose.yml')).not.toMatch(/\$\{/);
+    expect(sandbox?.command).toContain('8090');
   });
 
   test('contains no password, and its worker is not a superuser', () => {
@@ -107,13 +104,18 @@ describe('docker-compose.yml', () => {
     );
   });
 
-  test('has a script that makes its secrets once, different in each place', () => {
+  test('has a script that makes its secrets and settings once, the secrets different in each place', () => {
     const folders = ['a', 'b'].map((name) => mkdtempSync(join(tmpdir(), `secrets-${name}-`)));
     try {
       const make = (cwd: string) => {
         execFileSync('sh', [fileURLToPath(file('deploy/create-secrets.sh'))], { cwd });
         const folder = join(cwd, 'secrets');
         expect(statSync(folder).mode & 0o777).toBe(0o700);
+        const settings = parseEnv(readFileSync(join(cwd, 'settings', 'worker.env'), 'utf8'));
+        for (const name of Object.keys(settings)) expect(known).toContain(name);
+        expect(compose.services.worker?.secrets).toContain(
+          settings.WAREHOUSE_PASSWORD_FILE?.replace('/run/secrets/', ''),
+        );
         return Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')]));
       };
       const [one = {}, other = {}] = folders.map(make);
