@@ -587,6 +587,66 @@ comment on column fulfilment.track_trace_events.current_track_trace_exception_le
 comment on column fulfilment.track_trace_events.raw is 'The item as received';
 comment on column fulfilment.track_trace_events.seen_at is 'When it was read';
 
+-- History: a row overwrites its status, and the feed has no values.
+create table fulfilment.shipment_events (
+  id bigint generated always as identity primary key,
+  client text not null,
+  shipment_id bigint not null,
+  status text,
+  warehouse_code text,
+  source_time timestamptz,
+  seen_at timestamptz not null default now()
+);
+create index shipment_events_by_shipment on fulfilment.shipment_events (client, shipment_id, id);
+create index shipment_events_by_time on fulfilment.shipment_events (seen_at);
+comment on table fulfilment.shipment_events is
+  'The first status of each shipment that was read, and a row for each change of status or warehouse. Changes between two readings are not seen';
+comment on column fulfilment.shipment_events.id is 'Number of the event';
+comment on column fulfilment.shipment_events.client is 'Client key';
+comment on column fulfilment.shipment_events.shipment_id is 'Shipment';
+comment on column fulfilment.shipment_events.status is 'Status from then on';
+comment on column fulfilment.shipment_events.warehouse_code is 'Warehouse from then on';
+comment on column fulfilment.shipment_events.source_time is
+  'Time that the service gives for this status; null for a status without a time';
+comment on column fulfilment.shipment_events.seen_at is 'When it was read';
+
+create function sync.find_status_time(shipment fulfilment.shipments) returns timestamptz
+language sql immutable as $$
+  select case shipment.status
+    when 'READY_TO_PICK' then shipment.ready_to_pick_on
+    when 'READY_TO_SHIP' then shipment.ready_to_ship_on
+    when 'SHIPPED' then shipment.shipped_on
+  end
+$$;
+
+create function sync.note_shipments() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into fulfilment.shipment_events (client, shipment_id, status, warehouse_code, source_time)
+  select n.client, n.id, n.status, n.warehouse_code, sync.find_status_time(n)
+  from written n
+  order by n.id;
+  return null;
+end
+$$;
+create trigger shipments_first_status after insert on fulfilment.shipments
+  referencing new table as written for each statement execute function sync.note_shipments();
+
+create function sync.note_changed_shipments() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into fulfilment.shipment_events (client, shipment_id, status, warehouse_code, source_time)
+  select n.client, n.id, n.status, n.warehouse_code, sync.find_status_time(n)
+  from written n
+  join former f on f.client = n.client and f.id = n.id
+  where (f.status, f.warehouse_code) is distinct from (n.status, n.warehouse_code)
+  order by n.id;
+  return null;
+end
+$$;
+create trigger shipments_next_status after update on fulfilment.shipments
+  referencing old table as former new table as written for each statement execute function sync.note_changed_shipments();
+
 create table fulfilment.parcels (
   client text not null,
   shipment_id bigint not null,
@@ -705,6 +765,34 @@ comment on column fulfilment.stock_levels.sku is 'Article';
 comment on column fulfilment.stock_levels.stock is 'Pieces; null if the service has not returned any yet';
 comment on column fulfilment.stock_levels.asked_at is 'When it was last asked';
 comment on column fulfilment.stock_levels.changed_at is 'When stock last changed here';
+
+create table fulfilment.stock_events (
+  id bigint generated always as identity primary key,
+  client text not null,
+  sku text not null,
+  stock integer,
+  seen_at timestamptz not null default now()
+);
+create index stock_events_by_sku on fulfilment.stock_events (client, sku, id);
+create index stock_events_by_time on fulfilment.stock_events (seen_at);
+comment on table fulfilment.stock_events is 'The first stock of each watched article that was read, and a row for each change';
+comment on column fulfilment.stock_events.id is 'Number of the event';
+comment on column fulfilment.stock_events.client is 'Client key';
+comment on column fulfilment.stock_events.sku is 'Article';
+comment on column fulfilment.stock_events.stock is 'Pieces from then on';
+comment on column fulfilment.stock_events.seen_at is 'When it was read';
+
+create function sync.note_stock() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into fulfilment.stock_events (client, sku, stock) values (new.client, new.sku, new.stock);
+  return null;
+end
+$$;
+create trigger stock_levels_first after insert on fulfilment.stock_levels
+  for each row when (new.stock is not null) execute function sync.note_stock();
+create trigger stock_levels_next after update of stock on fulfilment.stock_levels
+  for each row when (old.stock is distinct from new.stock) execute function sync.note_stock();
 
 -- Workers read the watched articles from this copy. The role of the ERP may delete from fulfilment.stock_watch, so it may also
 -- lock that table, and such a lock would stop pull-stock.

@@ -301,6 +301,15 @@ create table fulfilment.setting_options (
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   removed_at timestamp with time zone, -- Since when the list no longer holds it; null while it does
 ); -- Entries of the service's configuration lists (settings/get). Outbox payloads name them by their codes
+create table fulfilment.shipment_events (
+  id bigint not null generated always as identity, -- Number of the event
+  client text not null, -- Client key
+  shipment_id bigint not null, -- Shipment
+  status text, -- Status from then on
+  warehouse_code text, -- Warehouse from then on
+  source_time timestamp with time zone, -- Time that the service gives for this status; null for a status without a time
+  seen_at timestamp with time zone not null default now(), -- When it was read
+); -- The first status of each shipment that was read, and a row for each change of status or warehouse. Changes between two readings are not seen
 create table fulfilment.shipment_items (
   client text not null, -- Client key
   id bigint not null, -- Shipment item id at the service
@@ -336,6 +345,13 @@ create table fulfilment.shipments (
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
   read_no bigint not null, -- Number of the reading this content is from
 ) with (fillfactor=90); -- Shipments of the warehouse, one row each (v3 shipment)
+create table fulfilment.stock_events (
+  id bigint not null generated always as identity, -- Number of the event
+  client text not null, -- Client key
+  sku text not null, -- Article
+  stock integer, -- Pieces from then on
+  seen_at timestamp with time zone not null default now(), -- When it was read
+); -- The first stock of each watched article that was read, and a row for each change
 create table fulfilment.stock_levels (
   client text not null, -- Client key
   sku text not null, -- Article
@@ -778,9 +794,11 @@ alter table fulfilment.service_products add constraint service_products_pattern 
 alter table fulfilment.service_products add constraint service_products_pkey PRIMARY KEY (client, sku);
 alter table fulfilment.service_products add constraint service_products_sku_check CHECK ((sku <> ''::text));
 alter table fulfilment.setting_options add constraint setting_options_pkey PRIMARY KEY (client, list, id);
+alter table fulfilment.shipment_events add constraint shipment_events_pkey PRIMARY KEY (id);
 alter table fulfilment.shipment_items add constraint shipment_items_client_shipment_id_fkey FOREIGN KEY (client, shipment_id) REFERENCES fulfilment.shipments(client, id);
 alter table fulfilment.shipment_items add constraint shipment_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.shipments add constraint shipments_pkey PRIMARY KEY (client, id);
+alter table fulfilment.stock_events add constraint stock_events_pkey PRIMARY KEY (id);
 alter table fulfilment.stock_levels add constraint stock_levels_pkey PRIMARY KEY (client, sku);
 alter table fulfilment.stock_watch add constraint stock_watch_pkey PRIMARY KEY (client, sku);
 alter table fulfilment.stock_watch add constraint stock_watch_sku_check CHECK ((sku <> ''::text));
@@ -903,12 +921,16 @@ CREATE INDEX runs_by_end ON sync.runs USING btree (finished_at) WHERE (finished_
 CREATE INDEX runs_by_job ON sync.runs USING btree (client, job, id DESC);
 CREATE INDEX runs_running ON sync.runs USING btree (client, job) WHERE (status = 'running'::text);
 CREATE INDEX runs_troubled ON sync.runs USING btree (id) WHERE (status = ANY (ARRAY['failed'::text, 'abandoned'::text, 'stopped'::text]));
+CREATE INDEX shipment_events_by_shipment ON fulfilment.shipment_events USING btree (client, shipment_id, id);
+CREATE INDEX shipment_events_by_time ON fulfilment.shipment_events USING btree (seen_at);
 CREATE INDEX shipment_items_by_shipment ON fulfilment.shipment_items USING btree (client, shipment_id);
 CREATE INDEX shipments_by_arrival ON fulfilment.shipments USING brin (first_seen_at);
 CREATE INDEX shipments_by_number ON fulfilment.shipments USING btree (external_order_number, client);
 CREATE INDEX shipments_by_order ON fulfilment.shipments USING btree (order_id, client);
 CREATE INDEX shipments_open ON fulfilment.shipments USING btree (client, id) WHERE (status IS DISTINCT FROM 'SHIPPED'::text);
 CREATE INDEX shipments_without_number ON fulfilment.shipments USING btree (client, order_id) WHERE ((external_order_number IS NULL) AND (order_id IS NOT NULL));
+CREATE INDEX stock_events_by_sku ON fulfilment.stock_events USING btree (client, sku, id);
+CREATE INDEX stock_events_by_time ON fulfilment.stock_events USING btree (seen_at);
 CREATE INDEX track_trace_events_by_package ON fulfilment.track_trace_events USING btree (client, shipment_id, package_number, id);
 CREATE INDEX track_trace_events_by_time ON fulfilment.track_trace_events USING btree (seen_at);
 CREATE INDEX track_traces_listed ON fulfilment.track_traces USING btree (client) WHERE (unlisted_since IS NULL);
@@ -1876,6 +1898,18 @@ begin
 end
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.find_status_time(shipment fulfilment.shipments)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select case shipment.status
+    when 'READY_TO_PICK' then shipment.ready_to_pick_on
+    when 'READY_TO_SHIP' then shipment.ready_to_ship_on
+    when 'SHIPPED' then shipment.shipped_on
+  end
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.find_warehouse_problems(payload jsonb, of_client text)
  RETURNS TABLE(path text, problem text)
  LANGUAGE sql
@@ -1944,6 +1978,47 @@ CREATE OR REPLACE FUNCTION sync.needs_attachments(kind text)
  IMMUTABLE
 AS $function$
   select kind not in ('order_attachment.create', 'return_label.create', 'order_item.cancel', 'order.cancel')
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.note_changed_shipments()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  insert into fulfilment.shipment_events (client, shipment_id, status, warehouse_code, source_time)
+  select n.client, n.id, n.status, n.warehouse_code, sync.find_status_time(n)
+  from written n
+  join former f on f.client = n.client and f.id = n.id
+  where (f.status, f.warehouse_code) is distinct from (n.status, n.warehouse_code)
+  order by n.id;
+  return null;
+end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.note_shipments()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  insert into fulfilment.shipment_events (client, shipment_id, status, warehouse_code, source_time)
+  select n.client, n.id, n.status, n.warehouse_code, sync.find_status_time(n)
+  from written n
+  order by n.id;
+  return null;
+end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.note_stock()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  insert into fulfilment.stock_events (client, sku, stock) values (new.client, new.sku, new.stock);
+  return null;
+end
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.notify_changes()
@@ -2238,6 +2313,10 @@ CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference,
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
 CREATE TRIGGER outbox_product_through AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = 'product.save'::text) AND (old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.wake_product_waiters();
 CREATE CONSTRAINT TRIGGER outbox_settled AFTER UPDATE OF status ON fulfilment.outbox DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.enter_outcome();
+CREATE TRIGGER shipments_first_status AFTER INSERT ON fulfilment.shipments REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.note_shipments();
+CREATE TRIGGER shipments_next_status AFTER UPDATE ON fulfilment.shipments REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.note_changed_shipments();
+CREATE TRIGGER stock_levels_first AFTER INSERT ON fulfilment.stock_levels FOR EACH ROW WHEN ((new.stock IS NOT NULL)) EXECUTE FUNCTION sync.note_stock();
+CREATE TRIGGER stock_levels_next AFTER UPDATE OF stock ON fulfilment.stock_levels FOR EACH ROW WHEN ((old.stock IS DISTINCT FROM new.stock)) EXECUTE FUNCTION sync.note_stock();
 CREATE TRIGGER stock_watch_added AFTER INSERT ON fulfilment.stock_watch REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
 CREATE TRIGGER stock_watch_changed AFTER UPDATE ON fulfilment.stock_watch REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
 CREATE TRIGGER stock_watch_emptied AFTER TRUNCATE ON fulfilment.stock_watch FOR EACH STATEMENT EXECUTE FUNCTION sync.forget_watched();
@@ -2295,12 +2374,16 @@ grant select on fulfilment.service_products to fulfilment_reader;
 grant delete, select on fulfilment.service_products to fulfilment_writer;
 grant select on fulfilment.setting_options to fulfilment_reader;
 grant select on fulfilment.setting_options to fulfilment_writer;
+grant select on fulfilment.shipment_events to fulfilment_reader;
+grant select on fulfilment.shipment_events to fulfilment_writer;
 grant select on fulfilment.shipment_items to fulfilment_reader;
 grant select on fulfilment.shipment_items to fulfilment_writer;
 grant select on fulfilment.shipment_lines to fulfilment_reader;
 grant select on fulfilment.shipment_lines to fulfilment_writer;
 grant select on fulfilment.shipments to fulfilment_reader;
 grant select on fulfilment.shipments to fulfilment_writer;
+grant select on fulfilment.stock_events to fulfilment_reader;
+grant select on fulfilment.stock_events to fulfilment_writer;
 grant select on fulfilment.stock_levels to fulfilment_reader;
 grant select on fulfilment.stock_levels to fulfilment_writer;
 grant select on fulfilment.stock_watch to fulfilment_reader;

@@ -1483,6 +1483,37 @@ export interface FulfilmentSettingOptions {
   removed_at: Timestamp | null;
 }
 
+export interface FulfilmentShipmentEvents {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Number of the event
+   */
+  id: Generated<number>;
+  /**
+   * When it was read
+   */
+  seen_at: Generated<Timestamp>;
+  /**
+   * Shipment
+   */
+  shipment_id: number;
+  /**
+   * Time that the service gives for this status; null for a status without a time
+   */
+  source_time: Timestamp | null;
+  /**
+   * Status from then on
+   */
+  status: string | null;
+  /**
+   * Warehouse from then on
+   */
+  warehouse_code: string | null;
+}
+
 export interface FulfilmentShipmentItems {
   /**
    * When its content last changed here
@@ -1698,6 +1729,29 @@ export interface FulfilmentShipments {
    * Warehouse that fulfils it
    */
   warehouse_code: string | null;
+}
+
+export interface FulfilmentStockEvents {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Number of the event
+   */
+  id: Generated<number>;
+  /**
+   * When it was read
+   */
+  seen_at: Generated<Timestamp>;
+  /**
+   * Article
+   */
+  sku: string;
+  /**
+   * Pieces from then on
+   */
+  stock: number | null;
 }
 
 export interface FulfilmentStockLevels {
@@ -3071,9 +3125,11 @@ export interface DB {
   "fulfilment.service_product_candidates": FulfilmentServiceProductCandidates;
   "fulfilment.service_products": FulfilmentServiceProducts;
   "fulfilment.setting_options": FulfilmentSettingOptions;
+  "fulfilment.shipment_events": FulfilmentShipmentEvents;
   "fulfilment.shipment_items": FulfilmentShipmentItems;
   "fulfilment.shipment_lines": FulfilmentShipmentLines;
   "fulfilment.shipments": FulfilmentShipments;
+  "fulfilment.stock_events": FulfilmentStockEvents;
   "fulfilment.stock_levels": FulfilmentStockLevels;
   "fulfilment.stock_watch": FulfilmentStockWatch;
   "fulfilment.track_trace_events": FulfilmentTrackTraceEvents;

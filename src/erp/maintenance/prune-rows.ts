@@ -71,6 +71,8 @@ export const pruneTargets: readonly PruneTarget[] = [
     (days) => sql`t.status in ('done', 'cancelled') and t.finished_at < ${toCutoff(days)}`,
   ),
   makePruneTarget('fulfilment.track_trace_events', (days) => sql`t.seen_at < ${toCutoff(days)}`),
+  makePruneTarget('fulfilment.shipment_events', (days) => sql`t.seen_at < ${toCutoff(days)}`),
+  makePruneTarget('fulfilment.stock_events', (days) => sql`t.seen_at < ${toCutoff(days)}`),
   makePruneTarget('sync.quarantine', (days) => sql`t.last_seen_at < ${toCutoff(days)}`),
   makePruneTarget('sync.gaps', (days) => sql`t.noticed_at < ${toCutoff(days)}`),
   // Rereads that found nothing, and that no run has tried again since.

@@ -110,14 +110,21 @@ const orderEvents = (client: RawBuilder<string>) => sql`
 
 /** SQL: the events of the shipments and of their packages. */
 const shipmentEvents = (client: RawBuilder<string>) => sql`
-  select e.at, false, 'shipment', s.id, e.what, case when e.what = 'changed' then s.status end, null, null
+  select e.at, false, 'shipment', s.id, e.what, e.detail, null, null
   from sent
   join fulfilment.shipments s on s.client = ${client} and s.id = sent.id
   cross join lateral (
-    select * from ${storedTimes('s')} as times (what, at)
+    select what, at, null::text as detail from ${storedTimes('s')} as times (what, at) where what <> 'changed'
     union all
-    values ('ready to pick', s.ready_to_pick_on), ('ready to ship', s.ready_to_ship_on), ('shipped', s.shipped_on)
-  ) as e (what, at)
+    values ('ready to pick', s.ready_to_pick_on, null), ('ready to ship', s.ready_to_ship_on, null),
+      ('shipped', s.shipped_on, null)
+    union all
+    (select 'status', h.seen_at, h.status
+     from fulfilment.shipment_events h
+     where h.client = ${client} and h.shipment_id = s.id
+     order by h.id desc
+     limit ${maxRows})
+  ) as e (what, at, detail)
   union all
   select e.at, false, 'parcel', p.shipment_id, e.what,
     case when e.what = 'changed' then p.current_track_trace_status end, p.package_number, null

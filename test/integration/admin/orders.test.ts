@@ -42,6 +42,9 @@ async function storeOrder(client = 'default', number = 'SO-1'): Promise<void> {
     insert into fulfilment.return_items (client, id, order_id, processed_on, raw, read_no, first_seen_at, changed_at)
     select '${client}', 11, 5, '2026-05-05', '{}', 1, at + interval '1 day', at + interval '1 day' from t`);
   await database.query(`
+    update fulfilment.shipment_events set status = 'ERROR', seen_at = '2026-05-04 13:00' where client = '${client}';
+    insert into fulfilment.shipment_events (client, shipment_id, status, seen_at)
+    values ('${client}', 7, 'SHIPPED', '2026-05-04 15:00');
     insert into fulfilment.outbox (client, kind, reference, status, next_attempt_at, result, created_at, finished_at)
     values ('${client}', 'return.create', 'RET-1', 'done', null, '{}', '2026-05-04 17:00', '2026-05-04 18:00')`);
 }
@@ -63,8 +66,9 @@ describe('the timeline of an order', () => {
       'Order 5 (SO-1) stored here, entered the feed',
       'Shipment 7 ready to pick',
       'Shipment 7 stored here, entered the feed',
+      'Shipment 7 read, status ERROR',
       'Shipment 7 shipped',
-      'Shipment 7 changed here, entered the feed, status SHIPPED',
+      'Shipment 7 read, status SHIPPED',
       'Parcel P-1 of shipment 7 stored here, entered the feed',
       'Parcel P-1 of shipment 7: carrier status 5',
       'Row 2 inserted: return.create of RET-1',

@@ -74,7 +74,9 @@ function describeEvent({ source, id, what, detail, name }: OrderEvent): string {
     const parcel = `Parcel ${name === null || name === '' ? '' : `${showStatus(name)} `}of shipment ${id}`;
     return what === 'status' ? `${parcel}: carrier status ${detail ?? 'unknown'}` : `${parcel} ${stored}${status}`;
   }
-  return `${source === 'shipment' ? 'Shipment' : 'Return'} ${id} ${stored}${status}`;
+  if (source === 'shipment')
+    return what === 'status' ? `Shipment ${id} read${status || ' without a status'}` : `Shipment ${id} ${stored}`;
+  return `Return ${id} ${stored}${status}`;
 }
 
 /** Shows a word of the service. Whatever is not a plain code is quoted, so that viewers do not get it. */
