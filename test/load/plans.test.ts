@@ -172,8 +172,8 @@ test('a settlement touches each line of its orders a few times only', async () =
     for (const [readNo, text] of ['new', 'changed'].entries())
       await db.transaction().execute((trx) =>
         upsertFamilies(
-          trx,
-          { client: 'default', stream: 'orders', readNo: readNo + 1, compare: 'raw' },
+          { trx, client: 'default', stream: 'orders' },
+          { readNo: readNo + 1, compare: 'raw' },
           orders.tables,
           Array.from({ length: families }, (_, n) => makeFamily(n + 1, text)),
         ),

@@ -1,8 +1,9 @@
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 import { otherReadersExist, rereadsOrQuarantineExist } from '../runs/confirmations.ts';
 import type { Lease } from '../runs/leases.ts';
+import type { StreamTransaction } from '../runs/stream-transaction.ts';
 import { selectTouchedByChildren } from './children.ts';
 import {
   type Comparison,
@@ -16,10 +17,8 @@ import {
 } from './mirror-tables.ts';
 import { rowSet } from './row-set.ts';
 
-/** The client, stream and age of a reading, and how it is compared. */
-export interface ReadingScope {
-  readonly client: string;
-  readonly stream: string;
+/** The age of a reading, and how it is compared. */
+export interface ReadingAge {
   /**
    * The number drawn before the request was sent; of several requests, the smallest. A parent that was read by another
    * request brings that request's number as `read_no`.
@@ -46,11 +45,12 @@ interface TouchedParents {
  * most of them.
  */
 export async function findTouched(
-  trx: Transaction<DB>,
-  { client, compare }: ReadingScope,
+  transaction: StreamTransaction,
+  compare: Comparison,
   tables: MirrorTables,
   families: readonly Family[],
 ): Promise<TouchedParents> {
+  const { trx, client } = transaction;
   const ids = families.map(({ parent }) => parent.id);
   const { rows } = await sql<{ id: number; readNo: number }>`
     select t.id, t.read_no as "readNo"
@@ -58,21 +58,21 @@ export async function findTouched(
     where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[])`.execute(trx);
   const stored = new Map(rows.map(({ id, readNo }) => [id, readNo]));
   const known = families.filter(({ parent }) => stored.has(parent.id));
-  const differing = await findDiffering(trx, { client, compare }, tables, known);
+  const differing = await findDiffering(transaction, compare, tables, known);
   return { stored, ids: new Set([...ids.filter((id) => !stored.has(id)), ...differing]) };
 }
 
 /** Finds the parents that differ from the stored rows, in themselves or in their child rows. Expects stored parents. */
 async function findDiffering(
-  trx: Transaction<DB>,
-  { client, compare }: Pick<ReadingScope, 'client' | 'compare'>,
+  { trx, client }: StreamTransaction,
+  compare: Comparison,
   tables: MirrorTables,
   families: readonly Family[],
 ): Promise<number[]> {
   if (families.length === 0) return [];
   const { rows } = await sql<{ id: number }>`
     select id
-    from (${selectDiffering({ client, compare }, tables, families)}) as differing`.execute(trx);
+    from (${selectDiffering(client, compare, tables, families)}) as differing`.execute(trx);
   return rows.map(({ id }) => id);
 }
 
@@ -81,11 +81,7 @@ async function findDiffering(
  * stored row has one in the reading; the planner does not know that. It can only hash or merge a full join, so it cannot
  * compare each row with each other one.
  */
-function selectDiffering(
-  { client, compare }: Pick<ReadingScope, 'client' | 'compare'>,
-  tables: MirrorTables,
-  families: readonly Family[],
-) {
+function selectDiffering(client: string, compare: Comparison, tables: MirrorTables, families: readonly Family[]) {
   const types = comparedTypes(tables.parent, compare);
   const parents = families.map(({ parent }) => parent);
   const byChildren = tables.children.map((child) => selectTouchedByChildren(client, compare, child, families));
@@ -113,12 +109,13 @@ function selectDiffering(
 export async function mayWriteAnything(
   db: Kysely<DB>,
   lease: Lease,
-  scope: ReadingScope,
+  stream: string,
+  compare: Comparison,
   tables: MirrorTables,
   families: readonly Family[],
 ): Promise<boolean> {
   const { rows } = await sql<{ news: boolean }>`
-    select ${otherReadersExist(lease, scope.stream)} or ${rereadsOrQuarantineExist(lease.client, scope.stream)}
-      or exists (${selectDiffering(scope, tables, families)}) as news`.execute(db);
+    select ${otherReadersExist(lease, stream)} or ${rereadsOrQuarantineExist(lease.client, stream)}
+      or exists (${selectDiffering(lease.client, compare, tables, families)}) as news`.execute(db);
   return rows[0]?.news ?? true;
 }

@@ -1,6 +1,7 @@
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
+import type { StreamTransaction } from '../runs/stream-transaction.ts';
 import type { Change } from './feed.ts';
 import { type ChildTable, tableRef } from './mirror-tables.ts';
 
@@ -33,8 +34,8 @@ export async function findUnseenChildren(
  * parent has a stored reading with number `readNo` or later.
  */
 export async function markChildrenUnlisted(
-  trx: Transaction<DB>,
-  { client, stream, parent }: { readonly client: string; readonly stream: string; readonly parent: string },
+  { trx, client, stream }: StreamTransaction,
+  parent: string,
   table: ChildTable,
   ids: readonly number[],
   readNo: number,

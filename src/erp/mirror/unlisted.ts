@@ -1,14 +1,13 @@
-import { sql, type Transaction } from 'kysely';
+import { sql } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
-import type { DB } from '../generated/tables.ts';
 import { isConfirmedSince } from '../runs/confirmations.ts';
+import type { StreamTransaction } from '../runs/stream-transaction.ts';
 import type { Change } from './feed.ts';
 
 /** Marks rows that the service no longer has as unlisted, unless a newer reading found them. */
 export async function markUnlisted(
-  trx: Transaction<DB>,
-  client: string,
-  { stream, table }: { readonly stream: string; readonly table: string },
+  { trx, client, stream }: StreamTransaction,
+  table: string,
   ids: readonly number[],
   readNo: number,
 ): Promise<Change[]> {

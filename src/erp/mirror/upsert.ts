@@ -3,12 +3,12 @@
  * newer one.
  */
 
-import { sql, type Transaction } from 'kysely';
+import { sql } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
-import type { DB } from '../generated/tables.ts';
 import { isConfirmedSince, type NumberedReading } from '../runs/confirmations.ts';
+import type { StreamTransaction } from '../runs/stream-transaction.ts';
 import { collectRows, findMoves, insertNewChildren, removeChildren, writeChildren } from './children.ts';
-import { findTouched, type ReadingScope } from './differences.ts';
+import { findTouched, type ReadingAge } from './differences.ts';
 import { maskErasedFamilies } from './erasures.ts';
 import type { Change } from './feed.ts';
 import {
@@ -51,31 +51,32 @@ const nothingWritten = { created: 0, updated: 0, removed: 0, changes: [], insert
  * if only its child rows changed: its `read_no` must be that of the reading. Families of erased orders are masked.
  */
 export async function upsertFamilies(
-  trx: Transaction<DB>,
-  scope: ReadingScope,
+  transaction: StreamTransaction,
+  reading: ReadingAge,
   tables: MirrorTables,
   read: readonly Family[],
 ): Promise<UpsertResult> {
-  const families = await maskErasedFamilies(trx, scope.client, tables, read);
+  const { trx, client } = transaction;
+  const families = await maskErasedFamilies(trx, client, tables, read);
   // A list may repeat a row. Within one page the last one counts.
   const byId = new Map(families.map((family) => [family.parent.id, family]));
-  const { stored, ids: touchedIds } = await findTouched(trx, scope, tables, [...byId.values()]);
+  const { stored, ids: touchedIds } = await findTouched(transaction, reading.compare, tables, [...byId.values()]);
   const isAgeUnclear = (id: number) =>
-    (stored.get(id) ?? 0) > (scope.readNoAtRequest?.get(id) ?? Number.POSITIVE_INFINITY);
+    (stored.get(id) ?? 0) > (reading.readNoAtRequest?.get(id) ?? Number.POSITIVE_INFINITY);
   const unclearIds = [...touchedIds].filter(isAgeUnclear);
   const touched = [...byId.values()].filter(({ parent: { id } }) => touchedIds.has(id) && !isAgeUnclear(id));
   const unchanged = [...byId.keys()].filter((id) => !touchedIds.has(id));
   if (touched.length === 0) return { ...nothingWritten, stale: unclearIds, unchanged };
 
-  const parents = await writeParents(trx, scope, tables.parent, touched);
+  const parents = await writeParents(transaction, reading.readNo, tables.parent, touched);
   const accepted = new Set(parents.map(({ id }) => id));
   const applied = touched.filter(({ parent }) => accepted.has(parent.id));
   const changes = parents.filter(({ changed }) => changed).map(toChange(tables.parent.name));
   for (const child of tables.children) {
-    changes.push(...(await writeFamilyChildren(trx, scope, tables.parent, child, applied, stored)));
+    changes.push(...(await writeFamilyChildren(transaction, reading.readNo, tables.parent, child, applied, stored)));
     // Only parents that were stored before can have child rows to remove.
     const storedBefore = applied.filter(({ parent }) => stored.has(parent.id));
-    const gone = await removeChildren(trx, scope.client, child, storedBefore);
+    const gone = await removeChildren(trx, client, child, storedBefore);
     changes.push(...gone.map(({ id, key }) => ({ entity: child.name, id, key, operation: 'removed' as const })));
   }
   const countChanges = (operation: Change['operation']) =>
@@ -97,8 +98,8 @@ export async function upsertFamilies(
  * are inserted without a look at the table. Only the others, and those that are stored nevertheless, may have moved.
  */
 async function writeFamilyChildren(
-  trx: Transaction<DB>,
-  scope: ReadingScope,
+  { trx, client }: StreamTransaction,
+  readNo: number,
   parent: MirrorTable,
   child: ChildTable,
   families: readonly Family[],
@@ -106,14 +107,14 @@ async function writeFamilyChildren(
 ): Promise<Change[]> {
   const rows = collectRows(child, families);
   const isNew = (row: MirrorRow) => !stored.has(row[child.parentColumn] as number);
-  const inserted = await insertNewChildren(trx, scope.client, child, rows.filter(isNew));
+  const inserted = await insertNewChildren(trx, client, child, rows.filter(isNew));
   const insertedKeys = new Set(inserted.map(({ id, key }) => key ?? id));
   const others = rows.filter((row) => !isNew(row) || !insertedKeys.has(toFeedKey(child, row)));
-  const moves = await findMoves(trx, scope.client, child, others);
-  const readNos = new Map(families.map(({ parent: { id, read_no } }) => [id, read_no ?? scope.readNo]));
-  const former = moves.map(({ id, goesTo }) => ({ id, readNo: readNos.get(goesTo) ?? scope.readNo }));
-  await raiseFormerParents(trx, scope, parent, former);
-  const written = await writeChildren(trx, scope.client, child, others);
+  const moves = await findMoves(trx, client, child, others);
+  const readNos = new Map(families.map(({ parent: { id, read_no } }) => [id, read_no ?? readNo]));
+  const former = moves.map(({ id, goesTo }) => ({ id, readNo: readNos.get(goesTo) ?? readNo }));
+  await raiseFormerParents({ trx, client }, parent, former);
+  const written = await writeChildren(trx, client, child, others);
   return [...inserted, ...written].map(toChange(child.name));
 }
 
@@ -126,8 +127,7 @@ const toChange =
  * parent could bring the child row back.
  */
 async function raiseFormerParents(
-  trx: Transaction<DB>,
-  { client }: ReadingScope,
+  { trx, client }: Pick<StreamTransaction, 'trx' | 'client'>,
   table: MirrorTable,
   former: readonly NumberedReading[],
 ): Promise<void> {
@@ -143,8 +143,8 @@ async function raiseFormerParents(
 
 /** Writes the parents whose reading is newer than the stored row. Returns the rows that it wrote. */
 async function writeParents(
-  trx: Transaction<DB>,
-  { client, stream, readNo }: ReadingScope,
+  { trx, client, stream }: StreamTransaction,
+  readNo: number,
   table: MirrorTable,
   families: readonly Family[],
 ): Promise<WrittenRow[]> {

@@ -1,14 +1,12 @@
-import { sql, type Transaction } from 'kysely';
+import { sql } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
-import type { DB } from '../generated/tables.ts';
+import type { StreamTransaction } from '../runs/stream-transaction.ts';
 
 /** Number of consecutive complete walks that must lack a row before it is unlisted. A single list may be wrong. */
 const walksUntilUnlisted = 2;
 
 /** The walk whose list lacked rows. */
-export interface AbsenceScope {
-  readonly client: string;
-  readonly stream: string;
+export interface AbsenceWalk {
   readonly pass: 'poll' | 'reconcile';
   /** The number of the reconciliation; null for a poll. */
   readonly rescanId?: number | null;
@@ -21,8 +19,8 @@ export interface AbsenceScope {
  * @returns ids of the rows that enough consecutive walks lacked
  */
 export async function recordAbsences(
-  trx: Transaction<DB>,
-  { client, stream, pass, rescanId = null }: AbsenceScope,
+  { trx, client, stream }: StreamTransaction,
+  { pass, rescanId = null }: AbsenceWalk,
   absent: readonly number[],
 ): Promise<number[]> {
   // A reconciliation does not read everything, so only the rows on its pages count as seen. A poll lists all open rows,

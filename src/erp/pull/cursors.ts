@@ -4,9 +4,9 @@
  */
 
 import { type Kysely, sql } from 'kysely';
-import type { StreamScope } from '../connection/stream-scope.ts';
 import type { DB } from '../generated/tables.ts';
 import type { Cursor, CursorMeaning, CursorPass } from '../runs/stored-stream.ts';
+import type { StreamTransaction } from '../runs/stream-transaction.ts';
 
 /** The cursor of a pass that never ran. */
 export const noCursor: Cursor = {
@@ -48,7 +48,7 @@ const positionColumns = ['query', 'meaning', 'last_id', 'largest_seen', 'waterma
  * @param atEnd true if the walk just reached its end
  */
 export async function saveCursor(
-  { trx, client, stream }: StreamScope,
+  { trx, client, stream }: StreamTransaction,
   pass: CursorPass,
   cursor: Cursor,
   atEnd: boolean,

@@ -2,11 +2,10 @@ import { createHash } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { pauses } from '../../core/backoff.ts';
 import { anyClient } from '../connection/any-client.ts';
-import type { StreamScope } from '../connection/stream-scope.ts';
 import { toPauseSpan } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import type { NumberedReading } from '../runs/confirmations.ts';
-import type { Run } from '../runs/ledger.ts';
+import type { RunTransaction, StreamTransaction } from '../runs/stream-transaction.ts';
 import { maskErasedQuarantine } from './mask-quarantine.ts';
 
 /** A resource that could not be decoded, with everything that was included for it. */
@@ -27,25 +26,23 @@ export interface QuarantineEntry {
  * @returns the number of resources that were not in quarantine before
  */
 export async function quarantineResources(
-  trx: Transaction<DB>,
-  stream: string,
-  { lease, worker }: Pick<Run, 'lease' | 'worker'>,
+  { trx, client, stream, run }: RunTransaction,
   readNo: number,
   entries: readonly QuarantineEntry[],
 ): Promise<number> {
   if (entries.length === 0) return 0;
   const byKey = new Map(entries.map((entry) => [toResourceKey(entry), entry]));
   const rows = [...byKey].map(([resourceKey, entry]) => ({
-    client: lease.client,
+    client,
     stream,
     resource_key: resourceKey,
     resource_id: entry.resourceId,
     member_path: toStorableText(entry.memberPath),
     reason: toStorableText(entry.reason),
     document: entry.document,
-    run_worker: worker,
-    run_job: lease.name,
-    run_lease_token: lease.token,
+    run_worker: run.worker,
+    run_job: run.lease.name,
+    run_lease_token: run.lease.token,
     read_no: entry.readNo ?? readNo,
   }));
   const written = await trx
@@ -71,7 +68,7 @@ export async function quarantineResources(
     .execute();
   await maskErasedQuarantine(
     trx,
-    lease.client,
+    client,
     written.map(({ id }) => id),
   );
   return written.filter(({ isNew }) => isNew).length;
@@ -79,7 +76,7 @@ export async function quarantineResources(
 
 /** Releases resources that a later reading could decode. The mirror has that reading now. */
 export async function releaseQuarantined(
-  { trx, client, stream }: StreamScope,
+  { trx, client, stream }: StreamTransaction,
   read: readonly NumberedReading[],
 ): Promise<void> {
   if (read.length === 0) return;
@@ -92,7 +89,10 @@ export async function releaseQuarantined(
 }
 
 /** Releases all resources of older readings. For a list that is read completely each time. */
-export async function releaseOlderQuarantined({ trx, client, stream }: StreamScope, readNo: number): Promise<void> {
+export async function releaseOlderQuarantined(
+  { trx, client, stream }: StreamTransaction,
+  readNo: number,
+): Promise<void> {
   await trx
     .deleteFrom('sync.quarantine')
     .where('client', '=', anyClient(client))

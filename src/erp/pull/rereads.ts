@@ -1,9 +1,9 @@
 import { type Kysely, sql } from 'kysely';
 import { pauses } from '../../core/backoff.ts';
 import { anyClient } from '../connection/any-client.ts';
-import type { StreamScope } from '../connection/stream-scope.ts';
 import { anyId, toPauseSpan } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
+import type { StreamTransaction } from '../runs/stream-transaction.ts';
 import type { OpenKind } from './open-rows.ts';
 
 /** Maximum number of reads by id per run after the first load. It keeps a poll cheap, however many rows are missing. */
@@ -16,7 +16,7 @@ const foundStillOpen = 'found, and still open';
 
 /** Postpones rereads that were without result. */
 export async function postponeRereads(
-  { trx, client, stream }: StreamScope,
+  { trx, client, stream }: StreamTransaction,
   ids: readonly number[],
   reason: string,
 ): Promise<void> {
@@ -33,7 +33,7 @@ export async function postponeRereads(
 
 /** Postpones rereads of rows that lists showed and that are still open. `tries` is the number of earlier attempts. */
 export async function postponeStillOpen(
-  { trx, client, stream }: StreamScope,
+  { trx, client, stream }: StreamTransaction,
   found: readonly { readonly id: number; readonly tries: number }[],
 ): Promise<void> {
   const [ids, tries] = [found.map(({ id }) => id), found.map((row) => row.tries)];
@@ -53,7 +53,7 @@ export async function postponeStillOpen(
  * @param again true: also of ids that the service did not know at an earlier read
  */
 export async function requestRereads(
-  { trx, client, stream }: StreamScope,
+  { trx, client, stream }: StreamTransaction,
   ids: readonly number[],
   reason: string,
   again = true,
@@ -123,7 +123,7 @@ export async function findRereads(
  *   only if the row changed.
  */
 export async function removeRereads(
-  { trx, client, stream }: StreamScope,
+  { trx, client, stream }: StreamTransaction,
   ids: readonly number[],
   changed: readonly number[] | null = null,
 ): Promise<void> {

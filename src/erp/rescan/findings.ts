@@ -1,8 +1,8 @@
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 import { type AgeColumns, dateList } from '../pull/age.ts';
-import type { Rescan } from './rescans.ts';
+import type { StreamTransaction } from '../runs/stream-transaction.ts';
 
 /**
  * Records findings, each with the seconds between the row's newest date and `serviceNow`. These seconds are null if the
@@ -10,8 +10,7 @@ import type { Rescan } from './rescans.ts';
  * @param serviceNow the time of the reading, by the service's clock
  */
 export async function recordFindings(
-  trx: Transaction<DB>,
-  { client, stream }: Pick<Rescan, 'client' | 'stream'>,
+  { trx, client, stream }: StreamTransaction,
   age: AgeColumns,
   finding: 'missing' | 'stale' | 'extra',
   ids: readonly number[],

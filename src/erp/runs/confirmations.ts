@@ -1,8 +1,9 @@
 import { type RawBuilder, sql } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import { createLock, lockingCte } from '../connection/locks.ts';
-import type { StreamScope } from '../connection/stream-scope.ts';
 import type { Lease } from './leases.ts';
+import { rescanJobs } from './ledger.ts';
+import type { RunTransaction, StreamTransaction } from './stream-transaction.ts';
 
 /**
  * A reading that finds a row unchanged does not write it, so the row does not show when it was last seen. If a poll and
@@ -16,9 +17,6 @@ export interface NumberedReading {
   readonly readNo: number;
 }
 
-/** Jobs other than polls that read streams. */
-export const rescanJobs = ['reconcile', 'backfill', 'refetch', 'replay'];
-
 /** What a reader learns when it enters a stream. */
 export interface StreamEntry {
   /** True if another reader holds a lease: it may write an older reading later. */
@@ -28,15 +26,15 @@ export interface StreamEntry {
 }
 
 /** Locks the stream until the transaction ends, so that its readers commit one after the other. */
-export async function enterStream({ trx, stream }: StreamScope, lease: Lease): Promise<StreamEntry> {
+export async function enterStream({ trx, client, stream, run: { lease } }: RunTransaction): Promise<StreamEntry> {
   const enter = () =>
     sql<{ others: boolean; waiting: boolean }>`
-      with ${lockingCte(streamLock(lease.client, stream))}
-      select ${otherReadersExist(lease, stream)} as others, ${rereadsOrQuarantineExist(lease.client, stream)} as waiting
+      with ${lockingCte(streamLock(client, stream))}
+      select ${otherReadersExist(lease, stream)} as others, ${rereadsOrQuarantineExist(client, stream)} as waiting
         from locked`.execute(trx);
   let { rows } = await enter();
   if (rows.length === 0) {
-    await createLock(trx, streamLock(lease.client, stream));
+    await createLock(trx, streamLock(client, stream));
     rows = (await enter()).rows;
   }
   const { others = true, waiting = true } = rows[0] ?? {};
@@ -61,7 +59,7 @@ export const rereadsOrQuarantineExist = (client: string, stream: string) => sql`
  * @returns the reading number for what the settlement writes. Readers that asked before the pushes were answered have
  * smaller numbers.
  */
-export async function lockStream({ trx, client, stream }: StreamScope): Promise<number> {
+export async function lockStream({ trx, client, stream }: StreamTransaction): Promise<number> {
   const name = streamLock(client, stream);
   // Draw the number only when the name is locked.
   const draw = () =>
@@ -80,7 +78,7 @@ const streamLock = (client: string, stream: string) => `rows ${client} ${stream}
 
 /** Records that these rows were found unchanged, each by its own reading. */
 export async function recordConfirmations(
-  { trx, client, stream }: StreamScope,
+  { trx, client, stream }: StreamTransaction,
   found: readonly NumberedReading[],
 ): Promise<void> {
   if (found.length === 0) return;

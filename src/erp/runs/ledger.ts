@@ -5,7 +5,6 @@ import { LeaseLostError } from '../../core/errors.ts';
 import type { Database } from '../connection/pool.ts';
 import { repeatAfterConflict } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
-import { rescanJobs } from './confirmations.ts';
 import type { Lease } from './leases.ts';
 import type { StoredStream } from './stored-stream.ts';
 
@@ -74,8 +73,12 @@ export interface CompletedPoll {
   readonly gap: { readonly from: Date; readonly to: Date } | null;
 }
 
+/** Jobs other than polls that read streams. */
+export const rescanJobs = ['reconcile', 'backfill', 'refetch', 'replay'];
+
 /** The share of one poll in the moving average of fetched resources. */
 const averageShare = 0.1;
+
 /** Counts the rows that a run wrote. */
 function countWrittenRows(totals: Totals): number {
   return totals.created + totals.updated + totals.removed;
@@ -87,7 +90,10 @@ function countWrittenRows(totals: Totals): number {
 const isEventful = (totals: Totals) => countWrittenRows(totals) + totals.quarantined + totals.stale > 0;
 
 /** Writes the ledger row of a run under way, if the run has done something. Call it in the transaction of a page. */
-export async function recordProgress(trx: Transaction<DB>, run: Run, totals: Totals): Promise<void> {
+export async function recordProgress(
+  { trx, run }: { readonly trx: Transaction<DB>; readonly run: Run },
+  totals: Totals,
+): Promise<void> {
   if (!isEventful(totals)) return;
   const { client, name: job, token } = run.lease;
   await sql`

@@ -3,24 +3,40 @@
  * fences.
  */
 
-import type { Transaction } from 'kysely';
 import { dayMs } from '../../core/time.ts';
 import { isDataRefused } from '../../erp/connection/transaction.ts';
-import type { DB } from '../../erp/generated/tables.ts';
-import { mayWriteAnything, type ReadingScope } from '../../erp/mirror/differences.ts';
+import { mayWriteAnything } from '../../erp/mirror/differences.ts';
 import { appendChanges, type Change } from '../../erp/mirror/feed.ts';
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
+import { markUnlisted } from '../../erp/mirror/unlisted.ts';
 import { type UpsertResult, upsertFamilies } from '../../erp/mirror/upsert.ts';
-import { quarantineResources } from '../../erp/pull/quarantine.ts';
-import { enterStream, recordConfirmations } from '../../erp/runs/confirmations.ts';
-import { underLease } from '../../erp/runs/leases.ts';
+import { quarantineResources, releaseQuarantined } from '../../erp/pull/quarantine.ts';
+import { removeRereads, requestRereads } from '../../erp/pull/rereads.ts';
+import { enterStream, type NumberedReading, recordConfirmations } from '../../erp/runs/confirmations.ts';
 import { recordProgress, type Totals } from '../../erp/runs/ledger.ts';
-import { checkQuarantineShare, type DecodedPage, quarantineRefused } from '../reading/decode.ts';
-import type { MirroredResource } from '../reading/stream.ts';
-import { newShare, type PullContext, type ServiceClock, type Share, warn } from '../run/pull-context.ts';
+import { type RunTransaction, type StreamTransaction, writeStream } from '../../erp/runs/stream-transaction.ts';
+import { checkQuarantineShare, type DecodedPage, emptyPage, quarantineRefused } from '../reading/decode.ts';
+import type { MirroredResource, RefetchableResource } from '../reading/stream.ts';
+import { newShare, type PullContext, type ServiceClock, type Share } from '../run/pull-context.ts';
 import { findRefused } from './find-refused.ts';
-import { countPages, findReadNos, type Reading } from './reading.ts';
-import { applyWaitingPlan, planWaiting } from './waiting-plan.ts';
+
+/** Resources read at one moment, as rows. */
+export interface Reading {
+  /**
+   * Number of the reading, drawn before its request. If there were several requests: the oldest number. A parent row
+   * with a `read_no` overrides it for its family.
+   */
+  readonly readNo: number;
+  /** Number of list pages that this reading covers; 0 if the resources were fetched by id. */
+  readonly pages: number;
+  /** Number of resources that were received. */
+  readonly resources: number;
+  /** The resources as rows, and those that could not be decoded. */
+  readonly decoded: DecodedPage;
+}
+
+/** Returns a reading without resources. It dates changes that follow from an absence to the reading `readNo`. */
+export const makeEmptyReading = (readNo: number): Reading => ({ readNo, pages: 0, resources: 0, decoded: emptyPage });
 
 /** A page that is written in the current transaction, with the result of its upsert. */
 export interface CommittedPage extends DecodedPage {
@@ -34,10 +50,10 @@ export interface ExtraWrites<Result> {
 }
 
 /**
- * A function that writes something in the transaction of a reading. The transaction may run more than once. Null means
- * that there is nothing else to write: then a reading without news writes nothing.
+ * A function that writes something in the transaction of a reading, such as the cursor. The transaction may run more
+ * than once. Null means that there is nothing else to write: then a reading without news writes nothing.
  */
-type ExtraWriter<Result> = ((trx: Transaction<DB>, page: CommittedPage) => Promise<ExtraWrites<Result>>) | null;
+type ExtraWriter<Result> = ((transaction: RunTransaction, page: CommittedPage) => Promise<ExtraWrites<Result>>) | null;
 
 /** A reading that was committed, without the resources that were quarantined or not kept. */
 export interface CommittedReading<Result> {
@@ -47,9 +63,8 @@ export interface CommittedReading<Result> {
 }
 
 /**
- * Writes one reading in one transaction under the lease: rows, quarantine, further writes such as the cursor, ledger
- * and feed. The counters of the run change only after the commit. If the database refuses the data, finds the refused
- * resources, quarantines them and writes the others.
+ * Writes one reading in one transaction under the lease. The counters of the run change only after the commit. If the
+ * database refuses the data, finds the refused resources, quarantines them and writes the others.
  * @param writeExtra writes something else in the same transaction
  * @param keep returns true for families that should be written
  * @throws QuarantineShareError if too many resources cannot be decoded
@@ -62,57 +77,25 @@ export async function commitReading<Result = never>(
   writeExtra: ExtraWriter<Result> = null,
   keep: (family: Family) => boolean = () => true,
 ): Promise<CommittedReading<Result>> {
-  const { decoded } = reading;
-  const page = { ...decoded, families: decoded.families.filter(keep) };
+  const { client, db, run, compare } = context;
+  const page = { ...reading.decoded, families: reading.decoded.families.filter(keep) };
   noteNewestDate(context.state.service, stream, page);
   try {
     if (writeExtra === null && (await countIfUnchanged(context, stream, reading, page))) return { page, result: null };
     return await commitPage(context, stream, reading, page, writeExtra);
   } catch (error) {
     if (!isDataRefused(error)) throw error;
-    const scope = toReadingScope(context, stream, reading);
-    const refused = await findRefused(context.db, context.run.lease, scope, stream.tables, page.families);
+    const age = { readNo: reading.readNo, compare };
+    const refused = await findRefused(db, run.lease, page.families, (trx, families) =>
+      upsertFamilies({ trx, client, stream: stream.name }, age, stream.tables, families),
+    );
     if (refused.size === 0) throw error;
-    return commitPage(context, stream, reading, quarantineRefused(page, refused), writeExtra);
+    const reasons = new Map([...refused].map(([{ parent }, reason]) => [parent.id, reason]));
+    return commitPage(context, stream, reading, quarantineRefused(page, reasons), writeExtra);
   }
 }
 
-const toReadingScope = (
-  { client, compare }: PullContext,
-  stream: MirroredResource,
-  { readNo }: Reading,
-): ReadingScope => ({
-  client,
-  stream: stream.name,
-  readNo,
-  compare,
-});
-
-/**
- * Returns true if a reading has nothing to write, and counts it in the run's totals. Most readings of a poll are like
- * this. Returns false, and counts nothing, if there is or may be something to write.
- */
-async function countIfUnchanged(
-  context: PullContext,
-  stream: MirroredResource,
-  reading: Reading,
-  page: DecodedPage,
-): Promise<boolean> {
-  const { db, run } = context;
-  const { totals } = context.state;
-  const { families, quarantined, warnings, readById } = page;
-  if (quarantined.length > 0 || [...readById.values()].includes('always')) return false;
-  const mayBring = () =>
-    mayWriteAnything(db, run.lease, toReadingScope(context, stream, reading), stream.tables, families);
-  if (families.length > 0 && (await mayBring())) return false;
-  totals.pages += countPages(reading);
-  totals.fetched += reading.resources;
-  totals.unchanged += new Set(families.map(({ parent }) => parent.id)).size;
-  for (const warning of warnings) warn(context, warning);
-  if (reading.pages > 0) context.state.share.listed += reading.resources;
-  return true;
-}
-
+/** The transaction of a page, from the fence to the feed. */
 async function commitPage<Result>(
   context: PullContext,
   stream: MirroredResource,
@@ -120,29 +103,103 @@ async function commitPage<Result>(
   page: DecodedPage,
   writeExtra: ExtraWriter<Result>,
 ): Promise<CommittedReading<Result>> {
-  const { client, db, run } = context;
-  const { totals } = context.state;
+  const { db, run, compare, state } = context;
+  const { readNo } = reading;
   const share = checkShare(context, reading, page);
-  const committed = await underLease(db, run.lease, async (trx) => {
-    const scope = { trx, client, stream: stream.name };
-    const { othersAtWork, waits } = await enterStream(scope, run.lease);
-    const written = await upsertFamilies(trx, toReadingScope(context, stream, reading), stream.tables, page.families);
-    if (othersAtWork) await recordConfirmations(scope, findReadNos(reading, page, written.unchanged));
-    const parents = written.changes.filter(({ entity }) => entity === stream.tables.parent.name);
-    const followUps = (await stream.afterChanges?.(trx, client, parents)) ?? [];
-    await applyWaitingPlan(scope, planWaiting(stream, reading, page, written), waits);
-    const quarantined = await quarantineResources(trx, stream.name, run, reading.readNo, page.quarantined);
-    const others = (await writeExtra?.(trx, { ...page, written })) ?? null;
-    const changes = [...written.changes, ...followUps, ...(others?.changes ?? [])];
-    const sum = addCounts(totals, reading, page, written, quarantined, changes.length - written.changes.length);
-    await recordProgress(trx, run, sum);
-    await appendChanges(trx, client, changes);
-    return { sum, result: others?.result ?? null };
+  const committed = await writeStream(db, run, stream.name, async (transaction) => {
+    const { othersAtWork, waits } = await enterStream(transaction);
+    const written = await upsertFamilies(transaction, { readNo, compare }, stream.tables, page.families);
+    if (othersAtWork) await recordConfirmations(transaction, findReadNos(reading, page, written.unchanged));
+    const followUps = (await stream.afterChanges?.(transaction, findParentChanges(stream, written))) ?? [];
+    await updateWaiting(transaction, stream, reading, { ...page, written }, waits);
+    const quarantined = await quarantineResources(transaction, readNo, page.quarantined);
+    const extra = (await writeExtra?.(transaction, { ...page, written })) ?? null;
+    const others = [...followUps, ...(extra?.changes ?? [])];
+    const totals = addCounts(state.totals, reading, page, written, quarantined, others.length);
+    await recordProgress(transaction, totals);
+    await appendChanges(transaction.trx, transaction.client, [...written.changes, ...others]);
+    return { totals, result: extra?.result ?? null };
   });
-  context.state.hasWritten = true;
-  Object.assign(totals, committed.sum);
-  Object.assign(context.state.share, share);
+  state.hasWritten = true;
+  Object.assign(state.totals, committed.totals);
+  Object.assign(state.share, share);
   return { page, result: committed.result };
+}
+
+/**
+ * Returns true if a reading has nothing to write, and counts it in the run's totals. Most readings of a poll are like
+ * this. Returns false, and counts nothing, if there is or may be something to write.
+ */
+async function countIfUnchanged(
+  { db, run, compare, state }: PullContext,
+  stream: MirroredResource,
+  reading: Reading,
+  { families, quarantined, warnings, readById }: DecodedPage,
+): Promise<boolean> {
+  const { totals } = state;
+  if (quarantined.length > 0 || [...readById.values()].includes('always')) return false;
+  if (families.length > 0 && (await mayWriteAnything(db, run.lease, stream.name, compare, stream.tables, families)))
+    return false;
+  totals.pages += countPages(reading);
+  totals.fetched += reading.resources;
+  totals.unchanged += new Set(families.map(({ parent }) => parent.id)).size;
+  totals.warnings = [...new Set([...totals.warnings, ...warnings])];
+  if (reading.pages > 0) state.share.listed += reading.resources;
+  return true;
+}
+
+/**
+ * Updates what a reading means for resources that wait to be read by id, and for quarantined ones.
+ * @param somethingWaits false if the stream has no rereads and no quarantine; then there is nothing to remove
+ */
+async function updateWaiting(
+  transaction: StreamTransaction,
+  stream: MirroredResource,
+  reading: Reading,
+  page: CommittedPage,
+  somethingWaits: boolean,
+): Promise<void> {
+  const { families, readById, written } = page;
+  const changed = new Set(findParentChanges(stream, written).map(({ id }) => id));
+  const older = new Set(written.stale);
+  const ids = families.map(({ parent }) => parent.id);
+  // A resource that must be read by id keeps its reread, its waiting time and its quarantine entry until that read.
+  const seen = ids.filter((id) => !readById.has(id) && !older.has(id));
+  const settled = reading.pages > 0 ? seen : ids.filter((id) => changed.has(id));
+  const unlinked = [...readById].filter(([id, when]) => when === 'always' || changed.has(id)).map(([id]) => id);
+  const doubtful = stream.get === null ? [] : written.stale;
+  await requestRereads(transaction, doubtful, 'an older reading differed from the stored row');
+  if (somethingWaits)
+    await removeRereads(
+      transaction,
+      settled,
+      settled.filter((id) => changed.has(id)),
+    );
+  await requestRereads(transaction, unlinked, 'its lines came without a link to it');
+  if (somethingWaits) await releaseQuarantined(transaction, findReadNos(reading, page, seen));
+}
+
+/**
+ * Marks rows as unlisted because the service does not have them.
+ * @param readNo number of the reading that lacked them; a row that a later reading found is not marked
+ */
+export async function unlist(
+  transaction: StreamTransaction,
+  stream: RefetchableResource,
+  ids: readonly number[],
+  readNo: number,
+): Promise<readonly Change[]> {
+  const gone = (await stream.mayBeGone?.(transaction, ids)) ?? ids;
+  return markUnlisted(transaction, stream.tables.parent.name, gone, readNo);
+}
+
+const findParentChanges = ({ tables }: MirroredResource, { changes }: UpsertResult) =>
+  changes.filter(({ entity }) => entity === tables.parent.name);
+
+/** Returns the given ids, each with the number of its reading. */
+function findReadNos({ readNo }: Reading, { families }: DecodedPage, ids: readonly number[]): NumberedReading[] {
+  const readNoById = new Map(families.map(({ parent }) => [parent.id, parent.read_no]));
+  return ids.map((id) => ({ id, readNo: readNoById.get(id) ?? readNo }));
 }
 
 /**
@@ -156,6 +213,9 @@ function checkShare({ state: { share } }: PullContext, reading: Reading, page: D
   checkQuarantineShare(sum.undecodable, sum.listed, page.quarantined[0]);
   return sum;
 }
+
+/** Returns the number of pages that a reading counts for in the ledger: at least one, if it has resources. */
+const countPages = ({ pages, resources }: Reading) => Math.max(pages, resources > 0 ? 1 : 0);
 
 /** Returns the totals of the run as they are after this reading has committed. */
 const addCounts = (

@@ -2,7 +2,7 @@ import type { Json } from '../../core/json.ts';
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import type { ListPage } from '../../warehouse/client.ts';
-import type { Reading } from '../commit/reading.ts';
+import type { Reading } from '../commit/commit-reading.ts';
 import { type DecodedPage, decodePage, type ReadById } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';

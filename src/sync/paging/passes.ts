@@ -1,8 +1,7 @@
-import type { Transaction } from 'kysely';
 import { addDays, toUtcDay } from '../../core/time.ts';
-import type { DB } from '../../erp/generated/tables.ts';
 import { noCursor, saveCursor } from '../../erp/pull/cursors.ts';
 import type { Cursor, CursorPass } from '../../erp/runs/stored-stream.ts';
+import type { StreamTransaction } from '../../erp/runs/stream-transaction.ts';
 import { encodeQuery, type QueryParameters } from '../../warehouse/transport/query.ts';
 import { commitReading } from '../commit/commit-reading.ts';
 import type { Stream } from '../reading/stream.ts';
@@ -31,12 +30,7 @@ export async function continueWalk(
     // An empty page does not move the cursor: it stays at the last page with rows.
     const moved = lastId === null ? { ...cursor, meaning } : { ...cursor, query, meaning, lastId };
     const isUnchanged = isSameCursor(cursor, moved) && (completed || !atEnd);
-    await commitReading(
-      context,
-      stream,
-      page,
-      isUnchanged ? null : makeCursorWriter(context, stream, pass, moved, atEnd),
-    );
+    await commitReading(context, stream, page, isUnchanged ? null : makeCursorWriter(pass, moved, atEnd));
     cursor = moved;
     completed ||= atEnd;
   }
@@ -140,12 +134,7 @@ export async function walkWindow(
       ? { ...before, query: null, meaning, lastId: null, largestSeen: null, watermark }
       : { ...before, query, meaning, lastId, largestSeen: largest };
     const isUnchanged = isSameCursor(current, next) && (stored.completed || !atEnd);
-    await commitReading(
-      context,
-      stream,
-      page,
-      isUnchanged ? null : makeCursorWriter(context, stream, pass, next, atEnd),
-    );
+    await commitReading(context, stream, page, isUnchanged ? null : makeCursorWriter(pass, next, atEnd));
     current = next;
   }
   return { rows, whole, firstLoadDone: before.completed };
@@ -176,9 +165,9 @@ function isSameCursor(a: Cursor, b: Cursor): boolean {
 }
 
 /** Returns a function that stores the cursor in the transaction of a page. */
-function makeCursorWriter({ client }: PullContext, stream: Stream, pass: CursorPass, cursor: Cursor, atEnd: boolean) {
-  return async (trx: Transaction<DB>) => {
-    await saveCursor({ trx, client, stream: stream.name }, pass, cursor, atEnd);
+function makeCursorWriter(pass: CursorPass, cursor: Cursor, atEnd: boolean) {
+  return async (transaction: StreamTransaction) => {
+    await saveCursor(transaction, pass, cursor, atEnd);
     return { changes: [], result: null };
   };
 }

@@ -1,10 +1,8 @@
-import type { Transaction } from 'kysely';
 import { WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json } from '../../core/json.ts';
-import type { StreamScope } from '../../erp/connection/stream-scope.ts';
-import type { DB } from '../../erp/generated/tables.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import { couldNotBeRead, postponeRereads, removeRereads, unknownToService } from '../../erp/pull/rereads.ts';
+import type { RunTransaction } from '../../erp/runs/stream-transaction.ts';
 import { encodeQuery } from '../../warehouse/transport/query.ts';
 import { type CommittedPage, commitReading, type ExtraWrites } from '../commit/commit-reading.ts';
 import { decodePage } from '../reading/decode.ts';
@@ -28,9 +26,9 @@ export interface ReadBatch extends CommittedPage {
 /** Functions that run in the transaction of each batch. */
 export interface ByIdOptions<Result> {
   /** Writes something in the transaction of each batch, which may run more than once. */
-  readonly beside: (trx: Transaction<DB>, batch: ReadBatch) => Promise<ExtraWrites<Result>>;
+  readonly beside: (transaction: RunTransaction, batch: ReadBatch) => Promise<ExtraWrites<Result>>;
   /** Returns those of the found and decoded ids that should be read again later. */
-  readonly unsettled: (trx: Transaction<DB>, ids: readonly number[]) => Promise<readonly number[]>;
+  readonly unsettled: (transaction: RunTransaction, ids: readonly number[]) => Promise<readonly number[]>;
 }
 
 /**
@@ -56,9 +54,9 @@ export async function readByIds<Result>(
     const document = { data: batch.data, included: [], escaped: batch.escaped };
     const decoded = await decodePage(document, stream.decoder(context.zone));
     const reading = { readNo, pages: 0, resources: batch.data.length, decoded };
-    const { result } = await commitReading(context, stream, reading, async (trx, committed) => {
-      await updateRereads({ trx, client: context.client, stream: stream.name }, batch, committed, options.unsettled);
-      return options.beside(trx, { ...committed, absent: batch.absent, readNo });
+    const { result } = await commitReading(context, stream, reading, async (transaction, committed) => {
+      await updateRereads(transaction, batch, committed, options.unsettled);
+      return options.beside(transaction, { ...committed, absent: batch.absent, readNo });
     });
     if (result !== null) results.push(result);
     if (batch.outage) throw batch.outage;
@@ -68,21 +66,21 @@ export async function readByIds<Result>(
 
 /** Removes the ids of a batch from the rereads, or postpones them. */
 async function updateRereads(
-  scope: StreamScope,
+  transaction: RunTransaction,
   { found, absent, failed }: FetchedBatch,
   { families }: CommittedPage,
   findUnsettled: ByIdOptions<unknown>['unsettled'],
 ): Promise<void> {
   const decoded = families.map(({ parent }) => parent.id);
   const undecoded = found.filter((id) => !decoded.includes(id));
-  const unsettled = new Set(await findUnsettled(scope.trx, decoded));
+  const unsettled = new Set(await findUnsettled(transaction, decoded));
   await removeRereads(
-    scope,
+    transaction,
     decoded.filter((id) => !unsettled.has(id)),
   );
-  await postponeRereads(scope, [...undecoded, ...unsettled], 'undecodable or still open at the last read');
-  await postponeRereads(scope, absent, unknownToService);
-  await postponeRereads(scope, failed, couldNotBeRead);
+  await postponeRereads(transaction, [...undecoded, ...unsettled], 'undecodable or still open at the last read');
+  await postponeRereads(transaction, absent, unknownToService);
+  await postponeRereads(transaction, failed, couldNotBeRead);
 }
 
 /** The answers of one batch, before they are decoded. */

@@ -14,6 +14,7 @@ import {
 import { storeParcels } from '../../erp/resources/parcel-rows.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
+import { writeStream } from '../../erp/runs/stream-transaction.ts';
 import { decodeParcels } from '../../warehouse/decoding/decode-parcels.ts';
 import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
 import { type AnsweredRead, toAnswer, toFailed, toRefusedByDatabase, toUnanswered } from './parcel-answers.ts';
@@ -147,14 +148,14 @@ async function storeAnswers(context: PullContext, answers: readonly AnsweredRead
 async function writeAnswers(context: PullContext, answers: readonly AnsweredRead[]): Promise<void> {
   const { db, client, run, state } = context;
   const { totals } = state;
-  const sum = await underLease(db, run.lease, async (trx) => {
+  const sum = await writeStream(db, run, name, async (transaction) => {
+    const { trx } = transaction;
     const stored = await storeParcels(trx, client, answers);
     let quarantined = 0;
-    for (const { entries, readNo } of answers)
-      quarantined += await quarantineResources(trx, name, run, readNo, entries);
+    for (const { entries, readNo } of answers) quarantined += await quarantineResources(transaction, readNo, entries);
     const decoded = answers.filter(({ problem }) => problem === null);
     await releaseQuarantined(
-      { trx, client, stream: name },
+      transaction,
       decoded.map(({ shipmentId, readNo }) => ({ id: shipmentId, readNo })),
     );
     const fetched = answers.reduce((count, { parcels }) => count + parcels.length, 0);
@@ -167,7 +168,7 @@ async function writeAnswers(context: PullContext, answers: readonly AnsweredRead
       unchanged: totals.unchanged + Math.max(0, fetched - stored.created - stored.updated),
       quarantined: totals.quarantined + quarantined,
     };
-    await recordProgress(trx, run, counted);
+    await recordProgress(transaction, counted);
     await appendChanges(trx, client, stored.changes);
     return counted;
   });

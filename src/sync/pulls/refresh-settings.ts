@@ -39,14 +39,17 @@ export async function refreshSettings(context: PullContext): Promise<void> {
   const { keptLists, ...stored } = await underLease(db, run.lease, async (trx) => {
     const result = await storeSettings(trx, client, settings);
     const { created, updated, removed, changes } = result;
-    await recordProgress(trx, run, {
-      ...totals,
-      pages: 1,
-      fetched: settings.options.length,
-      created,
-      updated,
-      removed,
-    });
+    await recordProgress(
+      { trx, run },
+      {
+        ...totals,
+        pages: 1,
+        fetched: settings.options.length,
+        created,
+        updated,
+        removed,
+      },
+    );
     await appendChanges(trx, client, changes);
     return result;
   });

@@ -29,7 +29,7 @@ export async function storeAnswers(
       updated: totals.updated + updated,
       unchanged: totals.unchanged + answers.length - created - updated,
     };
-    await recordProgress(trx, run, counted);
+    await recordProgress({ trx, run }, counted);
     await appendChanges(trx, client, changes);
     return counted;
   });

@@ -2,7 +2,6 @@ import { pauses } from '../../core/backoff.ts';
 import { CodedError, hasCode, NotYetError, WarehouseError } from '../../core/errors.ts';
 import { findUnstorableReason } from '../../core/json.ts';
 import { hourMs } from '../../core/time.ts';
-import { workOnHalves } from '../../core/work-on-halves.ts';
 import { inTransaction, isDataRefused } from '../../erp/connection/transaction.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
@@ -12,10 +11,10 @@ import { postponeListedParcelReads, requestParcelReads } from '../../erp/resourc
 import { storeListedParcels } from '../../erp/resources/parcel-rows.ts';
 import { storeTrackTraces } from '../../erp/resources/track-trace-rows.ts';
 import { closeGate, type Gate, passGate } from '../../erp/runs/gates.ts';
-import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress, type Totals } from '../../erp/runs/ledger.ts';
+import { writeStream } from '../../erp/runs/stream-transaction.ts';
 import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../../warehouse/decoding/decode-parcels.ts';
-import { findRefusalSqlState } from '../commit/find-refused.ts';
+import { findRefused } from '../commit/find-refused.ts';
 import { checkQuarantineShare } from '../reading/decode.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
@@ -115,7 +114,8 @@ async function storeList(context: PullContext, list: TrackTraceList, call: Track
     listedBefore = await writeReading(context, reading, call);
   } catch (error) {
     if (!isDataRefused(error)) throw error;
-    const refused = await findRefusedRows(context, rows);
+    const { client, db, run } = context;
+    const refused = await findRefused(db, run.lease, rows, (trx, some) => storeTrackTraces(trx, client, some, null));
     if (refused.size === 0) throw error;
     listedBefore = await writeReading(context, moveRefused(reading, refused), call);
   }
@@ -153,7 +153,8 @@ async function writeReading(
   const entries = quarantineItems.map(({ entry }) => entry);
   checkQuarantineShare(entries.length, fetched, entries[0]);
   const presentIds = quarantineItems.map(({ shipmentId }) => shipmentId).filter((id) => id !== null);
-  const stored = await underLease(db, run.lease, async (trx) => {
+  const stored = await writeStream(db, run, name, async (transaction) => {
+    const { trx } = transaction;
     const result = await storeTrackTraces(
       trx,
       client,
@@ -168,13 +169,13 @@ async function writeReading(
     );
     await requestParcelReads(trx, client, result.leftShipments);
     await requestRereads(
-      { trx, client, stream: 'shipments' },
+      { ...transaction, stream: 'shipments' },
       result.unknownShipments,
       'the track-trace list names it',
       false,
     );
-    const quarantined = await quarantineResources(trx, name, run, readNo, entries);
-    await releaseOlderQuarantined({ trx, client, stream: name }, readNo);
+    const quarantined = await quarantineResources(transaction, readNo, entries);
+    await releaseOlderQuarantined(transaction, readNo);
     const sum: Totals = {
       ...totals,
       pages: 1,
@@ -184,7 +185,7 @@ async function writeReading(
       unchanged: rows.length - result.created - result.updated,
       quarantined,
     };
-    await recordProgress(trx, run, sum);
+    await recordProgress(transaction, sum);
     const opensAt = await closeGate(trx, toTrackTraceGate(context), passage ?? 0, trackTraceGapMs);
     await appendChanges(trx, client, [...result.changes, ...parcels.changes]);
     return { sum, opensAt, listedBefore: result.listedBefore };
@@ -192,20 +193,6 @@ async function writeReading(
   Object.assign(totals, stored.sum);
   if (stored.opensAt !== null) context.state.end.dueAt = context.dueNotBefore(stored.opensAt, trackTraceGapMs);
   return stored.listedBefore;
-}
-
-/** Finds the items that the database refuses to store: tries all, then halves. Returns the reason for each. */
-async function findRefusedRows(
-  context: PullContext,
-  rows: readonly TrackTrace[],
-): Promise<ReadonlyMap<TrackTrace, string>> {
-  const { client, db, run } = context;
-  const state = await findRefusalSqlState(db, run.lease, (trx) => storeTrackTraces(trx, client, rows, null));
-  const [only, ...others] = rows;
-  if (state === null || only === undefined) return new Map();
-  if (others.length === 0) return new Map([[only, `cannot be stored in Postgres (SQLSTATE ${state})`]]);
-  const halves = await workOnHalves(rows, (half) => findRefusedRows(context, half));
-  return new Map(halves.flatMap((half) => [...half]));
 }
 
 function moveRefused(

@@ -160,11 +160,10 @@ async function markAndReread(
   const changes: Change[] = [];
   const gone = outcomes.flatMap(({ pushed, readNo }) => (pushed?.gone ? [{ ...pushed.gone, readNo }] : []));
   for (const [stream, marks] of Map.groupBy(gone, (mark) => mark.stream)) {
-    const table = { stream: stream.name, table: stream.tables.parent.name };
     const ids = marks.map(({ id }) => id);
     // A deleted resource does not come back, so the newest reading number serves for all.
     const readNo = Math.max(...marks.map((mark) => mark.readNo));
-    changes.push(...(await markUnlisted(trx, client, table, ids, readNo)));
+    changes.push(...(await markUnlisted({ trx, client, stream: stream.name }, stream.tables.parent.name, ids, readNo)));
   }
   const rereads = outcomes.flatMap(({ pushed }) => (pushed?.reread ? [pushed.reread] : []));
   for (const [stream, marks] of Map.groupBy(rereads, (mark) => mark.stream)) {
@@ -199,22 +198,21 @@ async function writeReadings(
       return { page, readNo, id: page.families[0]?.parent.id ?? page.quarantined[0]?.resourceId ?? null };
     }),
   );
-  const scope = {
-    client,
-    stream: stream.name,
-    readNo: await lockStream({ trx, client, stream: stream.name }),
+  const transaction = { trx, client, stream: stream.name };
+  const age = {
+    readNo: await lockStream(transaction),
     compare: 'raw' as const,
     readNoAtRequest: new Map(
       read.flatMap(({ page, readNo }) => page.families.map(({ parent }) => [parent.id, readNo])),
     ),
   };
   const families = read.flatMap(({ page }) => page.families);
-  const written = await upsertFamilies(trx, scope, stream.tables, families);
+  const written = await upsertFamilies(transaction, age, stream.tables, families);
   const stored = new Set([...written.unchanged, ...written.inserted, ...written.changed]);
   const left = read.flatMap(({ id }) => (id === null || stored.has(id) ? [] : [id]));
-  await requestRereads({ trx, client, stream: stream.name }, left, 'a push changed it');
+  await requestRereads(transaction, left, 'a push changed it');
   if (left.length > 0) await bringPollForward(trx, client, stream.name);
   const parents = written.changes.filter(({ entity }) => entity === stream.tables.parent.name);
-  const followUps = (await stream.afterChanges?.(trx, client, parents)) ?? [];
+  const followUps = (await stream.afterChanges?.(transaction, parents)) ?? [];
   return [...written.changes, ...followUps];
 }

@@ -3,12 +3,11 @@
  * quarantined alone; the others are stored.
  */
 
-import type { Transaction } from 'kysely';
 import type { OperationName } from '../../../config/operations.ts';
-import type { DB } from '../../erp/generated/tables.ts';
 import type { Change } from '../../erp/mirror/feed.ts';
 import type { MirrorTables } from '../../erp/mirror/mirror-tables.ts';
 import type { AgeColumns } from '../../erp/pull/age.ts';
+import type { StreamTransaction } from '../../erp/runs/stream-transaction.ts';
 import type { PullContext } from '../run/pull-context.ts';
 import type { DecodeResource } from './decode.ts';
 
@@ -25,11 +24,7 @@ export interface MirroredResource {
   /** Returns the decoder. @param zone IANA time zone of the client's times without a zone */
   readonly decoder: (zone: string) => DecodeResource;
   /** Writes what follows from changed rows, in the transaction of the reading. Returns the further changes. */
-  readonly afterChanges?: (
-    trx: Transaction<DB>,
-    client: string,
-    changes: readonly Change[],
-  ) => Promise<readonly Change[]>;
+  readonly afterChanges?: (transaction: StreamTransaction, changes: readonly Change[]) => Promise<readonly Change[]>;
 }
 
 /** A stream: a type of resource that the service lists. */
@@ -37,18 +32,18 @@ export interface Stream extends MirroredResource {
   readonly list: OperationName;
   readonly rescan: RescanPlan;
   /** For rescans: corrects columns of these rows that are filled from other tables. Returns the changes. */
-  readonly healDerived?: (trx: Transaction<DB>, client: string, ids: readonly number[]) => Promise<readonly Change[]>;
+  readonly healDerived?: (transaction: StreamTransaction, ids: readonly number[]) => Promise<readonly Change[]>;
   /**
    * Returns those of the ids unknown to the service that may be marked as unlisted. Without this function, all of them
    * may.
    */
-  readonly mayBeGone?: (trx: Transaction<DB>, client: string, ids: readonly number[]) => Promise<readonly number[]>;
+  readonly mayBeGone?: (transaction: StreamTransaction, ids: readonly number[]) => Promise<readonly number[]>;
   /**
    * Table of lines that no relationship lists, and the operation that reads one line, to find out whether it is gone.
    */
   readonly lines?: { readonly table: string; readonly get: OperationName };
   /** Requests what else is to be read again after a refetch. */
-  readonly afterRefetch?: (trx: Transaction<DB>, client: string, id: number) => Promise<void>;
+  readonly afterRefetch?: (transaction: StreamTransaction, id: number) => Promise<void>;
   /** Runs at the end of a rescan or a refetch. */
   readonly afterRescan?: (context: PullContext) => Promise<void>;
 }

@@ -2,8 +2,7 @@ import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import { findUnseenChildren, markChildrenUnlisted } from '../../erp/mirror/unlisted-children.ts';
 import { type Rescan, saveRescan, zeroCounts } from '../../erp/rescan/rescans.ts';
-import { commitReading } from '../commit/commit-reading.ts';
-import { makeEmptyReading } from '../commit/reading.ts';
+import { commitReading, makeEmptyReading } from '../commit/commit-reading.ts';
 import type { Stream } from '../reading/stream.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
@@ -43,11 +42,10 @@ export async function checkUnseenLines(
   for (const id of unseen.slice(0, maxAsked))
     if (!(await warehouse.hasResource(lines.get, id, { signal }))) gone.push(id);
   if (gone.length === 0) return rescan;
-  const { result } = await commitReading(context, stream, makeEmptyReading(readNo), async (trx) => {
-    const scope = { client, stream: stream.name, parent: stream.tables.parent.name };
-    const changes = await markChildrenUnlisted(trx, scope, table, gone, readNo);
+  const { result } = await commitReading(context, stream, makeEmptyReading(readNo), async (transaction) => {
+    const changes = await markChildrenUnlisted(transaction, stream.tables.parent.name, table, gone, readNo);
     const step = { ...rescan, ...zeroCounts, extra: changes.length };
-    return { changes, result: await saveRescan(trx, rescan, step, []) };
+    return { changes, result: await saveRescan(transaction.trx, rescan, step, []) };
   });
   return result ?? rescan;
 }

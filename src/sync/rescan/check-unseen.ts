@@ -1,13 +1,10 @@
-import type { Transaction } from 'kysely';
 import { CodedError } from '../../core/errors.ts';
-import type { DB } from '../../erp/generated/tables.ts';
 import { recordAbsences } from '../../erp/pull/absences.ts';
 import { recordFindings } from '../../erp/rescan/findings.ts';
 import { type DayWindow, type Rescan, saveRescan, zeroCounts } from '../../erp/rescan/rescans.ts';
 import { countRowsInWindows, findUnseenRows } from '../../erp/rescan/rows-in-windows.ts';
-import { commitReading, type ExtraWrites } from '../commit/commit-reading.ts';
-import { makeEmptyReading } from '../commit/reading.ts';
-import { unlist } from '../commit/unlist-rows.ts';
+import type { RunTransaction } from '../../erp/runs/stream-transaction.ts';
+import { commitReading, type ExtraWrites, makeEmptyReading, unlist } from '../commit/commit-reading.ts';
 import { type Stream, toAgeColumns } from '../reading/stream.ts';
 import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
 import { readRescanByIds } from './walk-windows.ts';
@@ -126,7 +123,7 @@ async function sampleUnseen(
       stream,
       rescan,
       unseen.slice(0, toleratedExtras + 1),
-      async (_trx, { absent }) => {
+      async (_transaction, { absent }) => {
         if (absent.length > 0) throw new SampleLackedError();
         return null;
       },
@@ -153,8 +150,8 @@ async function readUnseen(
   rescan: Rescan,
   unseen: readonly number[],
 ): Promise<Rescan> {
-  return readRescanByIds(context, stream, rescan, unseen, (trx, { absent, readNo }) =>
-    unlistAndRecord(trx, context, stream, rescan, absent, readNo),
+  return readRescanByIds(context, stream, rescan, unseen, (transaction, { absent, readNo }) =>
+    unlistAndRecord(transaction, context, stream, rescan, absent, readNo),
   );
 }
 
@@ -175,10 +172,9 @@ async function unlistAfterTwoWalks(
       );
     return rescan;
   }
-  return commitUnlisted(context, stream, rescan, (trx) => {
-    const scope = { client: context.client, stream: stream.name, pass: 'reconcile', rescanId: rescan.id } as const;
-    return recordAbsences(trx, scope, unseen);
-  });
+  return commitUnlisted(context, stream, rescan, (transaction) =>
+    recordAbsences(transaction, { pass: 'reconcile', rescanId: rescan.id }, unseen),
+  );
 }
 
 const unlistAtOnce = (context: PullContext, stream: Stream, rescan: Rescan, ids: readonly number[]) =>
@@ -189,27 +185,27 @@ async function commitUnlisted(
   context: PullContext,
   stream: Stream,
   rescan: Rescan,
-  find: (trx: Transaction<DB>) => Promise<readonly number[]>,
+  find: (transaction: RunTransaction) => Promise<readonly number[]>,
 ): Promise<Rescan> {
   const readNo = rescan.readNo ?? 0;
-  const { result } = await commitReading(context, stream, makeEmptyReading(readNo), async (trx) =>
-    unlistAndRecord(trx, context, stream, rescan, await find(trx), readNo),
+  const { result } = await commitReading(context, stream, makeEmptyReading(readNo), async (transaction) =>
+    unlistAndRecord(transaction, context, stream, rescan, await find(transaction), readNo),
   );
   return result ?? rescan;
 }
 
 /** Marks rows as unlisted, and records them as findings of the rescan. */
 async function unlistAndRecord(
-  trx: Transaction<DB>,
+  transaction: RunTransaction,
   context: PullContext,
   stream: Stream,
   rescan: Rescan,
   ids: readonly number[],
   readNo: number,
 ): Promise<ExtraWrites<Rescan>> {
-  const changes = await unlist(trx, context.client, stream, ids, readNo);
+  const changes = await unlist(transaction, stream, ids, readNo);
   const gone = changes.map(({ id }) => id as number);
-  await recordFindings(trx, rescan, toAgeColumns(stream), 'extra', gone, serviceNow(context));
+  await recordFindings(transaction, toAgeColumns(stream), 'extra', gone, serviceNow(context));
   const step = { ...rescan, ...zeroCounts, extra: gone.length };
-  return { changes, result: await saveRescan(trx, rescan, step, []) };
+  return { changes, result: await saveRescan(transaction.trx, rescan, step, []) };
 }

@@ -36,7 +36,7 @@ export async function replayQuarantine(context: PullContext, stream: Stream): Pr
         continue;
       }
       const reading = { readNo, pages: 0, resources: data.length, decoded };
-      const { page } = await commitReading(context, stream, reading, async (trx, { families }) => {
+      const { page } = await commitReading(context, stream, reading, async ({ trx }, { families }) => {
         // By the entry's id: the resource's id may have been unreadable when it was quarantined.
         if (families.length > 0) await releaseQuarantineRow(trx, id);
         return { changes: [], result: null };

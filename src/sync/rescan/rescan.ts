@@ -12,7 +12,7 @@ import { findLastWalked, type WalkedReconciliation } from '../../erp/rescan/reco
 import { type DayWindow, finishRescan, openRescan, type Rescan, startRescan } from '../../erp/rescan/rescans.ts';
 import { findOldestDay } from '../../erp/rescan/rows-in-windows.ts';
 import { underLease } from '../../erp/runs/leases.ts';
-import { unlist } from '../commit/unlist-rows.ts';
+import { unlist } from '../commit/commit-reading.ts';
 import { readByIds } from '../paging/read-by-ids.ts';
 import { type RefetchableResource, type Stream, toAgeColumns } from '../reading/stream.ts';
 import { type PullContext, serviceNow } from '../run/pull-context.ts';
@@ -88,10 +88,10 @@ export async function refetch(
   id: number,
 ): Promise<RefetchResult | null> {
   const [found = null] = await readByIds(context, stream, [id], {
-    beside: async (trx, { families, written, absent, readNo }) => {
-      const healed = (await stream.healDerived?.(trx, context.client, [id])) ?? [];
-      const gone = await unlist(trx, context.client, stream, absent, readNo);
-      await stream.afterRefetch?.(trx, context.client, id);
+    beside: async (transaction, { families, written, absent, readNo }) => {
+      const healed = (await stream.healDerived?.(transaction, [id])) ?? [];
+      const gone = await unlist(transaction, stream, absent, readNo);
+      await stream.afterRefetch?.(transaction, id);
       return {
         changes: [...healed, ...gone],
         result: toRefetchResult(families.length, written, healed.length, absent.length),

@@ -1,12 +1,11 @@
-import type { Transaction } from 'kysely';
 import { dayMs } from '../../core/time.ts';
-import type { DB } from '../../erp/generated/tables.ts';
 import type { Change } from '../../erp/mirror/feed.ts';
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import { findRereads } from '../../erp/pull/rereads.ts';
 import { recordFindings } from '../../erp/rescan/findings.ts';
 import { type DayWindow, type Rescan, type RescanStep, saveRescan, zeroCounts } from '../../erp/rescan/rescans.ts';
 import { underLease } from '../../erp/runs/leases.ts';
+import type { RunTransaction } from '../../erp/runs/stream-transaction.ts';
 import { type CommittedPage, commitReading, type ExtraWrites } from '../commit/commit-reading.ts';
 import { walkPages } from '../paging/list-page.ts';
 import { listQuery } from '../paging/passes.ts';
@@ -42,13 +41,13 @@ export async function walkWindows(
       const fullList = before.fullList && !full;
       const samePlace = { query, lastId, meaning, fullList, step: before.step };
       const nextPlace = { ...samePlace, query: null, lastId: null, step: before.step + 1 };
-      const write = async (trx: Transaction<DB>, committed: CommittedPage) => {
-        const { healed, ...counts } = await countHealed(trx, context, stream, before, committed);
+      const write = async (transaction: RunTransaction, committed: CommittedPage) => {
+        const { healed, ...counts } = await countHealed(transaction, context, stream, before, committed);
         // If the last page has resources to read by id, its window ends after those reads. An interruption repeats it.
         const place = atEnd && committed.readById.size === 0 ? nextPlace : samePlace;
         const next: RescanStep = { ...place, ...counts, pages: page.pages, extra: 0, fetched: page.data.length };
         const ids = before.kind === 'reconcile' ? readIds(page.data) : [];
-        return { changes: healed, result: await saveRescan(trx, before, next, ids) };
+        return { changes: healed, result: await saveRescan(transaction.trx, before, next, ids) };
       };
       const committed = await commitReading(context, stream, page, write, keep);
       const { families, readById } = committed.page;
@@ -106,14 +105,14 @@ export async function readRescanByIds(
   stream: Stream,
   rescan: Rescan,
   ids: readonly number[],
-  onAbsent: (trx: Transaction<DB>, batch: ReadBatch) => Promise<ExtraWrites<Rescan> | null> = async () => null,
+  onAbsent: (transaction: RunTransaction, batch: ReadBatch) => Promise<ExtraWrites<Rescan> | null> = async () => null,
 ): Promise<Rescan> {
   const batches = await readByIds(context, stream, ids, {
-    beside: async (trx, batch) => {
-      const { healed, missing, stale } = await countHealed(trx, context, stream, rescan, batch);
+    beside: async (transaction, batch) => {
+      const { healed, missing, stale } = await countHealed(transaction, context, stream, rescan, batch);
       const step = { ...rescan, ...zeroCounts, missing, stale };
-      const saved = await saveRescan(trx, rescan, step, []);
-      const gone = await onAbsent(trx, batch);
+      const saved = await saveRescan(transaction.trx, rescan, step, []);
+      const gone = await onAbsent(transaction, batch);
       const after = gone?.result ?? saved;
       return { changes: [...healed, ...(gone?.changes ?? [])], result: { after, families: batch.families } };
     },
@@ -143,20 +142,20 @@ interface HealResult {
 
 /** Counts what a reading healed. For a reconciliation, records it as findings. */
 async function countHealed(
-  trx: Transaction<DB>,
+  transaction: RunTransaction,
   context: PullContext,
   stream: Stream,
   rescan: Rescan,
   { families, written }: CommittedPage,
 ): Promise<HealResult> {
   const ids = families.map(({ parent }) => parent.id);
-  const healed = (await stream.healDerived?.(trx, context.client, ids)) ?? [];
+  const healed = (await stream.healDerived?.(transaction, ids)) ?? [];
   const inserted = new Set<number | null>(written.inserted);
   const changed = [...new Set([...written.changed, ...healed.map(({ id }) => id)])].filter((id) => !inserted.has(id));
   if (rescan.kind === 'reconcile') {
     const [age, now] = [toAgeColumns(stream), serviceNow(context)];
-    await recordFindings(trx, rescan, age, 'missing', written.inserted, now);
-    await recordFindings(trx, rescan, age, 'stale', changed as number[], now);
+    await recordFindings(transaction, age, 'missing', written.inserted, now);
+    await recordFindings(transaction, age, 'stale', changed as number[], now);
   }
   return { healed, missing: written.inserted.length, stale: changed.length };
 }

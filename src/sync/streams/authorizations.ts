@@ -1,5 +1,4 @@
 import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/mirror-tables.ts';
-import { markUnlisted } from '../../erp/mirror/unlisted.ts';
 import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';
 import { findOpenAuthorizations } from '../../erp/resources/authorization-rows.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
@@ -10,6 +9,7 @@ import {
   authorizationItemSchema,
   authorizationSchema,
 } from '../../warehouse/decoding/v3.ts';
+import { unlist } from '../commit/commit-reading.ts';
 import { readByIds } from '../paging/read-by-ids.ts';
 import { type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
 import type { MirroredResource } from '../reading/stream.ts';
@@ -103,13 +103,11 @@ export async function rereadArrivedAuthorizations(context: PullContext): Promise
 }
 
 async function readAuthorizations(context: PullContext, ids: readonly number[]): Promise<void> {
-  const { client } = context;
-  const { name, tables } = authorizations;
   await readByIds(context, authorizations, ids, {
-    beside: async (trx, { absent, readNo }) => {
-      const table = { stream: name, table: tables.parent.name };
-      return { changes: await markUnlisted(trx, client, table, absent, readNo), result: null };
-    },
+    beside: async (transaction, { absent, readNo }) => ({
+      changes: await unlist(transaction, authorizations, absent, readNo),
+      result: null,
+    }),
     unsettled: async () => [],
   });
 }

@@ -10,9 +10,7 @@ import {
   inboundPackingSlipItemSchema,
   inboundPackingSlipSchema,
 } from '../../warehouse/decoding/v3.ts';
-import { commitReading } from '../commit/commit-reading.ts';
-import { makeEmptyReading } from '../commit/reading.ts';
-import { unlist } from '../commit/unlist-rows.ts';
+import { commitReading, makeEmptyReading, unlist } from '../commit/commit-reading.ts';
 import { PassRunner } from '../paging/pass-runner.ts';
 import { walkWhole, walkWindow } from '../paging/passes.ts';
 import { cachePerZone, type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
@@ -143,11 +141,16 @@ async function checkUnlisted(
       warn(context, `${nameSome(unseen)} are not listed, but the lists seem incomplete, so none was marked`);
     return;
   }
-  const { result } = await commitReading(context, inboundPackingSlips, makeEmptyReading(readNo), async (trx) => {
-    const absent = await recordAbsences(trx, { client, stream: inboundPackingSlips.name, pass: 'poll' }, unseen);
-    const changes = await unlist(trx, client, inboundPackingSlips, absent, readNo);
-    return { changes, result: changes.map(({ id }) => id as number) };
-  });
+  const { result } = await commitReading(
+    context,
+    inboundPackingSlips,
+    makeEmptyReading(readNo),
+    async (transaction) => {
+      const absent = await recordAbsences(transaction, { pass: 'poll' }, unseen);
+      const changes = await unlist(transaction, inboundPackingSlips, absent, readNo);
+      return { changes, result: changes.map(({ id }) => id as number) };
+    },
+  );
   const marked = result ?? [];
   if (marked.length > 0) warn(context, `${nameSome(marked)} ${leftTheLists}`);
 }

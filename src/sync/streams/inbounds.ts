@@ -5,7 +5,7 @@ import { findRereadsDue, rereadsPerRun } from '../../erp/pull/rereads.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type Inbound, type InboundItem, inboundItemSchema, inboundSchema } from '../../warehouse/decoding/v3.ts';
-import { unlistAbsent } from '../commit/unlist-rows.ts';
+import { unlist } from '../commit/commit-reading.ts';
 import { PassRunner } from '../paging/pass-runner.ts';
 import { continueWalk, walkWhole } from '../paging/passes.ts';
 import { readByIds } from '../paging/read-by-ids.ts';
@@ -128,8 +128,11 @@ async function readMoved(context: PullContext, listed: ReadonlySet<number>, firs
   const unreadIds = moved.map(({ id }) => id).filter((id) => !found.has(id));
   const ids = interleave([unreadIds, waiting, quarantined], firstLoadDone ? rereadsPerRun : null);
   await readByIds(context, inbounds, ids, {
-    beside: (trx, batch) => unlistAbsent(trx, client, inbounds, batch),
-    unsettled: (trx, read) =>
+    beside: async (transaction, { absent, readNo }) => ({
+      changes: await unlist(transaction, inbounds, absent, readNo),
+      result: null,
+    }),
+    unsettled: ({ trx }, read) =>
       findStillOpen(
         trx,
         client,

@@ -18,7 +18,7 @@ export async function repairOrderNumbers(context: PullContext): Promise<void> {
     filled = await underLease(db, run.lease, async (trx) => {
       const changes = await fillOrderNumbers(trx, client, batchSize);
       if (changes.length === 0) return 0;
-      await recordProgress(trx, run, { ...totals, updated: totals.updated + changes.length });
+      await recordProgress({ trx, run }, { ...totals, updated: totals.updated + changes.length });
       await appendChanges(trx, client, changes);
       return changes.length;
     });

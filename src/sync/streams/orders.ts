@@ -39,7 +39,7 @@ export const orders: Stream = {
   },
   decoder: () => decodeOrder,
   afterRescan: repairOrderNumbers,
-  afterChanges: (trx, client, changes) => {
+  afterChanges: ({ trx, client }, changes) => {
     const renamed = changes.filter(({ operation }) => operation === 'updated');
     return renameOrderNumbers(
       trx,

@@ -34,10 +34,10 @@ export const returnItems: Stream = {
     parent: declareMirrorTable('return_items'),
     children: [],
   },
-  afterChanges: async (trx, client, changes) => {
+  afterChanges: async (transaction, changes) => {
     const ids = changes.map(({ id }) => id as number);
-    const unlinked = ids.length === 0 ? [] : await findUnlinkedAuthorizations(trx, client, ids);
-    await requestRereads({ trx, client, stream: authorizations.name }, unlinked, 'a return item of it has arrived');
+    const unlinked = ids.length === 0 ? [] : await findUnlinkedAuthorizations(transaction.trx, transaction.client, ids);
+    await requestRereads({ ...transaction, stream: authorizations.name }, unlinked, 'a return item of it has arrived');
     return [];
   },
   decoder: cachePerZone((zone) => {

@@ -7,7 +7,7 @@ import { findShipmentsWithOrder, healOrderNumbers } from '../../erp/resources/sh
 import { findChildren } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type Shipment, type ShipmentItem, shipmentItemSchema, shipmentSchema } from '../../warehouse/decoding/v3.ts';
-import { unlistAbsent } from '../commit/unlist-rows.ts';
+import { unlist } from '../commit/commit-reading.ts';
 import { PassRunner } from '../paging/pass-runner.ts';
 import { continueWalk, walkWhole } from '../paging/passes.ts';
 import { readByIds } from '../paging/read-by-ids.ts';
@@ -44,14 +44,14 @@ export const shipments: Stream = {
     parent: declareMirrorTable('shipments', { external_order_number: 'order_id' }),
     children: [declareChildTable('shipment_items', 'shipment_id')],
   },
-  healDerived: healOrderNumbers,
-  afterChanges: async (trx, client, changes) => {
+  healDerived: ({ trx, client }, ids) => healOrderNumbers(trx, client, ids),
+  afterChanges: async ({ trx, client }, changes) => {
     const ids = changes.map(({ id }) => id).filter((id) => id !== null);
     await requestParcelReads(trx, client, ids);
     return [];
   },
-  afterRefetch: (trx, client, id) => requestParcelReads(trx, client, [id]),
-  mayBeGone: findShipmentsWithOrder,
+  afterRefetch: ({ trx, client }, id) => requestParcelReads(trx, client, [id]),
+  mayBeGone: ({ trx, client }, ids) => findShipmentsWithOrder(trx, client, ids),
   afterRescan: repairOrderNumbers,
   decoder: cachePerZone((zone) => {
     const schema = shipmentSchema(zone);
@@ -146,8 +146,11 @@ async function readMoved(context: PullContext, listed: readonly number[], firstL
   const requested = waits ? await findRequestedRereads(context.db, context.client, shipments.name) : [];
   const ids = interleave([requested, unseen, quarantined], firstLoadDone ? rereadsPerRun : null);
   await readByIds(context, shipments, ids, {
-    beside: (trx, batch) => unlistAbsent(trx, context.client, shipments, batch),
-    unsettled: (trx, ids) => findStillOpen(trx, context.client, kind, ids),
+    beside: async (transaction, { absent, readNo }) => ({
+      changes: await unlist(transaction, shipments, absent, readNo),
+      result: null,
+    }),
+    unsettled: ({ trx }, ids) => findStillOpen(trx, context.client, kind, ids),
   });
 }
 

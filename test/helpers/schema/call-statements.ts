@@ -106,7 +106,7 @@ async function callRun(db: Database): Promise<void> {
   const start = await startRun(db, { ...request, nextDue });
   await startRun(db, { ...request, nextDue });
   if (start.kind !== 'started') throw new Error(start.because);
-  await db.transaction().execute((trx) => recordProgress(trx, start.run, { ...newTotals(), created: 1 }));
+  await db.transaction().execute((trx) => recordProgress({ trx, run: start.run }, { ...newTotals(), created: 1 }));
   await endRun(db, start.run, newTotals(), { status: 'done' });
   await startRun(db, { ...request, job: 'another', nextDue: { kind: 'stays' } });
   await findRefusal(db, { ...request, identity: 'y' });
@@ -182,12 +182,11 @@ async function callAlerts(db: Database): Promise<void> {
 }
 
 async function callPulls(trx: Transaction<DB>): Promise<void> {
-  const stream = { client, stream: 'shipments' };
-  const scope = { trx, ...stream };
+  const scope = { trx, client, stream: 'shipments' };
   const age = toAgeColumns(shipments);
   const [line] = inbounds.tables.children;
   if (line === undefined) throw new Error('inbounds have no lines');
-  await recordAbsences(trx, { ...stream, pass: 'poll' }, [1]);
+  await recordAbsences(scope, { pass: 'poll' }, [1]);
   await findStillOpen(trx, client, kind, [1]);
   await readPositions(trx, client, 'inbounds', [1]);
   await quarantine.releaseQuarantined(scope, [{ id: 1, readNo: 1 }]);
@@ -203,13 +202,13 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
   await rereads.findRereads(trx, client, 'shipments', [1]);
   await rereads.findRequestedRereads(trx, client, 'shipments');
   await rereads.removeRereads(scope, [1]);
-  await recordFindings(trx, stream, age, 'stale', [1], now);
+  await recordFindings(scope, age, 'stale', [1], now);
   await findLastWalked(trx, client, 'shipments');
   await readReconciledTimes(trx, client);
   await wakeJob(trx, client, 'backfill');
   await countRowsInWindows(trx, client, age, [{ after: null, before: null }], now);
-  await markUnlisted(trx, client, { stream: 'shipments', table: 'shipments' }, [-1], 1);
-  await markChildrenUnlisted(trx, { ...stream, parent: 'inbounds' }, line, [-1], 1);
+  await markUnlisted(scope, 'shipments', [-1], 1);
+  await markChildrenUnlisted(scope, 'inbounds', line, [-1], 1);
   await hasAuthorization(trx, client, 1);
   await renameOrderNumbers(trx, client, [1]);
   await healOrderNumbers(trx, client, [1]);
@@ -233,10 +232,10 @@ async function callUpsert(trx: Transaction<DB>): Promise<void> {
       },
     ],
   });
-  const scope = { client, stream: 'shipments', compare: 'raw' } as const;
-  await upsertFamilies(trx, { ...scope, readNo: 1e9 }, shipments.tables, [family(-1, -1), family(-2)]);
-  await upsertFamilies(trx, { ...scope, readNo: 2e9 }, shipments.tables, [family(-2, -1)]);
-  await upsertFamilies(trx, { ...scope, readNo: 3e9 }, shipments.tables, [family(-2)]);
+  const scope = { trx, client, stream: 'shipments' };
+  await upsertFamilies(scope, { compare: 'raw', readNo: 1e9 }, shipments.tables, [family(-1, -1), family(-2)]);
+  await upsertFamilies(scope, { compare: 'raw', readNo: 2e9 }, shipments.tables, [family(-2, -1)]);
+  await upsertFamilies(scope, { compare: 'raw', readNo: 3e9 }, shipments.tables, [family(-2)]);
 }
 
 async function callRuns(trx: Transaction<DB>): Promise<void> {

@@ -179,7 +179,7 @@ describe('runs', () => {
     expect(await database.query('select * from sync.runs')).toEqual([]);
     const totals = { ...newTotals(), created: 3, pages: 1 };
     const run = await start('manual');
-    await underLease(database.db, run.lease, (trx) => recordProgress(trx, run, totals));
+    await underLease(database.db, run.lease, (trx) => recordProgress({ trx, run }, totals));
     expect(await database.query('select status, created from sync.runs')).toEqual([{ status: 'running', created: 3 }]);
     await endRun(database.db, run, totals, {
       status: 'failed',
@@ -199,7 +199,7 @@ describe('runs', () => {
 
   test('a run whose worker was lost is recorded as abandoned and due again at once', async () => {
     const run = await start();
-    await underLease(database.db, run.lease, (trx) => recordProgress(trx, run, { ...newTotals(), created: 1 }));
+    await underLease(database.db, run.lease, (trx) => recordProgress({ trx, run }, { ...newTotals(), created: 1 }));
     await expireLeases();
     expect(await revive()).toEqual([{ client: 'default', job: 'pull-shipments' }]);
     expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
@@ -213,7 +213,7 @@ describe('runs', () => {
     const committed = Promise.withResolvers<void>();
     const page = database.db.transaction().execute(async (trx) => {
       await sql`update sync.leases set expires_at = clock_timestamp() + interval '50 ms'`.execute(trx);
-      await recordProgress(trx, run, { ...newTotals(), created: 1 });
+      await recordProgress({ trx, run }, { ...newTotals(), created: 1 });
       await committed.promise;
     });
     await waitFor('the page to hold the lease', async () => {
@@ -265,7 +265,7 @@ describe('runs', () => {
 
   test('a run whose worker was lost starts again when the queue delivers it, before any sweep', async () => {
     const run = await start();
-    await underLease(database.db, run.lease, (trx) => recordProgress(trx, run, { ...newTotals(), created: 1 }));
+    await underLease(database.db, run.lease, (trx) => recordProgress({ trx, run }, { ...newTotals(), created: 1 }));
     await expireLeases();
     expect(await startRun(database.db, request)).toMatchObject({ kind: 'started', afterAbandoned: true });
     expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);

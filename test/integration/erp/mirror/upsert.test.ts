@@ -31,11 +31,16 @@ const shipment = (
   ],
 });
 
-const scope = (readNo: number) => ({ client: 'default', stream: 'shipments', readNo, compare: 'raw' }) as const;
+const age = (readNo: number) => ({ readNo, compare: 'raw' }) as const;
 
 const upsert = (readNo: number, ...families: Family[]) =>
   database.db.transaction().execute(async (trx) => {
-    const result = await upsertFamilies(trx, scope(readNo), shipments.tables, families);
+    const result = await upsertFamilies(
+      { trx, client: 'default', stream: 'shipments' },
+      age(readNo),
+      shipments.tables,
+      families,
+    );
     await appendChanges(trx, 'default', result.changes);
     return result;
   });
