@@ -70,7 +70,8 @@ comment on column fulfilment.changes.changed_at is 'Transaction time of the chan
 create table sync.feed_lock ();
 comment on table sync.feed_lock is 'Has no columns. A transaction that writes to the feed locks it until the commit';
 
-create function sync.order_changes() returns trigger language plpgsql as $$
+create function sync.order_changes() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   lock table sync.feed_lock in exclusive mode;
   return null;
@@ -79,7 +80,8 @@ $$;
 create trigger changes_in_commit_order before insert on fulfilment.changes
   for each statement execute function sync.order_changes();
 
-create function sync.notify_changes() returns trigger language plpgsql as $$
+create function sync.notify_changes() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform pg_notify('fulfilment_changes', '');
   return null;

@@ -112,7 +112,8 @@ comment on column fulfilment.order_items.changed_at is 'When its content last ch
 comment on column fulfilment.order_items.unlisted_since is 'Since when the service no longer knows it; null while it does';
 
 -- A cancel overwrites quantity.
-create function sync.keep_ordered_quantity() returns trigger language plpgsql as $$
+create function sync.keep_ordered_quantity() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   new.ordered_quantity := greatest(new.ordered_quantity, new.quantity);
   return new;

@@ -126,7 +126,8 @@ comment on column fulfilment.outbox.database_mark is
 comment on column fulfilment.outbox.erased_at is 'When personal data was removed from the row; null if it was not';
 
 -- A row of unbounded size would stop every worker that reads it.
-create function sync.check_outbox_limits() returns trigger language plpgsql as $$
+create function sync.check_outbox_limits() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   if length(new.client) > 64 then
     raise exception 'client has % characters; at most 64 are taken', length(new.client) using errcode = '22001';
@@ -147,7 +148,8 @@ $$;
 create trigger outbox_limits before insert or update of client, kind, reference, payload on fulfilment.outbox
   for each row execute function sync.check_outbox_limits();
 
-create function sync.notify_outbox() returns trigger language plpgsql as $$
+create function sync.notify_outbox() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform pg_notify('fulfilment_outbox', '');
   return null;
@@ -163,12 +165,10 @@ create trigger outbox_notify after insert on fulfilment.outbox
 -- cancels a row and keeps its transaction open delays nobody. A deferred trigger has the rights of the role that commits, so
 -- the function has those of its owner.
 create function sync.enter_outcome() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  note text := json_build_object('client', new.client, 'id', new.id, 'kind', new.kind, 'reference', new.reference,
-    'status', new.status)::text;
 begin
   insert into fulfilment.changes (client, entity, id, operation) values (new.client, 'outbox', new.id, 'updated');
-  perform pg_notify('fulfilment_outbox_settled', note);
+  -- Any role that may connect can listen: the id tells it nothing.
+  perform pg_notify('fulfilment_outbox_settled', new.id::text);
   return null;
 end
 $$;
@@ -225,7 +225,8 @@ comment on table sync.outbox_waits is 'Orders that wait for a product.save row o
 comment on column sync.outbox_waits.outbox_id is 'The order.create row';
 comment on column sync.outbox_waits.waits_for is 'The product.save row';
 
-create function sync.wake_product_waiters() returns trigger language plpgsql as $$
+create function sync.wake_product_waiters() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   freed bigint[];
 begin

@@ -1582,6 +1582,7 @@ $function$
 CREATE OR REPLACE FUNCTION sync.check_outbox_limits()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   if length(new.client) > 64 then
@@ -1761,12 +1762,10 @@ CREATE OR REPLACE FUNCTION sync.enter_outcome()
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-declare
-  note text := json_build_object('client', new.client, 'id', new.id, 'kind', new.kind, 'reference', new.reference,
-    'status', new.status)::text;
 begin
   insert into fulfilment.changes (client, entity, id, operation) values (new.client, 'outbox', new.id, 'updated');
-  perform pg_notify('fulfilment_outbox_settled', note);
+  -- Any role that may connect can listen: the id tells it nothing.
+  perform pg_notify('fulfilment_outbox_settled', new.id::text);
   return null;
 end
 $function$
@@ -1965,6 +1964,7 @@ $function$
 CREATE OR REPLACE FUNCTION sync.keep_ordered_quantity()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   new.ordered_quantity := greatest(new.ordered_quantity, new.quantity);
@@ -2024,6 +2024,7 @@ $function$
 CREATE OR REPLACE FUNCTION sync.notify_changes()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   perform pg_notify('fulfilment_changes', '');
@@ -2034,6 +2035,7 @@ $function$
 CREATE OR REPLACE FUNCTION sync.notify_outbox()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   perform pg_notify('fulfilment_outbox', '');
@@ -2044,6 +2046,7 @@ $function$
 CREATE OR REPLACE FUNCTION sync.order_changes()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
   lock table sync.feed_lock in exclusive mode;
@@ -2282,6 +2285,7 @@ $function$
 CREATE OR REPLACE FUNCTION sync.wake_product_waiters()
  RETURNS trigger
  LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
   freed bigint[];
