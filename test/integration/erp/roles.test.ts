@@ -156,7 +156,7 @@ describe('a search_path of the caller', () => {
 
   test('reaches no trigger function, and none that a role of the ERP may call', async () => {
     const functions = await database.query<{ name: string }>(`
-      select p.oid::regprocedure::text as name
+      select format('%I.%I', n.nspname, p.proname) as name
       from pg_proc p join pg_namespace n on n.oid = p.pronamespace
       where n.nspname in ('fulfilment', 'sync')
         and (p.prorettype = 'trigger'::regtype or n.nspname = 'fulfilment')
