@@ -7,7 +7,7 @@ if (refuseOldNode(process.versions.node)) {
   process.setSourceMapsEnabled(true);
   // A worker restarts on SIGHUP. While it loads, the signal must not end it.
   if (process.argv.includes('worker')) process.on('SIGHUP', () => undefined);
-  const { outliveReaders } = await import('./cli/closed-output.ts');
+  const { outliveReaders } = await import('./cli/command-line.ts');
   outliveReaders();
   const { runCli } = await import('./program.ts');
   await runCli();

@@ -6,7 +6,7 @@ import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadEnvFile } from '../../config/env-file.ts';
 import { CodedError, describeError } from '../core/errors.ts';
-import { UsageError } from './cli/usage.ts';
+import { UsageError } from './cli/command-line.ts';
 import { version } from './version.ts';
 
 /** The commands in the order of the help, each with the file that has its options, its help and its code. */

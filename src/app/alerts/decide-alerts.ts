@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { removeQuotes } from '../../core/quote.ts';
+import { formatSpan } from '../../core/time.ts';
 import type { AlertChanges, NewPost, StoredAlert } from '../../erp/alerts/open-alerts.ts';
 import { isSeenByEverybody, type Problem } from '../health/problem.ts';
-import { toPostBody } from './post-body.ts';
 
 /** Maximum number of characters of a text in a post. */
 const maxTextLength = 500;
 
 /** Numbers of alerts and of posts that may still be added. */
-export interface AlertRoom {
+interface AlertRoom {
   readonly alerts: number;
   readonly posts: number;
 }
@@ -92,3 +92,43 @@ export function toFoundAlerts(problems: readonly Problem[], scopes: readonly str
 
 /** Leaves out quoted words of others, which may contain personal data, and cuts the text. */
 const clean = (text: string) => removeQuotes(text).slice(0, maxTextLength).toWellFormed();
+
+type AlertEvent = 'problem.began' | 'problem.ended';
+
+/** What is posted to ALERT_WEBHOOK_URL. Chat programs such as Slack show `text`. */
+export interface PostBody {
+  readonly type: AlertEvent;
+  readonly timestamp: string;
+  readonly data: {
+    /** The same for the beginning and the end of a problem. */
+    readonly id: string;
+    readonly code: string;
+    readonly severity: 'bad' | 'warn';
+    /** Null: every client. */
+    readonly client: string | null;
+    readonly subject: string;
+    readonly text: string;
+    readonly remedy: string | null;
+    readonly since: string;
+  };
+  readonly text: string;
+}
+
+/** Creates the body of a post. */
+function toPostBody(type: AlertEvent, alert: StoredAlert, now: Date): PostBody {
+  const { id, code, severity, client, subject, text, remedy, since } = alert;
+  const lasted = formatSpan((now.getTime() - since.getTime()) / 1_000);
+  const line =
+    type === 'problem.began'
+      ? `${severity === 'bad' ? 'Problem' : 'Warning'}: ${subject}: ${text}${remedy === null ? '' : `; ${remedy}`}`
+      : `Ended after ${lasted}: ${subject}: ${text}`;
+  return {
+    type,
+    timestamp: now.toISOString(),
+    data: { id, code, severity, client, subject, text, remedy, since: since.toISOString() },
+    text: `fulfilment-sync: ${escapeForChat(line)}`,
+  };
+}
+
+/** Escapes the characters that begin a link or a mention in Slack. */
+const escapeForChat = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');

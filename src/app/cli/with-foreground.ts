@@ -14,7 +14,7 @@ import { openWarehouses } from '../deps/warehouses.ts';
 import { openLogger } from '../logging/create-logger.ts';
 import { silentLogger } from '../logging/logger.ts';
 import type { RunnerDeps } from '../worker/runner.ts';
-import { UsageError } from './usage.ts';
+import { UsageError } from './command-line.ts';
 
 /** Everything that a command needs to execute runs in its own process. */
 export interface Foreground {

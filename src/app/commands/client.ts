@@ -3,11 +3,7 @@ import { readConfig } from '../../../config/env.ts';
 import { toIdentity } from '../../../config/files.ts';
 import { acceptIdentity } from '../../erp/maintenance/accept-identity.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
-import { readOperatorName } from '../cli/operator.ts';
-import { setExitCode } from '../cli/options.ts';
-import { print } from '../cli/print.ts';
-import { UsageError } from '../cli/usage.ts';
-import { withDatabase } from '../cli/with-database.ts';
+import { print, readOperatorName, setExitCode, UsageError, withDatabase } from '../cli/command-line.ts';
 import { formatTable, toStateLook } from '../terminal/table.ts';
 import { toClientIdentity } from '../worker/runner.ts';
 

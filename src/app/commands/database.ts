@@ -5,10 +5,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import { acceptDatabase, type OperatorAnswer } from '../../erp/outbox/accept-database.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
-import { readOperatorName } from '../cli/operator.ts';
-import { setExitCode } from '../cli/options.ts';
-import { print } from '../cli/print.ts';
-import { withDatabase } from '../cli/with-database.ts';
+import { print, readOperatorName, setExitCode, withDatabase } from '../cli/command-line.ts';
 
 interface DatabaseOptions {
   readonly as: OperatorAnswer;

@@ -3,11 +3,16 @@ import type { Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
 import { countWatchedArticles } from '../../erp/reports/database-facts.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
-import { setExitCode } from '../cli/options.ts';
+import { setExitCode } from '../cli/command-line.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { checkClients } from '../doctor/check-clients.ts';
-import { checkDatabase, checkPayloadSchemas, checkPushes, checkSessions } from '../doctor/check-database.ts';
-import { checkQueue } from '../doctor/check-queue.ts';
+import {
+  checkDatabase,
+  checkPayloadSchemas,
+  checkPushes,
+  checkQueue,
+  checkSessions,
+} from '../doctor/check-database.ts';
 import { checkSettings } from '../doctor/check-settings.ts';
 import type { Finding } from '../doctor/finding.ts';
 import { silentLogger } from '../logging/logger.ts';

@@ -11,7 +11,7 @@ import { type MigrationFile, readKnownMigrations } from '../../erp/schema/migrat
 import { readMissingMigrations } from '../../erp/schema/schema-fit.ts';
 import { migrateQueue } from '../../queue/backend.ts';
 import { listPayloadSchemas } from '../../sync/push/kinds/registry.ts';
-import { parseWholeNumber, setExitCode } from '../cli/options.ts';
+import { parseWholeNumber, setExitCode } from '../cli/command-line.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { isUnreachable } from '../deps/is-unreachable.ts';
 import { openQueuePool } from '../deps/queue.ts';

@@ -13,9 +13,7 @@ import {
 } from '../../sync/push/payload/find-code.ts';
 import { type AnyKind, applyOperations, type CheckContext, PayloadError } from '../../sync/push/payload/kind.ts';
 import { checkPayload } from '../../sync/push/payload/payload.ts';
-import { print } from '../cli/print.ts';
-import { UsageError } from '../cli/usage.ts';
-import { withDatabase } from '../cli/with-database.ts';
+import { print, UsageError, withDatabase } from '../cli/command-line.ts';
 
 export interface OutboxCheckOptions {
   readonly client?: string;

@@ -14,11 +14,14 @@ import {
 import { listOutbox, type OutboxFilter, outboxStatuses, readOutbox } from '../../erp/outbox/read-outbox.ts';
 import { followUpRules } from '../../sync/push/kinds/registry.ts';
 import { shortenResult } from '../../sync/push/payload/mask.ts';
-import { readOperatorName } from '../cli/operator.ts';
-import { parseWholeNumber, setExitCode } from '../cli/options.ts';
-import { print } from '../cli/print.ts';
-import { UsageError } from '../cli/usage.ts';
-import { withDatabase } from '../cli/with-database.ts';
+import {
+  parseWholeNumber,
+  print,
+  readOperatorName,
+  setExitCode,
+  UsageError,
+  withDatabase,
+} from '../cli/command-line.ts';
 import { adviseOperator } from '../terminal/outbox-advice.ts';
 import { toShownPayload } from '../terminal/shown-payload.ts';
 import { formatTable, toStateLook } from '../terminal/table.ts';

@@ -2,11 +2,7 @@ import type { Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { pauseJob, readPauses, resumeJob } from '../../erp/runs/pauses.ts';
-import { readOperatorName } from '../cli/operator.ts';
-import { setExitCode } from '../cli/options.ts';
-import { print } from '../cli/print.ts';
-import { UsageError } from '../cli/usage.ts';
-import { withDatabase } from '../cli/with-database.ts';
+import { print, readOperatorName, setExitCode, UsageError, withDatabase } from '../cli/command-line.ts';
 
 interface PauseOptions {
   readonly client?: string;

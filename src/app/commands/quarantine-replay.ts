@@ -3,8 +3,7 @@ import { replayParcels } from '../../sync/pulls/parcels.ts';
 import { type ReplayCounts, replayQuarantine } from '../../sync/rescan/replay.ts';
 import { withColumnComparison } from '../../sync/rescan/rescan-jobs.ts';
 import type { RunReport } from '../../sync/run/run.ts';
-import { findStream } from '../cli/find-stream.ts';
-import { print } from '../cli/print.ts';
+import { findStream, print } from '../cli/command-line.ts';
 import { describeEnd, exitCodeFor, withForeground } from '../cli/with-foreground.ts';
 import { runWork } from '../worker/runner.ts';
 

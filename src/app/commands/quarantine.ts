@@ -1,10 +1,6 @@
 import type { Command } from 'commander';
 import { listQuarantined, readQuarantined } from '../../erp/pull/quarantine.ts';
-import { findStream } from '../cli/find-stream.ts';
-import { setExitCode, streamNames } from '../cli/options.ts';
-import { print } from '../cli/print.ts';
-import { UsageError } from '../cli/usage.ts';
-import { withDatabase } from '../cli/with-database.ts';
+import { findStream, print, setExitCode, streamNames, UsageError, withDatabase } from '../cli/command-line.ts';
 import { formatTable } from '../terminal/table.ts';
 
 interface QuarantineOptions {

@@ -11,9 +11,7 @@ import { createSandbox } from '../../sandbox/server/server.ts';
 import { type ChosenSettings, DocumentError, readSettingsFile } from '../../sandbox/settings-file.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { World } from '../../sandbox/world.ts';
-import { parseWholeNumber, setExitCode } from '../cli/options.ts';
-import { createStopSignal } from '../cli/stop-signal.ts';
-import { UsageError } from '../cli/usage.ts';
+import { createStopSignal, parseWholeNumber, setExitCode, UsageError } from '../cli/command-line.ts';
 
 interface SandboxOptions {
   readonly host: string;

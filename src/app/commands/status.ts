@@ -2,6 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { type Config, readConfig } from '../../../config/env.ts';
 import { describeError } from '../../core/errors.ts';
+import { toVisible } from '../../core/quote.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
@@ -9,9 +10,7 @@ import type { StreamStatus } from '../../erp/reports/stream-status.ts';
 import type { KnownClient } from '../../erp/runs/clients.ts';
 import type { StoredGate } from '../../erp/runs/gates.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
-import { outputClosed } from '../cli/closed-output.ts';
-import { setExitCode } from '../cli/options.ts';
-import { createStopSignal } from '../cli/stop-signal.ts';
+import { createStopSignal, outputClosed, setExitCode } from '../cli/command-line.ts';
 import { connectDatabase } from '../deps/database.ts';
 import {
   describeProblem,
@@ -24,9 +23,9 @@ import {
   formatWait,
   toPauseProblem,
 } from '../health/find-problems.ts';
-import { readSnapshot } from '../health/snapshot.ts';
+import { findOutboxProblems } from '../health/outbox-problems.ts';
+import { readSnapshot, type Snapshot } from '../health/snapshot.ts';
 import { silentLogger } from '../logging/logger.ts';
-import { formatOutbox } from '../terminal/outbox-view.ts';
 import { formatTable, toStateLook } from '../terminal/table.ts';
 
 interface StatusOptions {
@@ -91,7 +90,7 @@ function describeOutage(error: unknown, json: boolean): string {
 const withoutIdentity = ({ identity: _identity, ...client }: KnownClient) => client;
 
 /** Formats the tables for a person: the state of each job, how fresh each stream is, and the problems below. */
-export function formatStatus(
+function formatStatus(
   jobs: readonly JobStatus[],
   streams: readonly StreamStatus[],
   lookbackDays: number,
@@ -178,4 +177,29 @@ export function addStatusCommand(cli: Command): void {
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  fulfilment-sync status --json')
     .action((options: StatusOptions) => setExitCode(statusCommand(options)));
+}
+
+/** Formats the row counts of each client's outbox, and the problems below. Returns '' if there are neither. */
+function formatOutbox(
+  snapshot: Pick<Snapshot, 'outbox' | 'holds' | 'rates' | 'clients' | 'database'>,
+  now: Date,
+): string {
+  const rows = snapshot.outbox;
+  const problems = findOutboxProblems(snapshot, now);
+  if (rows.length + problems.length === 0) return '';
+  const table = formatTable(
+    ['client', 'outbox: dead', 'unknown', 'pending', 'sending', 'done 24h', 'oldest'],
+    rows.map((row) => [
+      row.client,
+      row.dead,
+      row.unknown,
+      row.pending,
+      row.sending,
+      row.doneLastDay,
+      formatSpan(row.oldestSeconds),
+    ]),
+    { look: (text, heading) => (/dead|unknown/.test(heading) && text !== '0' ? 'red' : null) },
+  );
+  const notes = problems.map(describeProblem);
+  return [table, toVisible(notes.join('\n'))].filter((part) => part !== '').join('\n\n');
 }

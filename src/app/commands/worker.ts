@@ -8,9 +8,7 @@ import { pauses } from '../../core/backoff.ts';
 import { describeError } from '../../core/errors.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { startAdmin } from '../admin/server.ts';
-import { HangUps } from '../cli/hang-ups.ts';
-import { setExitCode } from '../cli/options.ts';
-import { createStopSignal } from '../cli/stop-signal.ts';
+import { createStopSignal, setExitCode } from '../cli/command-line.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { isUnreachable } from '../deps/is-unreachable.ts';
 import { openStateReaders } from '../health/overview.ts';
@@ -163,4 +161,26 @@ export function addWorkerCommand(cli: Command): void {
     .description('run the daemon until it is stopped')
     .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… WAREHOUSE_BASE_URL=https://… fulfilment-sync worker')
     .action(() => setExitCode(workerCommand(cli.opts<{ envFile?: string }>().envFile)));
+}
+
+/** Notices SIGHUP, which would end the process otherwise. Signals that nobody waits for count as one. */
+class HangUps {
+  #hasCome = false;
+  #onHangUp: () => void = () => undefined;
+
+  constructor() {
+    process.on('SIGHUP', () => {
+      this.#hasCome = true;
+      this.#onHangUp();
+    });
+  }
+
+  /** Waits for a SIGHUP. Resolves at once if one has come since the last call. */
+  async next(): Promise<void> {
+    if (!this.#hasCome)
+      await new Promise<void>((resolve) => {
+        this.#onHangUp = resolve;
+      });
+    this.#hasCome = false;
+  }
 }

@@ -1,9 +1,9 @@
 import { trace } from '@opentelemetry/api';
 import { pino } from 'pino';
-import { pickLogFields } from './log-schema.ts';
+import { removeQuotes } from '../../core/quote.ts';
 import { errorFields, type Logger } from './logger.ts';
 
-export interface LogOptions {
+interface LogOptions {
   readonly level: string;
   /** Formats lines for people instead of JSON; undefined: only if standard output is a terminal. */
   readonly pretty: boolean | undefined;
@@ -53,3 +53,73 @@ function toFields(given: unknown): Record<string, unknown> {
 
 /** Returns whether standard output is a terminal whose user wants colours (NO_COLOR). */
 const wantsColours = () => process.stdout.isTTY && process.stdout.hasColors();
+
+/**
+ * Every field that a log line may have, and its meaning. If an SDK of OpenTelemetry is loaded, the logger adds trace_id and
+ * span_id. Of any other field, only the name is written. No field holds a request, an answer, a row, or a member of one.
+ */
+const logFields = {
+  event: 'what happened; docs/operations.md lists them',
+  client: 'client key',
+  job: 'job name',
+  leaseToken: 'token of the lease of a run; with client and job it finds the run in sync.runs (lease_token)',
+  outbox: 'number of the outbox row',
+  kind: 'kind of the outbox row',
+  step: 'what was done with the row: sent or looked up',
+  became: 'status of a row after it was taken over from a lost worker',
+  code: 'stable code of a problem',
+  error: 'the problem in words of this program; quoted words of others are left out',
+  stack: 'place in the code, if the fault is in this program',
+  warnings: 'warnings of a run, in words of this program',
+  reason: 'why a run did not begin',
+  dueAt: 'when the job is due next',
+  durationMs: 'duration',
+  delayMs: 'time until the next try',
+  retryMs: 'time until the start is tried again',
+  afterMs: 'time that was waited',
+  missed: 'number of missed runs',
+  pages: 'pages read',
+  fetched: 'resources read',
+  created: 'rows inserted',
+  updated: 'rows updated',
+  removed: 'rows deleted',
+  unchanged: 'resources that were stored already as received',
+  stale: 'readings not written because a newer one is stored',
+  quarantined: 'resources put into quarantine',
+  rows: 'number of rows concerned',
+  heldBack: 'number of lines of this kind that were left out since the last one',
+  task: 'part of a sweep; or traces, or metrics',
+  queue: 'backend or name of the queue',
+  set: 'schedulers that were set',
+  removedSchedulers: 'schedulers that were removed',
+  lost: 'schedulers that were missing from the queue',
+  clients: 'number of clients',
+  version: 'version of this program',
+  worker: 'host name and process id',
+  cause: 'why the worker stops (a signal, or the end of its parent process) or restarts (SIGHUP)',
+  withoutWorkerMs: 'how long a restart left this process without a worker',
+  problems: 'what is wrong in the configuration, each with its name',
+  host: 'address listened on',
+  port: 'port listened on',
+  action: 'what an operator did on a page',
+  from: 'address from which a request to the admin server came',
+  endpoint: 'origin that traces or metrics are sent to',
+} as const;
+
+const known = new Set(Object.keys(logFields));
+
+/** Returns the fields of an object that may be logged. The names of all others are listed in `leftOut`. */
+export function pickLogFields(fields: Record<string, unknown>): Record<string, unknown> {
+  const entries = Object.entries(fields).filter(([name]) => known.has(name));
+  const unknown = Object.keys(fields).filter((name) => !known.has(name));
+  const leftOut = unknown.length === 0 ? {} : { leftOut: unknown };
+  return { ...Object.fromEntries(entries.map(([name, value]) => [name, toLoggableValue(value)])), ...leftOut };
+}
+
+/** Returns a value as it may be logged: texts without quotations, and lists. Objects are left out, except dates. */
+function toLoggableValue(value: unknown): unknown {
+  if (typeof value === 'string') return removeQuotes(value);
+  if (Array.isArray(value)) return value.map(toLoggableValue);
+  if (value instanceof Date || value === null || typeof value !== 'object') return value;
+  return '(left out)';
+}

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { styleText } from 'node:util';
 import type { Operation, OperationName } from '../../../config/operations.ts';
 import { isObject, type Json, parseExact } from '../../core/json.ts';
-import { UsageError } from '../cli/usage.ts';
+import { UsageError } from '../cli/command-line.ts';
 import type { Judgement, Verdict } from './check.ts';
 import type { Service } from './service.ts';
 

@@ -1,6 +1,6 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, test } from 'vitest';
-import { pageDescriptions } from '../../../src/app/admin/json/schemas.ts';
+import { pageDescriptions } from '../../../src/app/admin/json/openapi.ts';
 import { registerClients } from '../../../src/erp/runs/clients.ts';
 import { useAdmin } from '../../helpers/admin.ts';
 import { useDatabase } from '../../helpers/database.ts';

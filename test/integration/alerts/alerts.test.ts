@@ -2,7 +2,7 @@ import { text } from 'node:stream/consumers';
 import { Webhook } from 'standardwebhooks';
 import { afterEach, expect, test } from 'vitest';
 import { Alerter } from '../../../src/app/alerts/alerter.ts';
-import type { PostBody } from '../../../src/app/alerts/post-body.ts';
+import type { PostBody } from '../../../src/app/alerts/decide-alerts.ts';
 import { openDispatcher } from '../../../src/app/deps/dispatcher.ts';
 import { createLogger } from '../../../src/app/logging/create-logger.ts';
 import { makeFixedPause } from '../../../src/core/backoff.ts';

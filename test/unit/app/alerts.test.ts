@@ -1,8 +1,7 @@
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../../config/env.ts';
-import { decideAlerts, toFoundAlerts } from '../../../src/app/alerts/decide-alerts.ts';
-import type { PostBody } from '../../../src/app/alerts/post-body.ts';
+import { decideAlerts, type PostBody, toFoundAlerts } from '../../../src/app/alerts/decide-alerts.ts';
 import { createProblem } from '../../../src/app/health/problem.ts';
 import type { AlertChanges, StoredAlert } from '../../../src/erp/alerts/open-alerts.ts';
 

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createLogger } from '../../../src/app/logging/create-logger.ts';
-import { pickLogFields } from '../../../src/app/logging/log-schema.ts';
+import { createLogger, pickLogFields } from '../../../src/app/logging/create-logger.ts';
 import { errorFields } from '../../../src/app/logging/logger.ts';
 import { describeError, WarehouseError } from '../../../src/core/errors.ts';
 import { quote, removeQuotes } from '../../../src/core/quote.ts';

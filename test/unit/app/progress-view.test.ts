@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { ProgressView } from '../../../src/app/terminal/progress-view.ts';
+import { ProgressView } from '../../../src/app/commands/rescan.ts';
 import type { Rescan } from '../../../src/erp/rescan/rescans.ts';
 
 describe('progress', () => {

@@ -11,14 +11,13 @@ import formbody from '@fastify/formbody';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { z } from 'zod';
+import { isLoopback } from '../../../../config/admin.ts';
 import { html } from '../../../core/html.ts';
 import { hourMs } from '../../../core/time.ts';
 import { errorFields, type Logger } from '../../logging/logger.ts';
 import { renderBarePage } from '../pages/view.ts';
 import type { Role } from './identity.ts';
-import { type Refusal, refuse, refuseForeignHost } from './refusals.ts';
 import { maxFormMembers, maxLoginBytes } from './request-limits.ts';
-import { isCrossSite } from './request-origin.ts';
 import type { SessionSigner } from './session-signer.ts';
 
 /** Name of the session cookie. Behind TLS it has the prefix by which browsers bind it to this host and to TLS. */
@@ -41,7 +40,7 @@ declare module 'fastify' {
 }
 
 /** The settings of the access to the pages. */
-export interface AccessOptions {
+interface AccessOptions {
   /** Token of operators. If it is undefined, only this machine can reach the server, and needs no token. */
   readonly token: string | undefined;
   /** Token of viewers, who may only read. */
@@ -228,4 +227,41 @@ ${problem === null ? '' : html`<p class="why" role="alert">${problem}</p>`}
 <label>ADMIN_TOKEN <input type="password" name="token" required autocomplete="current-password"></label>
 <button>Log in</button></form>`,
   );
+}
+
+/** An answer to a request that is not allowed. */
+interface Refusal {
+  readonly status: 400 | 401 | 403 | 429;
+  readonly words: string;
+  readonly retryAfterS?: number;
+}
+
+/** Sends a refusal. */
+function refuse(reply: FastifyReply, { status, words, retryAfterS }: Refusal): FastifyReply {
+  if (status === 401) reply.header('www-authenticate', 'Bearer realm="fulfilment-sync"');
+  if (retryAfterS !== undefined) reply.header('retry-after', String(retryAfterS));
+  return reply.code(status).send({ error: words });
+}
+
+/**
+ * Refuses a request for a host name that is not of this machine. Another site can make its name point to this machine.
+ * Without a token, only local names are therefore answered.
+ */
+function refuseForeignHost(request: FastifyRequest, reply: FastifyReply): FastifyReply | undefined {
+  const { hostname } = request;
+  if (isLoopback(hostname.replace(/^\[|\]$/g, ''))) return undefined;
+  const error = 'Without ADMIN_TOKEN the server answers only at localhost; set ADMIN_TOKEN to use another name';
+  return reply.code(421).send({ error });
+}
+
+/**
+ * Returns true if a page of another site sent the request. Reads only headers, so that a foreign request is refused
+ * before its body is read. A request without these headers comes from a program such as curl, not from a page.
+ */
+function isCrossSite({ headers, host }: Pick<FastifyRequest, 'headers' | 'host'>): boolean {
+  const site = headers['sec-fetch-site'];
+  if (site !== undefined) return site !== 'same-origin' && site !== 'none';
+  const { origin } = headers;
+  if (origin === undefined) return false;
+  return !URL.canParse(origin) || new URL(origin).host !== host;
 }

@@ -5,7 +5,6 @@
 import { type Html, html } from '../../../core/html.ts';
 import { formatSpan } from '../../../core/time.ts';
 import type { ChartedSpan, Series, Trends } from '../../health/trends.ts';
-import { type ChartStyle, renderChart } from './chart.ts';
 import { choice, table } from './view.ts';
 
 /** Formats a number with at most one digit after the point. */
@@ -95,4 +94,89 @@ export function renderChartsPage(
 <p>Made once a minute. Rows count those that polls wrote.</p>
 <form class="filter" method="get" action="/charts">${choice('client', 'Client', clients, chosen, 'all together')} <button>Show</button></form>
 ${renderCharts(spans)}`;
+}
+
+/** How a chart is drawn, and how its values are written. */
+interface ChartStyle {
+  readonly title: string;
+  /** `bars` are stacked: their sum counts. `lines` are compared with each other. */
+  readonly shape: 'bars' | 'lines';
+  readonly format: (value: number) => string;
+  /** Classes of the colours, by series. */
+  readonly colours: readonly string[];
+}
+
+/** The data of a chart. */
+interface ChartData {
+  /** Beginning of the ids of its elements. */
+  readonly id: string;
+  /** What the chart covers, such as `24 hours`. */
+  readonly span: string;
+  readonly series: readonly Series[];
+}
+
+const height = 100;
+const barWidth = 0.8;
+
+/** Renders a chart with its legend. Each name in the legend has the latest value beside it. */
+function renderChart({ title, shape, format, colours }: ChartStyle, { id, span, series }: ChartData): Html {
+  const steps = series[0]?.values.length ?? 0;
+  const sums = Array.from({ length: steps }, (_, index) => {
+    const values = series.map(({ values: all }) => all[index] ?? 0);
+    return shape === 'bars' ? values.reduce((sum, value) => sum + value, 0) : Math.max(0, ...values);
+  });
+  const highest = Math.max(0, ...sums);
+  const toY = (value: number) => round(height - (highest === 0 ? 0 : (value / highest) * height));
+  const paths = series.map(({ values }, index) => {
+    const below = (step: number) =>
+      shape === 'bars' ? series.slice(0, index).reduce((sum, { values: all }) => sum + (all[step] ?? 0), 0) : 0;
+    const path = shape === 'bars' ? drawBars(values, below, toY) : drawLine(values, toY);
+    return path === ''
+      ? ''
+      : html`<path class="${shape} ${colours[index]}" d="${path}" vector-effect="non-scaling-stroke"/>`;
+  });
+  const legend = series.map(
+    ({ name, values }, index) =>
+      html`<li><i class="swatch ${colours[index]}"></i>${name} <b>${formatLatest(values, format)}</b></li>`,
+  );
+  const words = `${title}, the last ${span}. Highest: ${format(highest)}. ${series.map(({ name, values }) => `${name} now: ${formatLatest(values, format)}`).join('; ')}.`;
+  return html`<figure class="chart"><figcaption id="${id}">${title}</figcaption>
+<div class="plot"><span class="top">${format(highest)}</span>
+<svg role="img" aria-labelledby="${id}-title ${id}-words" viewBox="0 0 ${Math.max(1, steps)} ${height}" preserveAspectRatio="none"><title id="${id}-title">${title}</title><desc id="${id}-words">${words}</desc><path class="grid" d="M0 0H${steps}M0 50H${steps}M0 100H${steps}" vector-effect="non-scaling-stroke"/>${paths}</svg></div>
+<div class="axis"><span>${span} ago</span><span>now</span></div>
+<ul class="legend">${legend}</ul></figure>`;
+}
+
+/** Rounds for a path, where more digits cannot be seen. */
+const round = (value: number) => Math.round(value * 10) / 10;
+
+/** Returns the last value of a series in words. */
+const formatLatest = (values: Series['values'], format: ChartStyle['format']) => {
+  const last = values.at(-1);
+  return last === null || last === undefined ? '–' : format(last);
+};
+
+/** Draws a bar for each value that is not 0, on top of what is below it. */
+function drawBars(values: Series['values'], below: (step: number) => number, toY: (value: number) => number): string {
+  return values
+    .map((value, step) => {
+      if (value === null || value === 0) return '';
+      const [from, to] = [toY(below(step)), toY(below(step) + value)];
+      return `M${step + 0.1} ${from}V${to}h${barWidth}V${from}z`;
+    })
+    .join('');
+}
+
+/** Draws a line through the values. It is interrupted where there is none. */
+function drawLine(values: Series['values'], toY: (value: number) => number): string {
+  return values
+    .map((value, step) => {
+      if (value === null) return '';
+      const begins = step === 0 || values[step - 1] === null;
+      const ends = step === values.length - 1 || values[step + 1] === null;
+      // A value without neighbours is drawn as a short line, or it would not be seen.
+      if (begins && ends) return `M${step} ${toY(value)}h1`;
+      return `${begins ? 'M' : 'L'}${step + 0.5} ${toY(value)}`;
+    })
+    .join('');
 }

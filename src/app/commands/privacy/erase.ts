@@ -4,11 +4,7 @@ import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { type ErasedCounts, eraseOrder } from '../../../erp/privacy/erase-orders.ts';
 import { type FoundOrder, findOrders } from '../../../erp/privacy/find-orders.ts';
-import { readOperatorName } from '../../cli/operator.ts';
-import { setExitCode } from '../../cli/options.ts';
-import { print } from '../../cli/print.ts';
-import { UsageError } from '../../cli/usage.ts';
-import { withDatabase } from '../../cli/with-database.ts';
+import { print, readOperatorName, setExitCode, UsageError, withDatabase } from '../../cli/command-line.ts';
 import { formatTable } from '../../terminal/table.ts';
 
 interface EraseOptions {

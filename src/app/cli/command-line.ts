@@ -1,0 +1,133 @@
+/** The words and options that the commands share: parsing, errors, printing, and the database of a command. */
+
+import { userInfo } from 'node:os';
+import { InvalidArgumentError } from 'commander';
+import { readConfig } from '../../../config/env.ts';
+import { polledStreams } from '../../../config/jobs.ts';
+import { streams } from '../../../jobs/registry.ts';
+import { CodedError } from '../../core/errors.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
+import type { RefetchableResource, Stream } from '../../sync/reading/stream.ts';
+import { authorizations } from '../../sync/streams/authorizations.ts';
+import { connectDatabase } from '../deps/database.ts';
+import { silentLogger } from '../logging/logger.ts';
+
+/** An error in the words or options of a command. The process exits with 2. */
+export class UsageError extends CodedError {
+  constructor(message: string) {
+    super('usage', message);
+  }
+}
+
+/** Names of the streams, for help. Commands check the names themselves. */
+export const streamNames = Object.values(polledStreams);
+
+/** Waits for a command, and makes its result the exit code of the process. */
+export async function setExitCode(command: Promise<number>): Promise<void> {
+  process.exitCode = await command;
+}
+
+/**
+ * Reads the value of an option as a whole number.
+ * @throws InvalidArgumentError if it is not a whole number of at most 9 digits
+ */
+export function parseWholeNumber(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
+  return Number(text);
+}
+
+/** Writes a line to standard output. */
+export function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+/** Returns the operator's name for sync.audit: the user name on this machine. */
+export function readOperatorName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // In a container the user often has no entry in /etc/passwd. Then only its number is known.
+    return `uid ${process.getuid?.() ?? 'unknown'}`;
+  }
+}
+
+/**
+ * Opens the database for a command that executes no runs, calls `work`, and closes the database afterwards.
+ * @param name name of the connection in Postgres
+ * @throws SchemaError if the schema does not fit this version
+ */
+export async function withDatabase<T>(name: string, work: (db: Database) => Promise<T>): Promise<T> {
+  const config = readConfig({ database: true, clients: false });
+  const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, name, 1);
+  try {
+    await assertSchemaFits(db);
+    return await work(db);
+  } finally {
+    await close();
+  }
+}
+
+/**
+ * Returns the stream of this name.
+ * @throws UsageError with the names of all streams, if there is no stream of this name
+ */
+export function findStream(name: string): Stream {
+  const stream = streams.find((known) => known.name === name);
+  if (stream === undefined) {
+    throw new UsageError(`There is no stream ${name}; known are ${streams.map((known) => known.name).join(', ')}`);
+  }
+  return stream;
+}
+
+/**
+ * Returns the resource of this name that `refetch` reads: a stream, or return authorizations, which the service does not list.
+ * @throws UsageError with the names of all such resources, if there is none of this name
+ */
+export function findRefetchable(name: string): RefetchableResource {
+  const resources: readonly RefetchableResource[] = [...streams, authorizations];
+  const resource = resources.find((known) => known.name === name);
+  if (resource === undefined) {
+    const names = resources.map((known) => known.name).join(', ');
+    throw new UsageError(`There is nothing called ${name} to read by id; known are ${names}`);
+  }
+  return resource;
+}
+
+const closing = new AbortController();
+
+/** Aborts when nobody reads the standard output any more. Commands that only show something then end. */
+export const outputClosed: AbortSignal = closing.signal;
+
+/**
+ * Keeps the process alive when the reader of its output ends first, as in `reconcile | head -1`. What a command does in
+ * the database must not depend on who reads its lines. Other errors of the output still end the process.
+ */
+export function outliveReaders(): void {
+  for (const stream of [process.stdout, process.stderr])
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error;
+      if (stream === process.stdout) closing.abort();
+    });
+}
+
+/**
+ * Creates a signal that aborts on SIGTERM or SIGINT. A second SIGTERM or SIGINT ends the process at once. If the
+ * process has a channel to its parent (as in the demo), the signal also aborts when the parent ends.
+ * @param onStop called once, with the name of the signal or with "parent gone"
+ */
+export function createStopSignal(onStop?: (cause: string) => void): AbortSignal {
+  const stop = new AbortController();
+  const onSignal = (cause: string) => {
+    if (stop.signal.aborted) process.exit(1);
+    onStop?.(cause);
+    stop.abort();
+  };
+  process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
+  process.once('disconnect', () => {
+    if (!stop.signal.aborted) onSignal('parent gone');
+  });
+  // The listener keeps the channel open. An open channel must not keep the process alive.
+  process.channel?.unref();
+  return stop.signal;
+}
