@@ -70,6 +70,10 @@ export const switchesSchema = z.strictObject({
   repeatedNumbers: z.boolean().default(false),
   /** Whether an update may change addresses, pick-up point, shipping method and order type. */
   changeableRelationships: z.boolean().default(false),
+  /** Whether a list of texts in a filter is percent-decoded before it is split, so that no value can hold a comma. */
+  decodesBeforeSplit: z.boolean().default(false),
+  /** What an update does to addresses, pick-up point and shipping method that it omits. */
+  omittedRelationships: z.enum(['keep', 'erase']).default('keep'),
 });
 export type Switches = z.infer<typeof switchesSchema>;
 

@@ -14,6 +14,8 @@ export interface UnknownRow {
   readonly countedAttempts: number;
   readonly ageMs: number;
   readonly sinceWrittenMs: number | null;
+  /** Time since the first attempt that may have been carried out. */
+  readonly sinceFirstSentMs: number;
   readonly absences: number;
   readonly sinceAbsentMs: number | null;
   readonly lookups: number;
@@ -24,6 +26,12 @@ export interface UnknownRow {
 
 /** Time that a look-up has for itself, so that two workers do not ask the same question at once. */
 const lookUpSpan = sql`interval '60 seconds'`;
+
+/** SQL: when outbox row `o` was first sent; never later, except after a worker was lost and the row was retried. */
+const firstSentAt = sql`least(o.written_at, o.bounded_from, (
+      select min(a.at - make_interval(secs => coalesce(a.duration_ms, 0) / 1000.0))
+      from sync.outbox_attempts a
+      where a.outbox_id = o.id and a.step = 'sent'))`;
 
 /** Takes rows of one client and kind whose look-up is due. The row that is due longest comes first. */
 export async function takeUnknownRows(
@@ -51,7 +59,7 @@ export async function takeUnknownRows(
     returning o.id, o.client, o.kind, o.reference, o.payload::text as payload, o.claim_no as "claimNo",
       o.attempts - o.bounded_attempts as "countedAttempts", ${since('bounded_from')} as "ageMs",
       ${since('written_at')} as "sinceWrittenMs", o.absences, ${since('absent_at')} as "sinceAbsentMs", o.lookups,
-        o.refusal,
+        o.refusal, extract(epoch from statement_timestamp() - ${firstSentAt})::float8 * 1000 as "sinceFirstSentMs",
       coalesce(o.replaced_at > o.written_at, false) as replaced`.execute(db);
   return rows;
 }
@@ -81,4 +89,38 @@ export async function findUnclaimedIds(
         and o.result ->> ${mirror.resultMember} = i.id::text)
     order by i.id`.execute(db);
   return rows.map(({ id }) => id);
+}
+
+/** An order of our tables that has the number of an outbox row. */
+export interface StoredOrder {
+  readonly rowId: number;
+  readonly orderId: number;
+  /** True if it was stored before the row was first sent, so that the row did not create it. */
+  readonly isOlder: boolean;
+}
+
+/** Finds the stored orders that have the numbers of these rows. */
+export async function findStoredOrders(db: Kysely<DB>, rowIds: readonly number[]): Promise<StoredOrder[]> {
+  const { rows } = await sql<StoredOrder>`
+    select o.id as "rowId", s.id as "orderId", s.first_seen_at < ${firstSentAt} as "isOlder"
+    from fulfilment.outbox o
+    join fulfilment.orders s
+      on s.client = o.client and s.external_order_number = o.reference and s.unlisted_since is null
+    where o.id = any(${rowIds}::bigint[])
+    order by s.id`.execute(db);
+  return rows;
+}
+
+/** Returns the id of the last stored order that was placed on this day or later; null if there is none. */
+export async function findLastOrderSince(db: Kysely<DB>, client: string, day: string): Promise<number | null> {
+  const found = await db
+    .selectFrom('fulfilment.orders')
+    .select('id')
+    .where('client', '=', anyClient(client))
+    .where('ordered_on', '>=', day)
+    .where('unlisted_since', 'is', null)
+    .orderBy('ordered_on', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  return found?.id ?? null;
 }

@@ -62,6 +62,8 @@ export interface QueryReading {
   readonly isStrict: boolean;
   /** Whether names are compared without their case, and booleans have other spellings: in the older generations. */
   readonly isOlder: boolean;
+  /** Whether a list of texts is decoded before it is split. */
+  readonly decodesBeforeSplit: boolean;
   readonly record: (oddity: Oddity) => void;
 }
 
@@ -111,7 +113,7 @@ function readValue(
   name: string,
   raw: string,
   schema: z.ZodType,
-  { isStrict, isOlder, record }: QueryReading,
+  { isStrict, isOlder, decodesBeforeSplit, record }: QueryReading,
 ): string | string[] {
   if (!(schema instanceof z.ZodArray)) {
     const text = decodeText(raw);
@@ -127,7 +129,7 @@ function readValue(
       : 'The encoded comma was taken as a separator; the service may refuse it.';
     record({ code: 'encoded_comma', member: name, shape: 'list', meant });
   }
-  return holdsTexts ? raw.split(',').map(decodeText) : decodeText(raw).split(',');
+  return holdsTexts && !decodesBeforeSplit ? raw.split(',').map(decodeText) : decodeText(raw).split(',');
 }
 
 function decodeText(text: string): string {

@@ -86,13 +86,26 @@ export const orderUpdateOperations = [
 
 const linkIn = z.object({ data: z.object({ id: provisionalId.optional() }).nullable() });
 
+const noAddress: AddressLines = {
+  firstName: null,
+  lastName: null,
+  prefix: null,
+  street1: null,
+  postcode: null,
+  houseNumber: null,
+  houseNumberExtension: null,
+  city: null,
+  countryCode: null,
+};
+
 /**
- * Returns the relationships that an update asks for. Omitted relationships keep their values.
+ * Returns the relationships that an update asks for. Omitted relationships keep their values, unless the switch
+ * `omittedRelationships` erases them. The order type is always kept.
  * @throws Refusal if the update changes a relationship that it must not change
  */
 function readWantedRelationships(call: Call<unknown, UpdateBody>, order: Order): ChangeableRelationships {
   const { body, store, world } = call;
-  const { changeableRelationships: changeable, dialect } = world.switches;
+  const { changeableRelationships: changeable, omittedRelationships, dialect } = world.switches;
   const shown = showRelationships(toOrderResource(order), store, dialect);
   const given = body.data.relationships ?? {};
   const included = readIncluded(body);
@@ -102,8 +115,11 @@ function readWantedRelationships(call: Call<unknown, UpdateBody>, order: Order):
     if (!changeable || !changeableNames.has(name))
       throw ruleBroken(`${name} cannot be changed by an update`, `/data/relationships/${name}`);
   const addresses = included.flatMap(({ resource }) => (resource.type === 'address' ? [resource] : []));
-  const readAddress = (name: string, present: AddressLines) =>
-    changed.has(name) ? findAddress(addresses, readLink(given, name)?.id, `/data/relationships/${name}`) : present;
+  const isErased = (name: string) => omittedRelationships === 'erase' && !Object.hasOwn(given, name);
+  const readAddress = (name: string, present: AddressLines) => {
+    if (changed.has(name)) return findAddress(addresses, readLink(given, name)?.id, `/data/relationships/${name}`);
+    return isErased(name) ? noAddress : present;
+  };
   const readId = (name: string, present: number | null) => {
     if (!changed.has(name)) return present;
     const id = readLink(given, name)?.id;
@@ -111,10 +127,16 @@ function readWantedRelationships(call: Call<unknown, UpdateBody>, order: Order):
   };
   return {
     orderTypeId: readId('orderType', order.orderTypeId) ?? 0,
-    shippingMethodId: readId('preferredShippingMethod', order.shippingMethodId),
+    shippingMethodId: isErased('preferredShippingMethod')
+      ? null
+      : readId('preferredShippingMethod', order.shippingMethodId),
     deliveryAddress: readAddress('deliveryAddress', order.deliveryAddress),
     billingAddress: readAddress('billingAddress', order.billingAddress),
-    pickUpPoint: changed.has('pickUpPoint') ? readPickUpPoint(body, call.simulation.ids) : order.pickUpPoint,
+    pickUpPoint: changed.has('pickUpPoint')
+      ? readPickUpPoint(body, call.simulation.ids)
+      : isErased('pickUpPoint')
+        ? null
+        : order.pickUpPoint,
   };
 }
 

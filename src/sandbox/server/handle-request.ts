@@ -188,10 +188,10 @@ function readBearer(request: FastifyRequest): string {
 function readInput(
   operation: Operation,
   request: FastifyRequest,
-  { strict: isStrict, onlyDescribed, findings }: World,
+  { strict: isStrict, onlyDescribed, findings, switches: { decodesBeforeSplit } }: World,
 ): { readonly query: unknown; readonly body: unknown } {
   const record = (oddity: Oddity) => findings.add(request.client, operation.name, oddity);
-  const reading = { isStrict, isOlder: /^(oldest|v2)\./.test(operation.name), record };
+  const reading = { isStrict, isOlder: /^(oldest|v2)\./.test(operation.name), decodesBeforeSplit, record };
   const { replacedBy, method, path, described } = operation;
   if (replacedBy !== null)
     record({ code: 'deprecated_call', member: '', shape: `${method} ${path}`, meant: replacedBy });

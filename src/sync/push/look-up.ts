@@ -137,12 +137,12 @@ function concludeFound(
   { operations }: PushDeps,
   rule: LookUpRule<unknown>,
   row: UnknownRow & { readonly payloadRead: unknown },
-  { resource, escaped }: LookUpResult & { readonly seen: 'there' },
+  { resource, escaped, isOlder }: LookUpResult & { readonly seen: 'there' },
 ): Conclusion {
   const reading = { stream: rule.stream, resource, escaped };
   const error = row.replaced
     ? earlierVersionError
-    : row.sinceWrittenMs === null
+    : row.sinceWrittenMs === null || isOlder
       ? describeOthersVersion(rule, row, resource)
       : null;
   if (error !== null) return { verdict: { status: 'dead', error }, pushed: { result: {}, reading } };

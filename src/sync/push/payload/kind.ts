@@ -100,7 +100,13 @@ export interface FollowUp {
 
 /** The result of a look-up for one row. */
 export type LookUpResult =
-  | { readonly seen: 'there'; readonly resource: Resource; readonly escaped: boolean }
+  | {
+      readonly seen: 'there';
+      readonly resource: Resource;
+      readonly escaped: boolean;
+      /** True if our tables had it before the row was first sent, so that the row did not create it. */
+      readonly isOlder?: boolean;
+    }
   | { readonly seen: 'absent'; readonly why?: string }
   | { readonly seen: 'no answer'; readonly why: string; readonly cause?: WarehouseError }
   /** The answer does not tell whether the resource is there. */
@@ -111,6 +117,8 @@ export type LookUpResult =
 /** The context of a look-up. */
 export interface LookUpContext {
   readonly client: string;
+  /** IANA time zone of the client's times without a zone. */
+  readonly zone: string;
   readonly db: Database;
   readonly warehouse: Warehouse;
   readonly operations: Operations;

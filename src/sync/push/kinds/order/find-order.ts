@@ -43,7 +43,10 @@ export async function findOrder(context: PushContext): Promise<FoundOrder> {
 }
 
 /** Reads an order by its id, whatever its number is. Returns null if the service does not have it. */
-export async function readOrderById({ warehouse, signal, zone }: PushContext, id: number): Promise<FoundOrder | null> {
+export async function readOrderById(
+  { warehouse, signal, zone }: Pick<PushContext, 'warehouse' | 'signal' | 'zone'>,
+  id: number,
+): Promise<FoundOrder | null> {
   const document = await warehouse.get('v3.orders.get', id, orderInclude, { signal });
   const found = document === null ? undefined : readOrders(document).find(({ order }) => order.id === id);
   return found === undefined ? null : { ...found, today: toServiceDay(document?.dateMs ?? null, zone) };

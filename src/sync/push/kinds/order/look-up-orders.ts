@@ -1,9 +1,19 @@
-import { WarehouseError } from '../../../../core/errors.ts';
+import { makeUndecodableError, WarehouseError } from '../../../../core/errors.ts';
+import { isObject } from '../../../../core/json.ts';
+import { addDays, toUtcDay } from '../../../../core/time.ts';
 import { workOnHalves } from '../../../../core/work-on-halves.ts';
+import {
+  findLastOrderSince,
+  findStoredOrders,
+  type StoredOrder,
+  type UnknownRow,
+} from '../../../../erp/outbox/look-ups.ts';
 import { findRenames } from '../../../../erp/outbox/renames.ts';
+import { readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { encodeValue } from '../../../../warehouse/transport/query.ts';
+import { listPages } from '../../../paging/list-pages.ts';
 import type { LookUpContext, LookUpResult } from '../../payload/kind.ts';
-import { listByNumbers, readOrders } from './find-order.ts';
+import { listByNumbers, readOrderById, readOrders } from './find-order.ts';
 
 /** Maximum number of orders in one look-up: the size of a page (docs/interface.md, 5.1 Values). */
 const maxNumbers = 100;
@@ -12,14 +22,26 @@ const maxUrlBytes = 6_000;
 /** Number of these bytes that the other parts of the query take. */
 const otherQueryBytes = 400;
 
+/** A list of the days in question with more pages than this counts as unreadable. */
+const maxWalkPages = 1_000;
+/** Number of look-ups with an unclear answer after which the days in question are walked. */
+const maxUnclearLookUps = 3;
+
 /** The members of a row that a look-up needs. */
-interface RowToLookUp {
-  readonly id: number;
-  readonly reference: string;
+export interface RowToLookUp
+  extends Pick<
+    UnknownRow,
+    'id' | 'reference' | 'absences' | 'lookups' | 'sinceWrittenMs' | 'sinceFirstSentMs' | 'refusal'
+  > {
+  readonly payloadRead: { readonly orderedOn?: string | null | undefined };
 }
 
 /**
- * Looks up many orders at once by their numbers. Compares the numbers exactly, even if the service's filter does not.
+ * Looks up many orders. Searches them by their numbers, which are compared exactly, even if the service's filter does
+ * not. A filter may be unable to find certain numbers, so an order that it does not find is absent only if our tables do
+ * not show it either, nor the list of all orders of the days in question. Such a list is read before an absence is
+ * believed, and after a refusal which says that the number is taken.
+ *
  * An order that an `order.rename` gave its number was not made by the row: a person decides, unless the service refused
  * the row. A list that is behind may still show the former number of an order.
  */
@@ -27,6 +49,32 @@ export async function findOrders(
   rows: readonly RowToLookUp[],
   context: LookUpContext,
 ): Promise<Map<number, LookUpResult>> {
+  const found = await searchNumbers(rows, context);
+  const isMissing = ({ id }: RowToLookUp) => ['absent', 'unclear'].includes(found.get(id)?.seen ?? '');
+  const stored = await findStoredOrders(
+    context.db,
+    rows.map(({ id }) => id),
+  );
+  const addAll = (results: ReadonlyMap<number, LookUpResult>) => {
+    for (const [id, result] of results) found.set(id, result);
+  };
+  addAll(await readStoredOrders(rows.filter(isMissing), stored, context));
+  addAll(
+    await walkDays(
+      rows.filter((row) => isMissing(row) && needsWalk(row, found.get(row.id))),
+      context,
+    ),
+  );
+  for (const { rowId, orderId, isOlder } of stored) {
+    const result = found.get(rowId);
+    if (isOlder && result?.seen === 'there' && readId(result.resource) === orderId)
+      found.set(rowId, { ...result, isOlder });
+  }
+  return found;
+}
+
+/** Searches orders by their numbers, in batches. */
+async function searchNumbers(rows: readonly RowToLookUp[], context: LookUpContext): Promise<Map<number, LookUpResult>> {
   const found = new Map<number, LookUpResult>();
   let failed: LookUpResult | undefined;
   for (const batch of batchRows(rows)) {
@@ -39,6 +87,137 @@ export async function findOrders(
     );
   }
   return found;
+}
+
+/** Words of a refusal that may say that another order has the number. The words of the service are not known. */
+const saysTaken = /\b409\b|number|exist|unique|taken|duplicate|already|in use/i;
+
+/** Returns true if a row that was not found is about to be believed absent, or may be the order that has its number. */
+function needsWalk(row: RowToLookUp, result: LookUpResult | undefined): boolean {
+  if (row.refusal !== null && row.sinceWrittenMs === null) return saysTaken.test(row.refusal);
+  return row.absences > 0 || (result?.seen === 'unclear' && row.lookups >= maxUnclearLookUps);
+}
+
+/** Reads the orders that our tables show under the numbers of these rows. One with another number now is left out. */
+async function readStoredOrders(
+  rows: readonly RowToLookUp[],
+  stored: readonly StoredOrder[],
+  context: LookUpContext,
+): Promise<ReadonlyMap<number, LookUpResult>> {
+  const wanted = new Map(rows.map((row) => [row.id, row]));
+  const orderIds = new Map(stored.flatMap(({ rowId, orderId }) => (wanted.has(rowId) ? [[rowId, orderId]] : [])));
+  return readById(
+    [...orderIds].flatMap(([rowId, id]) => [{ row: wanted.get(rowId) as RowToLookUp, id }]),
+    context,
+  );
+}
+
+/** Reads orders by id, and returns a result for each row whose order still has the row's number. */
+async function readById(
+  wanted: readonly { readonly row: RowToLookUp; readonly id: number }[],
+  context: LookUpContext,
+): Promise<ReadonlyMap<number, LookUpResult>> {
+  const results = new Map<number, LookUpResult>();
+  for (const { row, id } of wanted) {
+    try {
+      const order = await readOrderById(context, id);
+      if (order?.order.attributes.externalOrderNumber !== row.reference) continue;
+      for (const [rowId, result] of await toResults([row], [order], context)) results.set(rowId, result);
+    } catch (error) {
+      if (!(error instanceof WarehouseError)) throw error;
+      results.set(row.id, { seen: 'no answer', why: `${error.message}; the look-up is tried again`, cause: error });
+    }
+  }
+  return results;
+}
+
+/** A range of days, both exclusive. */
+interface DayRange {
+  readonly after: string;
+  readonly before?: string;
+}
+
+/**
+ * Walks the list of all orders of the days on which these rows may have been carried out. An order that is found is read
+ * by its id. A row that is not found is absent: a list of days finds orders whatever their numbers are.
+ */
+async function walkDays(
+  rows: readonly RowToLookUp[],
+  context: LookUpContext,
+): Promise<ReadonlyMap<number, LookUpResult>> {
+  if (rows.length === 0) return new Map();
+  const wanted = new Map(rows.map((row) => [row.reference, row]));
+  const hits: { row: RowToLookUp; id: number }[] = [];
+  try {
+    const nowMs = (await context.warehouse.readClock(context.signal)) ?? Date.now();
+    for (const range of listRanges(rows, nowMs)) {
+      const ids = new Set<number>();
+      for await (const { id, number } of walkRange(range, context)) {
+        ids.add(id);
+        const row = wanted.get(number);
+        if (row !== undefined) hits.push({ row, id });
+      }
+      await assertWhole(range, ids, context);
+    }
+  } catch (error) {
+    if (!(error instanceof WarehouseError)) throw error;
+    const why = `not found by its number, which proves nothing yet; ${error.message}; the look-up is tried again`;
+    return new Map(rows.map(({ id }) => [id, { seen: 'no answer', why, cause: error }]));
+  }
+  const absent = rows.map(({ id }): [number, LookUpResult] => [id, { seen: 'absent' }]);
+  return new Map([...absent, ...(await readById(hits, context))]);
+}
+
+/**
+ * Returns the days in question: those since the first send, and those on which rows say that they were ordered.
+ * @param nowMs the service's clock
+ */
+function listRanges(rows: readonly RowToLookUp[], nowMs: number): DayRange[] {
+  const firstSentMs = nowMs - Math.max(...rows.map(({ sinceFirstSentMs }) => sinceFirstSentMs));
+  // One day more, because the day of the service may be another.
+  const after = addDays(toUtcDay(firstSentMs), -2);
+  const ordered = rows.flatMap(({ payloadRead: { orderedOn } }) => orderedOn ?? []).filter((day) => day <= after);
+  return [{ after }, ...[...new Set(ordered)].map((day) => ({ after: addDays(day, -1), before: addDays(day, 1) }))];
+}
+
+/** @throws WarehouseError if the list cannot be read to its end, or if an order in it has no readable id or number */
+async function* walkRange(
+  { after, before }: DayRange,
+  { warehouse, signal }: LookUpContext,
+): AsyncGenerator<{ readonly id: number; readonly number: string }, void, void> {
+  const filter = {
+    'page[size]': 100,
+    'filter[orderedOn][gt]': after,
+    ...(before === undefined ? {} : { 'filter[orderedOn][lt]': before }),
+  };
+  for await (const page of listPages(warehouse, {
+    operation: 'v3.orders.list',
+    filter,
+    maxPages: maxWalkPages,
+    signal,
+  }))
+    for (const resource of page.data) {
+      const id = readId(resource);
+      const attributes = isObject(resource) && isObject(resource.attributes) ? resource.attributes : {};
+      const { externalOrderNumber: number } = attributes;
+      if (id === null || typeof number !== 'string')
+        throw makeUndecodableError('an order in the list of its days has no readable number');
+      yield { id, number };
+    }
+}
+
+/** @throws WarehouseError if the list lacks an order that our tables and the service have */
+async function assertWhole(
+  { after, before }: DayRange,
+  ids: ReadonlySet<number>,
+  context: LookUpContext,
+): Promise<void> {
+  if (before !== undefined) return;
+  const known = await findLastOrderSince(context.db, context.client, addDays(after, 1));
+  if (known === null || ids.has(known)) return;
+  const order = await readOrderById(context, known);
+  if (order === null || (order.order.attributes.orderedOn ?? '') <= after) return;
+  throw makeUndecodableError(`the list of the orders since ${after} lacks order ${known}`);
 }
 
 /** Returns true if a failure concerns all numbers. An answer that cannot be read may be due to one order in it. */
@@ -98,7 +277,7 @@ async function lookUpBatch(rows: readonly RowToLookUp[], context: LookUpContext)
 /** Returns the result for each row: the order that has its number, unless an `order.rename` gave it or took it away. */
 async function toResults(
   rows: readonly RowToLookUp[],
-  orders: ReturnType<typeof readOrders>,
+  orders: readonly ReturnType<typeof readOrders>[number][],
   { db, client }: LookUpContext,
 ): Promise<Map<number, LookUpResult>> {
   const byNumber = new Map(orders.map((order) => [order.order.attributes.externalOrderNumber, order]));

@@ -1,0 +1,169 @@
+import { describe, expect, test } from 'vitest';
+import { useDatabase } from '../../../helpers/database.ts';
+import { orderPayload } from '../../../helpers/order-payload.ts';
+import { usePuller } from '../../../helpers/puller.ts';
+import { usePusher } from '../../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const outbox = usePusher(database, sandbox);
+const pull = usePuller(database, sandbox);
+const short = { HTTP_TIMEOUT_MS: '300' };
+const lostAnswer = { operation: 'v3.orders.create', count: 1, effect: { noAnswer: true, afterEffect: true } } as const;
+/** A service whose filter finds no number with a comma, and which takes a number twice. */
+const careless = { decodesBeforeSplit: true, repeatedNumbers: true };
+
+const countPosts = async () =>
+  (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create').length;
+const readNumbers = async () => {
+  const state = await sandbox.call<{
+    clients: { orders: { resource: { attributes: { externalOrderNumber: string } } }[] }[];
+  }>('GET', '/_sandbox/state');
+  return state.clients[0]?.orders.map(({ resource }) => resource.attributes.externalOrderNumber) ?? [];
+};
+/** Pushes several times, and makes all waiting rows and look-ups due after each push. */
+async function pushRounds(times: number): Promise<void> {
+  for (let round = 0; round < times; round++) {
+    await outbox.push(short);
+    await outbox.hurry();
+  }
+}
+
+describe('an order that the filter of the service cannot find', () => {
+  test('is found in the list of its days, and not sent again', async () => {
+    await sandbox.switches(careless);
+    await sandbox.faults(lostAnswer);
+    const id = await outbox.insert('order.create', 'A,1', orderPayload('A,1'));
+    await pushRounds(5);
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'done',
+      attempts: 1,
+      result: { orderId: expect.any(Number) },
+    });
+    expect(await countPosts()).toBe(1);
+    expect(await readNumbers()).toEqual(['A,1']);
+  });
+
+  test('is found at the first look-up if the tables have it', async () => {
+    await sandbox.switches(careless);
+    await sandbox.faults(lostAnswer);
+    const id = await outbox.insert('order.create', 'A,1', orderPayload('A,1'));
+    await outbox.push(short);
+    await pull('pull-orders');
+    await database.query('update fulfilment.outbox set next_attempt_at = now()');
+    await outbox.push(short);
+    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
+    expect(await readNumbers()).toEqual(['A,1']);
+  });
+
+  test('is found in the list of the day that its row names', async () => {
+    await sandbox.switches(careless);
+    await sandbox.faults(lostAnswer);
+    const id = await outbox.insert('order.create', 'A,1', orderPayload('A,1', { orderedOn: '2020-02-29' }));
+    await pushRounds(5);
+    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
+    expect(await readNumbers()).toEqual(['A,1']);
+  });
+
+  test('is found after the service refuses the next attempt because the number is taken', async () => {
+    await sandbox.switches({ decodesBeforeSplit: true });
+    await sandbox.faults(lostAnswer);
+    const id = await outbox.insert('order.create', 'A,1', orderPayload('A,1'));
+    await outbox.push(short);
+    // Simulates two absences that were believed.
+    await database.query("update fulfilment.outbox set status = 'pending', next_attempt_at = now(), absences = 2");
+    await outbox.push(short);
+    expect(await countPosts()).toBe(2);
+    await pushRounds(5);
+    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2, last_error: null });
+    expect(await readNumbers()).toEqual(['A,1']);
+  });
+
+  test('is dead if another program made it otherwise, and done if it made the same', async () => {
+    await sandbox.switches({ decodesBeforeSplit: true });
+    const rows = [];
+    for (const number of ['A,1', 'A,2']) rows.push(await outbox.insert('order.create', number, orderPayload(number)));
+    await outbox.push(short);
+    await database.query('truncate fulfilment.orders cascade');
+    await database.query("update fulfilment.outbox set status = 'cancelled', result = null");
+    const same = await outbox.insert('order.create', 'A,1', orderPayload('A,1'));
+    const other = await outbox.insert(
+      'order.create',
+      'A,2',
+      orderPayload('A,2', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] }),
+    );
+    await pushRounds(2);
+    expect(await outbox.row(same)).toMatchObject({ status: 'done' });
+    expect(await outbox.row(other)).toMatchObject({
+      status: 'dead',
+      last_error: expect.stringContaining('it has 2 x MUG-BLUE, but the row asks for 5 x MUG-BLUE'),
+    });
+  });
+});
+
+describe('an order that was not carried out', () => {
+  test('is sent again once neither its number nor the list of its days shows it', async () => {
+    await sandbox.switches(careless);
+    await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { noAnswer: true } });
+    const id = await outbox.insert('order.create', 'A,1', orderPayload('A,1'));
+    await pushRounds(2);
+    expect(await outbox.row(id)).toMatchObject({ status: 'unknown', attempts: 1 });
+    await pushRounds(2);
+    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
+    const walks = (await sandbox.requests()).filter(({ query }) => query?.includes('orderedOn'));
+    expect(walks).toHaveLength(1);
+  });
+
+  test('waits with a reason while the list of its days cannot be read', async () => {
+    await sandbox.faults(
+      { operation: 'v3.orders.create', count: 1, effect: { noAnswer: true } },
+      { operation: 'v3.orders.list', after: 2, count: 9, effect: { status: 404 } },
+    );
+    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    await pushRounds(2);
+    // The third look-up finds nothing by the number, and cannot read the list.
+    await sandbox.clearFaults();
+    await sandbox.faults({ operation: 'v3.orders.list', after: 1, count: 9, effect: { status: 404 } });
+    await outbox.push(short);
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'unknown',
+      attempts: 1,
+      last_error: expect.stringMatching(/^not found by its number, which proves nothing yet; .*404/),
+    });
+    await sandbox.clearFaults();
+    await outbox.hurry();
+    await pushRounds(1);
+    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
+  });
+
+  test('is not believed absent by a list of days that lacks an order of the tables', async () => {
+    await outbox.insert('order.create', 'SO-0', orderPayload('SO-0'));
+    await outbox.push(short);
+    await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { noAnswer: true } });
+    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    await pushRounds(2);
+    await sandbox.faults({ operation: 'v3.orders.list', count: 9, effect: { set: [{ path: ['data'], value: [] }] } });
+    await outbox.push(short);
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'unknown',
+      last_error: expect.stringMatching(/lacks order \d+; the look-up is tried again$/),
+    });
+  });
+});
+
+test('an order that our tables had before the first send is compared with the row', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.push(short);
+  await database.query("update fulfilment.outbox set status = 'cancelled', result = null");
+  await database.query("update fulfilment.orders set first_seen_at = now() - interval '1 day'");
+  await sandbox.switches({ repeatedNumbers: true });
+  await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { noAnswer: true } });
+  const items = [{ sku: 'MUG-BLUE', quantity: 5 }];
+  const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { items }));
+  await pushRounds(2);
+  expect(await outbox.row(id)).toMatchObject({
+    status: 'dead',
+    last_error: expect.stringContaining('the service already has one that no attempt of this row created'),
+  });
+});
