@@ -38,6 +38,11 @@ export interface Operation {
    * (docs/assumptions.md).
    */
   readonly takes?: readonly TakenMember[];
+  /**
+   * True if an update sends back the addresses, the pick-up point and the shipping method that it does not change. It is
+   * assumed that the service keeps them (docs/assumptions.md).
+   */
+  readonly sendsRelationships?: boolean;
 }
 
 /** The members of an order that `takes` may name. */

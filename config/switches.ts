@@ -27,6 +27,7 @@ const switches: { readonly [N in SwitchName]: Switch<N> } = {
   billingAddress: { schema: z.enum(['copy', 'omit']), operations: ['v3.orders.create'] },
   repeatable: { schema: z.boolean(), operations: ['v2.returnLabel.get'] },
   takes: { schema: z.array(z.enum(takenMembers)), operations: ['v3.orders.update'] },
+  sendsRelationships: { schema: z.boolean(), operations: ['v3.orders.update'] },
   optional: { schema: z.array(z.string()), operations: Object.keys(optionalMembers) as OperationName[] },
   postcodeCountries: { schema: countries, operations: ['v3.orders.create'] },
   houseNumberCountries: { schema: countries, operations: ['v3.orders.create'] },

@@ -204,15 +204,18 @@ comment on column sync.outbox_attempts.became is 'Status that the row got';
 comment on column sync.outbox_attempts.error_code is 'Stable code of the failure';
 comment on column sync.outbox_attempts.error is 'The error, as text';
 
--- The order that an order.rename row is about. After a lost answer, the order can be found only by its id: it has the former
--- or the new number.
+-- The order that a row is about. After a lost answer, a renamed order can be found only by its id: it has the former or the new
+-- number. A row that is sent again must know what the order had before: the lost attempt may have erased something.
 create table sync.outbox_targets (
   outbox_id bigint primary key references fulfilment.outbox (id) on delete cascade,
-  target_id bigint not null
+  target_id bigint not null,
+  present text[] not null default '{}'
 );
 create index outbox_targets_by_order on sync.outbox_targets (target_id);
-comment on table sync.outbox_targets is 'Orders that order.rename rows were sent for, stored before the request';
-comment on column sync.outbox_targets.outbox_id is 'The order.rename row';
+comment on table sync.outbox_targets is
+  'Orders that order.update, order.rename and order.replace rows were sent for, stored before the request';
+comment on column sync.outbox_targets.outbox_id is 'The row';
+comment on column sync.outbox_targets.present is 'Names of the members that the order had before the first request; no values';
 comment on column sync.outbox_targets.target_id is 'Id of the order at the service';
 
 -- An order waits for the products that it names.

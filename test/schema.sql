@@ -590,9 +590,10 @@ create table sync.outbox_kinds (
   schema jsonb not null, -- JSON Schema of its payload
 ); -- JSON Schema of each kind's payload, written by migrate
 create table sync.outbox_targets (
-  outbox_id bigint not null, -- The order.rename row
+  outbox_id bigint not null, -- The row
   target_id bigint not null, -- Id of the order at the service
-); -- Orders that order.rename rows were sent for, stored before the request
+  present text[] not null default '{}'::text[], -- Names of the members that the order had before the first request; no values
+); -- Orders that order.update, order.rename and order.replace rows were sent for, stored before the request
 create table sync.outbox_waits (
   outbox_id bigint not null, -- The order.create row
   waits_for bigint not null, -- The product.save row

@@ -37,6 +37,7 @@ export type ErrorCode =
   // Pushes.
   | 'claim_lost'
   | 'document_not_read'
+  | 'members_lost'
   | 'not_there'
   | 'payload_refused'
   | 'rename_awaited'

@@ -6,7 +6,8 @@ import { type Operation, type OperationName, operations, type TakenMember } from
 import { optionalMembers } from '../../../config/optional-members.ts';
 import { makeUndecodableError } from '../../core/errors.ts';
 import type { OrderPayload } from '../../payloads/order.ts';
-import { buildWantedState } from '../../sync/push/kinds/order/order-state.ts';
+import { describeLoss, findLoss, listMembers } from '../../sync/push/kinds/order/order-loss.ts';
+import { buildUpdate, buildWantedState } from '../../sync/push/kinds/order/order-state.ts';
 import { buildTakenChange, type TakenChange } from '../../sync/push/kinds/order/taken-members.ts';
 import { anyCode } from '../../sync/push/payload/find-code.ts';
 import { decodeWith } from '../../warehouse/decoding/jsonapi.ts';
@@ -157,22 +158,50 @@ const changedReference = 'verify-changed';
 const anyDay = '1970-01-01';
 const changedStreet = 'Changed Street';
 
-/** Changes the reference of the order, with each method until one works. */
-async function checkUpdate({ order: { id } }: SharedOrder, session: WriteSession): Promise<Finding> {
-  const { method: inUse, path } = session.service.operation(updateName);
+/**
+ * Changes the reference of an order with each method until one works, and compares everything else. If the service erases
+ * what is omitted, tries with another order whether it keeps what is sent back.
+ */
+async function checkUpdate(shared: SharedOrder, session: WriteSession): Promise<Finding> {
+  const { method: inUse, path, sendsRelationships = false } = session.service.operation(updateName);
   const tried: string[] = [];
   for (const method of new Set([inUse, ...methods])) {
-    const before = await session.read(id);
-    const answer = await session.service.ask(method, path, { path: { id }, json: buildBody(before) });
-    const after = await session.read(id);
-    const isChanged = readAttribute(after.resource, 'reference') === changedReference;
-    tried.push(`${method} ${describeAnswer(answer)}${isChanged ? '' : ', unchanged'}`);
-    if (!isChanged) continue;
-    const lost = before.items.length - after.items.length;
-    if (lost > 0) return differs(`${tried.join('; ')}, but the order lost ${lost} items; do not use order.update`);
-    return method === inUse ? holds(tried.join('; ')) : differs(tried.join('; '), entry(updateName, { method, path }));
+    const trial = await tryUpdate(method, path, shared.order.id, sendsRelationships, session);
+    tried.push(`${method} ${trial.words}`);
+    if (!trial.isChanged) continue;
+    const route = method === inUse ? [] : [entry(updateName, { method, path })];
+    if (trial.loss === null) return route.length === 0 ? holds(tried.join('; ')) : differs(tried.join('; '), ...route);
+    if (sendsRelationships) return differs(`${tried.join('; ')}; do not use order.update`);
+    const made = await session.makePayload();
+    const placed = 'problem' in made ? null : await session.place(made.payload, made.orderTypeId, shared.options);
+    if (placed === null || 'refused' in placed) return differs(`${tried.join('; ')}; do not use order.update`);
+    const second = await tryUpdate(method, path, placed.order.id, true, session);
+    tried.push(`with the relationships sent back: ${second.words}`);
+    return second.isChanged && second.loss === null
+      ? differs(tried.join('; '), entry(updateName, { method, path, sendsRelationships: true }))
+      : differs(`${tried.join('; ')}; do not use order.update`);
   }
   return cannotTell(`${tried.join('; ')}; ask for the method and the path`);
+}
+
+/** Sends one update. `loss` says what it changed besides the reference. */
+async function tryUpdate(
+  method: Operation['method'],
+  path: string,
+  id: number,
+  sendsRelationships: boolean,
+  session: WriteSession,
+): Promise<{ readonly words: string; readonly isChanged: boolean; readonly loss: string | null }> {
+  const before = await session.read(id);
+  const json = buildBody(before, undefined, { sendsRelationships });
+  const answer = await session.service.ask(method, path, { path: { id }, json });
+  const after = await session.read(id);
+  const isChanged = readAttribute(after.resource, 'reference') === changedReference;
+  const toMembers = ({ resource, items, addresses }: PlacedOrder) =>
+    listMembers({ ...resource, included: [...items, ...addresses] });
+  const loss = isChanged ? describeLoss(findLoss(toMembers(before), toMembers(after), ['reference'])) : null;
+  const words = `${describeAnswer(answer)}${isChanged ? '' : ', unchanged'}${loss === null ? '' : `, but ${loss}`}`;
+  return { words, isChanged, loss };
 }
 
 /**
@@ -181,15 +210,14 @@ async function checkUpdate({ order: { id } }: SharedOrder, session: WriteSession
  */
 function buildBody(
   order: PlacedOrder,
-  taken: Awaited<ReturnType<typeof buildTakenChange>> = {},
-  position: 'inside' | 'top' = 'inside',
+  taken: Awaited<ReturnType<typeof buildTakenChange>> | undefined,
+  options: Pick<Operation, 'included' | 'sendsRelationships'>,
 ) {
   const decoded = decodeWith(orderSchema, { ...order.resource });
   if ('problem' in decoded) throw makeUndecodableError(`the order: ${decoded.problem.path}: ${decoded.problem.reason}`);
   const change = { reference: changedReference, metadata: undefined };
   const { attributes } = buildWantedState(decoded.value, change, anyDay);
-  const data = { id: order.id, type: 'order', attributes, ...taken.relationships };
-  return position === 'top' ? { data, ...taken.included } : { data: { ...data, ...taken.included } };
+  return buildUpdate({ ...order.resource, id: order.id }, { attributes, ...taken }, options);
 }
 
 /** Members of an order that an update may take, each with a change and a way to see it. */
@@ -246,7 +274,8 @@ async function tryChange(
   const positions: Position[] = other === null ? [position, position === 'top' ? 'inside' : 'top'] : [position];
   const refusals: string[] = [];
   for (const takenAt of positions) {
-    const answer = await session.service.call(updateName, { path: { id }, json: buildBody(before, taken, takenAt) });
+    const options = { ...session.service.operation(updateName), included: takenAt };
+    const answer = await session.service.call(updateName, { path: { id }, json: buildBody(before, taken, options) });
     const after = await session.read(id);
     const [now] = readRelated(after.resource, relationship);
     const address = after.addresses.find((one) => readNumber(one.id) === now);

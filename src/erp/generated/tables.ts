@@ -2545,9 +2545,13 @@ export interface SyncOutboxKinds {
 
 export interface SyncOutboxTargets {
   /**
-   * The order.rename row
+   * The row
    */
   outbox_id: number;
+  /**
+   * Names of the members that the order had before the first request; no values
+   */
+  present: Generated<string[]>;
   /**
    * Id of the order at the service
    */

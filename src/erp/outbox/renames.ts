@@ -19,12 +19,19 @@ interface RowOfOrder {
   readonly reference: string;
 }
 
+/** The order that a request is about. */
+export interface PushTarget {
+  readonly id: number;
+  /** Names of the members that the order has before the request. */
+  readonly present?: Iterable<string>;
+}
+
 /**
- * Records, as `stampSent` does, that the service may carry the row out from now on, and stores the id of the order that
- * the request is about.
+ * Records, as `stampSent` does, that the service may carry the row out from now on, and stores the order that the
+ * request is about. The members that a first attempt found are kept: a later one may no longer find them.
  * @returns false if another worker has taken the row over: then nothing may be sent
  */
-export async function stampSentFor(db: Kysely<DB>, { id, claimNo }: HeldClaim, targetId: number): Promise<boolean> {
+export async function stampSentFor(db: Kysely<DB>, { id, claimNo }: HeldClaim, target: PushTarget): Promise<boolean> {
   const { rows } = await sql<{ outbox_id: number }>`
     with stamped as (
       update fulfilment.outbox o
@@ -33,12 +40,24 @@ export async function stampSentFor(db: Kysely<DB>, { id, claimNo }: HeldClaim, t
         and o.lease_until > statement_timestamp()
       returning o.id
     )
-    insert into sync.outbox_targets as t (outbox_id, target_id)
-    select id, ${targetId}::bigint
+    insert into sync.outbox_targets as t (outbox_id, target_id, present)
+    select id, ${target.id}::bigint, ${[...(target.present ?? [])]}::text[]
     from stamped
-    on conflict (outbox_id) do update set target_id = excluded.target_id
+    on conflict (outbox_id) do update set target_id = excluded.target_id,
+      present = case when t.target_id = excluded.target_id and cardinality(t.present) > 0 then t.present
+                     else excluded.present end
     returning t.outbox_id`.execute(db);
   return rows.length > 0;
+}
+
+/** Returns the names of the members that the order of a row had before the row was first sent. */
+export async function readPresentMembers(db: Kysely<DB>, rowId: number): Promise<readonly string[]> {
+  const found = await db
+    .selectFrom('sync.outbox_targets')
+    .select('present')
+    .where('outbox_id', '=', rowId)
+    .executeTakeFirst();
+  return found?.present ?? [];
 }
 
 /**
@@ -91,6 +110,7 @@ export async function findRenames(db: Kysely<DB>, client: string, orderIds: read
       'o.status',
     ])
     .where('o.client', '=', client)
+    .where('o.kind', '=', 'order.rename')
     .where('t.target_id', '=', anyId(orderIds))
     .orderBy('o.id')
     .execute();

@@ -18,6 +18,7 @@ import {
   type AnyKind,
   type FollowUp,
   type JsonObject,
+  LostMembersError,
   NotFoundError,
   PayloadError,
   PostponedError,
@@ -114,6 +115,8 @@ type AttemptVerdict =
       readonly error: string;
       readonly cause?: unknown;
       readonly evidence?: readonly ScopedEvidence[];
+      /** What a dead row changed at the service. */
+      readonly pushed?: PushResult;
     });
 
 const toDead = (code: string, error: string): AttemptVerdict => ({ status: 'dead', error, code });
@@ -127,6 +130,19 @@ async function judgeError(
 ): Promise<AttemptVerdict> {
   if (error instanceof PayloadError) return toDead(error.code, error.message);
   if (error instanceof NotFoundError) return { status: 'dead', error: error.message, code: error.code, cause: error };
+  if (error instanceof LostMembersError) {
+    const { code, message, reading } = error;
+    const evidence: ScopedEvidence[] = [{ of: 'kind', evidence: { seen: 'success' } }];
+    return {
+      status: 'dead',
+      error: message,
+      code,
+      cause: error,
+      written: true,
+      evidence,
+      pushed: { result: {}, reading },
+    };
+  }
   if (error instanceof PostponedError) {
     const { code, message, retryMs } = error;
     return { status: 'pending', error: message, delayMs: retryMs, countsAsAttempt: false, code, cause: error };
@@ -174,7 +190,7 @@ function toOutcome(
   conclusion: AttemptVerdict,
 ): PushOutcome {
   const verdict = conclusion.status === 'done' ? null : conclusion;
-  const pushed = conclusion.status === 'done' ? conclusion.pushed : null;
+  const pushed = conclusion.pushed ?? null;
   const cause = verdict !== null && 'cause' in verdict ? verdict.cause : undefined;
   // It was no attempt if only the payload was checked, or if it failed for a reason outside this row.
   const countsAsAttempt =
@@ -188,7 +204,7 @@ function toOutcome(
     error: verdict?.error ?? null,
     errorCode: verdict?.code ?? null,
     delayMs: verdict !== null && 'delayMs' in verdict ? verdict.delayMs : null,
-    result: pushed?.result ?? null,
+    result: conclusion.status === 'done' ? conclusion.pushed.result : null,
     written: verdict?.written ?? false,
     refusal: (verdict?.status === 'unknown' ? verdict.refusal : undefined) ?? null,
     refund: !countsAsAttempt,
@@ -202,7 +218,7 @@ function toOutcome(
     pushed,
     readNo: row.claimNo,
     evidence: verdict === null ? [{ of: 'kind', evidence: { seen: 'success' } }] : (verdict.evidence ?? []),
-    asked: cause instanceof NotFoundError || cause instanceof WarehouseError,
+    asked: [NotFoundError, LostMembersError, WarehouseError].some((type) => cause instanceof type),
     ...(cause === undefined || (cause instanceof CodedError && cause.code !== 'database_lost') ? {} : { fault: cause }),
   };
 }

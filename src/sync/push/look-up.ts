@@ -137,14 +137,14 @@ function concludeFound(
   { operations }: PushDeps,
   rule: LookUpRule<unknown>,
   row: UnknownRow & { readonly payloadRead: unknown },
-  { resource, escaped, isOlder }: LookUpResult & { readonly seen: 'there' },
+  { resource, escaped, isOlder, lost }: LookUpResult & { readonly seen: 'there' },
 ): Conclusion {
   const reading = { stream: rule.stream, resource, escaped };
   const error = row.replaced
     ? earlierVersionError
     : row.sinceWrittenMs === null || isOlder
       ? describeOthersVersion(rule, row, resource)
-      : null;
+      : (lost ?? null);
   if (error !== null) return { verdict: { status: 'dead', error }, pushed: { result: {}, reading } };
   return {
     verdict: null,

@@ -2,7 +2,7 @@ import type { Operations } from '../../../config/operations.ts';
 import { CodedError } from '../../core/errors.ts';
 import type { ClaimedRow } from '../../erp/outbox/claimed-row.ts';
 import { claimMs, stampSent } from '../../erp/outbox/held-claims.ts';
-import { stampSentFor } from '../../erp/outbox/renames.ts';
+import { type PushTarget, stampSentFor } from '../../erp/outbox/renames.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import type { PushContext } from './payload/kind.ts';
 import type { RecentSends } from './recent-sends.ts';
@@ -38,13 +38,13 @@ export function createContext(
   claimedAtMs: number,
   progress: SendProgress,
 ): PushContext {
-  const beforeSend = async (targetId: number | undefined) => {
+  const beforeSend = async (target: PushTarget | undefined) => {
     // A worker that was suspended must not send a row that others have taken over. For kinds that can be looked up, the
     // claim itself recorded the send.
     const isFresh = row.stamped && !progress.sent && performance.now() - claimedAtMs < claimMs / 3;
     if (!isFresh) {
       const stampedAtMs = performance.now();
-      const isHeld = await (targetId === undefined ? stampSent(db, row) : stampSentFor(db, row, targetId));
+      const isHeld = await (target === undefined ? stampSent(db, row) : stampSentFor(db, row, target));
       if (!isHeld || performance.now() - stampedAtMs > claimMs / 3) throw new ClaimLostError(row.id);
     }
     sent.note(row);
@@ -58,6 +58,6 @@ export function createContext(
     codes,
     signal,
     operations,
-    send: (request, targetId) => warehouse.write(request, { signal, beforeSend: () => beforeSend(targetId) }),
+    send: (request, target) => warehouse.write(request, { signal, beforeSend: () => beforeSend(target) }),
   };
 }

@@ -19,12 +19,17 @@ import { upsertFamilies } from '../../../src/erp/mirror/upsert.ts';
 import { acceptDatabase } from '../../../src/erp/outbox/accept-database.ts';
 import { renewClaims, returnClaims, stampSent } from '../../../src/erp/outbox/held-claims.ts';
 import * as holds from '../../../src/erp/outbox/holds.ts';
-import { findUnclaimedIds, takeUnknownRows } from '../../../src/erp/outbox/look-ups.ts';
+import {
+  findLastOrderSince,
+  findStoredOrders,
+  findUnclaimedIds,
+  takeUnknownRows,
+} from '../../../src/erp/outbox/look-ups.ts';
 import * as actions from '../../../src/erp/outbox/operator-actions.ts';
 import { delayGates, markEnded, noteDatabase } from '../../../src/erp/outbox/push-database.ts';
 import * as rates from '../../../src/erp/outbox/rates.ts';
 import { listOutbox, readOutbox } from '../../../src/erp/outbox/read-outbox.ts';
-import { findRenameTo, findTargetIds, stampSentFor } from '../../../src/erp/outbox/renames.ts';
+import { findRenameTo, findTargetIds, readPresentMembers, stampSentFor } from '../../../src/erp/outbox/renames.ts';
 import { insertFollowUps, lockForSettling, wakeFreeLanes, wakeLanes } from '../../../src/erp/outbox/settle-rows.ts';
 import * as agedData from '../../../src/erp/privacy/aged-data.ts';
 import { maskAgedReturns, returnTables } from '../../../src/erp/privacy/aged-returns.ts';
@@ -268,7 +273,10 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   const claimed = { id, claimNo: 1, dueAt: now.toISOString() };
   await returnClaims(trx, [claimed]);
   await stampSent(trx, claimed);
-  await stampSentFor(trx, claimed, 7);
+  await stampSentFor(trx, claimed, { id: 7, present: ['reference'] });
+  await readPresentMembers(trx, id);
+  await findStoredOrders(trx, [id]);
+  await findLastOrderSince(trx, client, '2026-05-04');
   await findTargetIds(trx, [id]);
   await findRenameTo(trx, { id, client, reference: 'X' }, 'order.update');
   await renewClaims(trx, [claimed]);

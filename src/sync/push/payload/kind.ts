@@ -10,6 +10,7 @@ import type { Json } from '../../../core/json.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
 import type { ClaimedRow } from '../../../erp/outbox/claimed-row.ts';
 import type { UnknownRow } from '../../../erp/outbox/look-ups.ts';
+import type { PushTarget } from '../../../erp/outbox/renames.ts';
 import type { Warehouse, WriteRequest } from '../../../warehouse/client.ts';
 import type { Resource } from '../../../warehouse/decoding/jsonapi.ts';
 import type { HttpAnswer } from '../../../warehouse/transport/http.ts';
@@ -48,6 +49,17 @@ export class PostponedError extends CodedError {
   }
 }
 
+/** An error for an update that the service carried out, but that lost something. The row is marked dead. */
+export class LostMembersError extends CodedError {
+  /** The order as it is now. */
+  readonly reading: PushedReading;
+
+  constructor(message: string, reading: PushedReading) {
+    super('members_lost', message);
+    this.reading = reading;
+  }
+}
+
 /** The context of a payload check. */
 export interface CheckContext {
   readonly codes: CodeFinder;
@@ -65,9 +77,9 @@ export interface PushContext extends CheckContext {
   readonly warehouse: Warehouse;
   /**
    * Sends the request that asks for the change. The attempt is recorded before the request is sent, together with the
-   * `targetId` of a kind that is looked up by it.
+   * target of a kind that is looked up by it, or that must not erase anything of it.
    */
-  readonly send: (request: WriteRequest, targetId?: number) => Promise<HttpAnswer>;
+  readonly send: (request: WriteRequest, target?: PushTarget) => Promise<HttpAnswer>;
 }
 
 /** A resource from an answer, to be stored in the tables. */
@@ -106,6 +118,8 @@ export type LookUpResult =
       readonly escaped: boolean;
       /** True if our tables had it before the row was first sent, so that the row did not create it. */
       readonly isOlder?: boolean;
+      /** What the attempt lost of it, in words. The row is then dead. */
+      readonly lost?: string;
     }
   | { readonly seen: 'absent'; readonly why?: string }
   | { readonly seen: 'no answer'; readonly why: string; readonly cause?: WarehouseError }

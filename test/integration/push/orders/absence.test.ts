@@ -9,7 +9,7 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 const pull = usePuller(database, sandbox);
-const short = { HTTP_TIMEOUT_MS: '300' };
+const short = { HTTP_TIMEOUT_MS: '1500' };
 const lostAnswer = { operation: 'v3.orders.create', count: 1, effect: { noAnswer: true, afterEffect: true } } as const;
 /** A service whose filter finds no number with a comma, and which takes a number twice. */
 const careless = { decodesBeforeSplit: true, repeatedNumbers: true };

@@ -1,7 +1,8 @@
 import { WarehouseError } from '../../../../core/errors.ts';
-import { findTargetIds } from '../../../../erp/outbox/renames.ts';
+import { findTargetIds, readPresentMembers } from '../../../../erp/outbox/renames.ts';
 import type { LookUpContext, LookUpResult } from '../../payload/kind.ts';
 import { listByNumbers, orderInclude, readOrders } from './find-order.ts';
+import { describeLoss, describeLostMembers, findLoss, listMembers } from './order-loss.ts';
 
 /** An `order.rename` row with unknown outcome. */
 interface RenameRow {
@@ -45,15 +46,21 @@ async function lookUpRow(row: RenameRow, targetId: number | undefined, context: 
 }
 
 async function readTarget(
-  { reference, payloadRead: { externalOrderNumber: wanted } }: RenameRow,
+  { id: rowId, reference, payloadRead: { externalOrderNumber: wanted } }: RenameRow,
   id: number,
-  { warehouse, signal }: LookUpContext,
+  { db, warehouse, signal }: LookUpContext,
 ): Promise<LookUpResult> {
   const document = await warehouse.get('v3.orders.get', id, orderInclude, { signal });
   const found = document === null ? undefined : readOrders(document).find(({ order }) => order.id === id);
   if (found === undefined) return { seen: 'several', why: `the service does not have the order ${id} any more` };
   const number = found.order.attributes.externalOrderNumber;
-  if (number === wanted) return { seen: 'there', resource: found.resource, escaped: found.escaped };
+  if (number === wanted) {
+    const present = new Map((await readPresentMembers(db, rowId)).map((path) => [path, '']));
+    const { gone } = findLoss(present, listMembers(found.resource), ['externalOrderNumber', 'preferredShippingDate']);
+    const loss = describeLoss({ gone, changed: [] });
+    const lost = loss === null ? {} : { lost: describeLostMembers(loss) };
+    return { seen: 'there', resource: found.resource, escaped: found.escaped, ...lost };
+  }
   if (number === reference) return { seen: 'absent', why: stillFormerNumber };
   return { seen: 'several', why: `the order ${id} has the number ${number}, neither ${reference} nor ${wanted}` };
 }

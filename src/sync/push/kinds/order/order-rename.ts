@@ -6,16 +6,9 @@ import { decodeWith } from '../../../../warehouse/decoding/jsonapi.ts';
 import { type Order, orderSchema } from '../../../../warehouse/decoding/v3.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, PayloadError, type PushContext, type PushResult } from '../../payload/kind.ts';
-import {
-  type FoundOrder,
-  makeRenameAwaited,
-  orderInclude,
-  readAnsweredOrder,
-  readOrderById,
-  searchOrder,
-} from './find-order.ts';
+import { type FoundOrder, makeRenameAwaited, readOrderById, searchOrder } from './find-order.ts';
 import { findRenamedOrders } from './look-up-renames.ts';
-import { buildWantedState } from './order-state.ts';
+import { buildWantedState, sendUpdate } from './order-state.ts';
 
 type OrderRename = z.infer<typeof renamedOrder>;
 
@@ -56,12 +49,10 @@ async function renameOrder({ externalOrderNumber: number }: OrderRename, context
   const found = await findOrderToRename(number, context);
   if (found.order.attributes.externalOrderNumber === number) return toPushResult(found, null);
   await assertNumberUnused(number, context);
-  const { id } = found.order;
   const { attributes, note } = buildWantedState(found.order, {}, found.today);
-  const body = { data: { id, type: 'order', attributes: { ...attributes, externalOrderNumber: number } } };
-  const request = { operation: 'v3.orders.update', path: { id }, query: orderInclude, body } as const;
-  const answer = await context.send(request, id);
-  const renamed = readAnsweredOrder('v3.orders.update', answer.body, id);
+  const change = { attributes: { ...attributes, externalOrderNumber: number } };
+  const named = ['externalOrderNumber', ...(note === null ? [] : ['preferredShippingDate'])];
+  const renamed = await sendUpdate(context, found, change, named);
   if (renamed.order.attributes.externalOrderNumber !== number)
     throw makeUndecodableError('v3.orders.update: the answer does not have the new number');
   return toPushResult(renamed, note);

@@ -1,6 +1,10 @@
+import type { Operation } from '../../../../../config/operations.ts';
 import type { Json } from '../../../../core/json.ts';
+import type { Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import type { Order } from '../../../../warehouse/decoding/v3.ts';
-import { PayloadError } from '../../payload/kind.ts';
+import { PayloadError, type PushContext } from '../../payload/kind.ts';
+import { type FoundOrder, orderInclude, readAnsweredOrder } from './find-order.ts';
+import { assertKept, listMembers, type NamedMembers, selectRelationships } from './order-loss.ts';
 
 /** The attributes of an order that a change may name. An absent member keeps its value. */
 interface ChangedAttributes {
@@ -71,4 +75,52 @@ function mergeMetadata(
 ): Record<string, unknown> {
   const merged = { ...current, ...change };
   return Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== null && value !== undefined));
+}
+
+/** A change of an order, as the body of an update asks for it. */
+interface WantedChange {
+  readonly attributes: { readonly [member: string]: Json };
+  readonly relationships?: Readonly<Record<string, object>>;
+  readonly included?: readonly object[];
+}
+
+/**
+ * Returns the body of an update (docs/interface.md, 7.7 Update). Relationships that the change does not name are
+ * omitted, or sent back as they are if a switch says so.
+ */
+export function buildUpdate(
+  order: Resource,
+  { attributes, relationships: changed = {}, included = [] }: WantedChange,
+  { included: place, sendsRelationships }: Pick<Operation, 'included' | 'sendsRelationships'>,
+): object {
+  const relationships = { ...(sendsRelationships ? selectRelationships(order) : {}), ...changed };
+  const data = {
+    id: order.id,
+    type: 'order',
+    attributes,
+    ...(Object.keys(relationships).length > 0 && { relationships }),
+  };
+  if (included.length === 0) return { data };
+  return place === 'top' ? { data, included } : { data: { ...data, included } };
+}
+
+/**
+ * Sends an update of an order, and checks that it changed nothing that the row does not name.
+ * @param named the members that the row names
+ * @throws LostMembersError if something else is gone or changed
+ */
+export async function sendUpdate(
+  context: PushContext,
+  { order: { id }, resource }: FoundOrder,
+  change: WantedChange,
+  named: NamedMembers,
+): Promise<Omit<FoundOrder, 'today'>> {
+  const operation = 'v3.orders.update';
+  const before = listMembers(resource);
+  const body = buildUpdate(resource, change, context.operations[operation]);
+  const request = { operation, path: { id }, query: orderInclude, body } as const;
+  const answer = await context.send(request, { id, present: before.keys() });
+  const changed = readAnsweredOrder(operation, answer.body, id);
+  await assertKept(context, before, changed, named);
+  return changed;
 }

@@ -12,9 +12,9 @@ import {
   type PushResult,
 } from '../../payload/kind.ts';
 import { describeAddressDoubt } from './address-rules.ts';
-import { findOrder, orderInclude, readAnsweredOrder } from './find-order.ts';
+import { findOrder } from './find-order.ts';
 import { findListProblems, findWarehouseProblems } from './order-payload.ts';
-import { buildWantedState } from './order-state.ts';
+import { buildWantedState, sendUpdate } from './order-state.ts';
 import {
   buildTakenChange,
   describeUntaken,
@@ -89,19 +89,13 @@ async function assertOffered(
 }
 
 async function updateOrder(change: OrderChange, context: PushContext): Promise<PushResult> {
-  const { order, today } = await findOrder(context);
+  const found = await findOrder(context);
+  const { order, today } = found;
   await assertOffered(change, order, context);
   const { attributes, note } = buildWantedState(order, change, today, context.row.maybeCarriedOut);
-  const { relationships, included } = await buildTakenChange(change, context);
-  const isInside = context.operations['v3.orders.update'].included !== 'top';
-  const data = { id: order.id, type: 'order', attributes, ...relationships };
-  const answer = await context.send({
-    operation: 'v3.orders.update',
-    path: { id: order.id },
-    query: orderInclude,
-    body: isInside ? { data: { ...data, ...included } } : { data, ...included },
-  });
-  const changed = readAnsweredOrder('v3.orders.update', answer.body, order.id);
+  const taken = await buildTakenChange(change, context);
+  const named = [...listNamedMembers(change), ...(note === null ? [] : ['preferredShippingDate'])];
+  const changed = await sendUpdate(context, found, { attributes, ...taken }, named);
   const rules = context.operations['v3.orders.create'];
   const doubt = change.deliveryAddress === undefined ? null : describeAddressDoubt(change.deliveryAddress, rules);
   const notes = [note, doubt].filter((text) => text !== null);
@@ -109,4 +103,15 @@ async function updateOrder(change: OrderChange, context: PushContext): Promise<P
     result: { orderId: order.id, ...(notes.length === 0 ? {} : { note: notes.join('; ') }) },
     reading: { stream: orders, ...changed },
   };
+}
+
+/** Returns the members of the order that a change names. Of its metadata, these are the members that it names. */
+function listNamedMembers({ metadata, ...change }: OrderChange): string[] {
+  const names = Object.keys(change).map((name) =>
+    name.startsWith('shippingMethod') ? 'preferredShippingMethod' : name.startsWith('orderType') ? 'orderType' : name,
+  );
+  const parts = metadata === null ? ['metadata'] : Object.keys(metadata ?? {}).map((name) => `metadata.${name}`);
+  // The service may choose another default for another order type.
+  const defaults = names.includes('orderType') ? ['allowPartialDelivery'] : [];
+  return [...names, ...parts, ...defaults];
 }

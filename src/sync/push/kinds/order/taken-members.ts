@@ -80,7 +80,7 @@ export async function findTakenProblems(
 export async function buildTakenChange(
   change: TakenChange,
   context: CheckContext,
-): Promise<{ relationships?: { relationships: object }; included?: { included: readonly object[] } }> {
+): Promise<{ readonly relationships: Readonly<Record<string, object>>; readonly included: readonly object[] }> {
   const { deliveryAddress, billingAddress, pickUpPoint } = change;
   const orderTypeId = await findNamedId(change, optionalType, context);
   const methodId = await findNamedId(change, methodMember, context);
@@ -99,8 +99,5 @@ export async function buildTakenChange(
     ...(billingAddress ? [{ type: 'address', id: billingId, attributes: pickGiven(billingAddress) }] : []),
     ...(pickUpPoint ? [{ type: 'pickUpPoint', attributes: pickUpPoint }] : []),
   ];
-  return {
-    ...(Object.keys(relationships).length > 0 && { relationships: { relationships } }),
-    ...(included.length > 0 && { included: { included } }),
-  };
+  return { relationships, included };
 }
