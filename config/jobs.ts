@@ -1,9 +1,10 @@
 /**
  * All jobs with their default schedules, which `SCHEDULE_<JOB>` overrides: `30s`, `2m`, `6h`, `1d`, a 5-field cron
- * expression in UTC, `on-request` (runs only if a command asks for it), or `off`.
+ * expression in UTC, `on-request` (runs only if a command asks for it), or `off`. Polls can have two intervals, `30s-4m`:
+ * the first while something moves, up to the second when nothing has moved for long.
  */
 export const defaultSchedules = {
-  'pull-shipments': '2m',
+  'pull-shipments': '30s-4m',
   'pull-return-items': '5m',
   'pull-inbounds': '5m',
   'pull-inbound-packing-slips': '5m',

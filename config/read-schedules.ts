@@ -1,4 +1,4 @@
-import { defaultSchedules, type JobName, jobNames, pushJob, toScheduleVariable } from './jobs.ts';
+import { defaultSchedules, type JobName, jobNames, polledStreams, pushJob, toScheduleVariable } from './jobs.ts';
 import { parseSchedule, type Schedule } from './schedules.ts';
 
 /** Reads the schedules of all jobs, and the sweep of the push. Adds one line per problem to `problems`. */
@@ -14,7 +14,10 @@ export function readSchedules(
   }
   const read = (job: string, fallback: string): Schedule => {
     try {
-      return parseSchedule(env[toScheduleVariable(job)] ?? fallback);
+      const schedule = parseSchedule(env[toScheduleVariable(job)] ?? fallback);
+      if (schedule.kind === 'every' && schedule.slowMs !== undefined && !(job in polledStreams))
+        problems.push(`${toScheduleVariable(job)}: only jobs that poll a stream can have two intervals; name one`);
+      return schedule;
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       problems.push(`${toScheduleVariable(job)}: ${error.message}`);

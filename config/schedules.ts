@@ -1,7 +1,8 @@
 import { CronExpressionParser } from 'cron-parser';
 
 export type Schedule =
-  | { readonly kind: 'every'; readonly everyMs: number }
+  /** With `slowMs`, a job runs every `everyMs` while something moves, and less often the longer nothing does. */
+  | { readonly kind: 'every'; readonly everyMs: number; readonly slowMs?: number }
   | { readonly kind: 'cron'; readonly pattern: string }
   | { readonly kind: 'on-request' }
   | { readonly kind: 'off' };
@@ -30,8 +31,12 @@ export function writeSpan(ms: number): string {
  */
 export function parseSchedule(text: string): Schedule {
   if (text === 'off' || text === 'on-request') return { kind: text };
-  const everyMs = parseSpanMs(text);
-  if (everyMs !== null) return { kind: 'every', everyMs };
+  const [everyMs, slowMs, ...others] = text.split('-').map(parseSpanMs);
+  if (everyMs != null && slowMs !== null && others.length === 0) {
+    if (slowMs === undefined) return { kind: 'every', everyMs };
+    if (slowMs <= everyMs) throw new RangeError('must name the shorter interval first, as 30s-4m does');
+    return { kind: 'every', everyMs, slowMs };
+  }
   if (text.trim().split(/\s+/).length !== 5) throw new RangeError(`is not a schedule; use ${scheduleForms}`);
   try {
     CronExpressionParser.parse(text, { tz: 'UTC' });

@@ -316,7 +316,11 @@ create table sync.jobs (
   last_skip_at timestamptz,
   last_skip_reason text,
   warnings text[] not null default '{}',
-  primary key (client, job)
+  fast_ms float8,
+  slow_ms float8,
+  last_push_at timestamptz,
+  primary key (client, job),
+  check ((fast_ms is null) = (slow_ms is null))
 ) with (fillfactor = 50);
 comment on table sync.jobs is 'One row per client and job: when it is due, and how its last run ended';
 comment on column sync.jobs.client is 'Client key';
@@ -338,6 +342,10 @@ comment on column sync.jobs.skips is 'Runs that were skipped, or missed because 
 comment on column sync.jobs.last_skip_at is 'When a run was last skipped or missed';
 comment on column sync.jobs.last_skip_reason is 'Reason of the last skipped or missed run';
 comment on column sync.jobs.warnings is 'Warnings of the last run';
+comment on column sync.jobs.fast_ms is 'Interval while something moves; null if the schedule does not adapt';
+comment on column sync.jobs.slow_ms is 'Interval when nothing has moved for long; null if the schedule does not adapt';
+comment on column sync.jobs.last_push_at is
+  'When a row of the outbox was last done, within a minute. Only kept for a schedule that adapts';
 
 create table sync.runs (
   id bigint generated always as identity primary key,

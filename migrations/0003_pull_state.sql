@@ -363,11 +363,22 @@ $$;
 comment on function sync.find_refusal is
   'Returns why no run of a job may begin: identity (the account is not the accepted one), paused, or null';
 
+-- A job with two intervals runs after a hundredth of the time for which nothing has moved. Its due times stay those of the
+-- faster interval, so that clients do not meet.
+create function sync.slow_down(due timestamptz, moved_at timestamptz, fast_ms float8, slow_ms float8)
+returns timestamptz language sql stable as $$
+  select due + make_interval(secs => fast_ms / 1000 * (floor(greatest(fast_ms,
+    least(slow_ms, extract(epoch from sync.clock() - moved_at)::float8 * 1000 / 100)) / fast_ms) - 1));
+$$;
+comment on function sync.slow_down is
+  'Returns when a job with two intervals is due, if the faster one makes it due at `due` and something last moved at
+  `moved_at` (null: never)';
+
 -- Decides about the start of a run, for schedule, sweep, retry and command alike.
 create function sync.start_run(
   of_client text, of_job text, of_stream text, of_identity text, of_holder text, checked_migration text,
   is_manual boolean, is_local boolean, lease_span interval, moves_due boolean,
-  every_ms float8, phase_ms float8, gap_ms float8, planned_due timestamptz, planned_missed integer,
+  every_ms float8, slowest_ms float8, phase_ms float8, gap_ms float8, planned_due timestamptz, planned_missed integer,
   out refusal text, out base_url text, out paused_since timestamptz, out is_paused_for_all boolean,
   out hold_reason text, out hold_until timestamptz, out due timestamptz, out is_due boolean,
   out token bigint, out started_at timestamptz, out after_abandoned boolean, out missed integer, out was_held boolean,
@@ -429,7 +440,9 @@ begin
         else missed || ' missed: paused, parked, held, or no worker was there' end,
       due_at = case when not moves_due then j.due_at when every_ms is null then coalesce(planned_due, 'infinity')
         else to_timestamp((phase_ms + every_ms * ceil(
-          (extract(epoch from begins_at)::float8 * 1000 + gap_ms - phase_ms) / every_ms)) / 1000) end
+          (extract(epoch from begins_at)::float8 * 1000 + gap_ms - phase_ms) / every_ms)) / 1000) end,
+      fast_ms = case when moves_due and slowest_ms is not null then every_ms end,
+      slow_ms = case when moves_due then slowest_ms end
     -- Another run may have begun and ended while this statement waited for the lease.
     where j.client = of_client and j.job = of_job and (is_manual or j.due_at = due);
     if not found then refusal := 'not_due'; end if;
@@ -526,6 +539,9 @@ begin
           least(coalesce(e.due, j.due_at), case when e.due is null then sync.clock() + make_interval(
             secs => least(e.max_retry_ms, e.retry_ms * power(2, least(j.consecutive_failures, 30))) / 1000) end),
           sync.clock() + make_interval(secs => e.retry_after_ms / 1000))
+        -- A job that somebody made due meanwhile stays so.
+        when e.due is null and j.slow_ms is not null and j.due_at > sync.clock() then sync.slow_down(j.due_at,
+          greatest(case when changed > 0 then now() else j.last_change_at end, j.last_push_at), j.fast_ms, j.slow_ms)
         else greatest(coalesce(e.due, j.due_at), sync.clock()) end
     where j.client = of_client and j.job = of_job;
   end if;

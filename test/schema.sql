@@ -553,6 +553,9 @@ create table sync.jobs (
   last_skip_at timestamp with time zone, -- When a run was last skipped or missed
   last_skip_reason text, -- Reason of the last skipped or missed run
   warnings text[] not null default '{}'::text[], -- Warnings of the last run
+  fast_ms double precision, -- Interval while something moves; null if the schedule does not adapt
+  slow_ms double precision, -- Interval when nothing has moved for long; null if the schedule does not adapt
+  last_push_at timestamp with time zone, -- When a row of the outbox was last done, within a minute. Only kept for a schedule that adapts
 ) with (fillfactor=50); -- One row per client and job: when it is due, and how its last run ended
 create table sync.leases (
   client text not null, -- Client key
@@ -831,6 +834,7 @@ alter table sync.findings add constraint findings_finding_check CHECK ((finding 
 alter table sync.freshness add constraint freshness_pkey PRIMARY KEY (client, stream);
 alter table sync.gaps add constraint gaps_pkey PRIMARY KEY (client, stream, from_at);
 alter table sync.gates add constraint gates_pkey PRIMARY KEY (gate, identity);
+alter table sync.jobs add constraint jobs_check CHECK (((fast_ms IS NULL) = (slow_ms IS NULL)));
 alter table sync.jobs add constraint jobs_pkey PRIMARY KEY (client, job);
 alter table sync.leases add constraint leases_check CHECK (((holder IS NULL) = (expires_at IS NULL)));
 alter table sync.leases add constraint leases_pkey PRIMARY KEY (client, name);
@@ -1696,6 +1700,9 @@ begin
           least(coalesce(e.due, j.due_at), case when e.due is null then sync.clock() + make_interval(
             secs => least(e.max_retry_ms, e.retry_ms * power(2, least(j.consecutive_failures, 30))) / 1000) end),
           sync.clock() + make_interval(secs => e.retry_after_ms / 1000))
+        -- A job that somebody made due meanwhile stays so.
+        when e.due is null and j.slow_ms is not null and j.due_at > sync.clock() then sync.slow_down(j.due_at,
+          greatest(case when changed > 0 then now() else j.last_change_at end, j.last_push_at), j.fast_ms, j.slow_ms)
         else greatest(coalesce(e.due, j.due_at), sync.clock()) end
     where j.client = of_client and j.job = of_job;
   end if;
@@ -2147,7 +2154,16 @@ begin
 end
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.start_run(of_client text, of_job text, of_stream text, of_identity text, of_holder text, checked_migration text, is_manual boolean, is_local boolean, lease_span interval, moves_due boolean, every_ms double precision, phase_ms double precision, gap_ms double precision, planned_due timestamp with time zone, planned_missed integer, OUT refusal text, OUT base_url text, OUT paused_since timestamp with time zone, OUT is_paused_for_all boolean, OUT hold_reason text, OUT hold_until timestamp with time zone, OUT due timestamp with time zone, OUT is_due boolean, OUT token bigint, OUT started_at timestamp with time zone, OUT after_abandoned boolean, OUT missed integer, OUT was_held boolean, OUT is_probe boolean, OUT complete_at timestamp with time zone, OUT usual_fetched double precision, OUT cursors json, OUT is_waiting boolean)
+CREATE OR REPLACE FUNCTION sync.slow_down(due timestamp with time zone, moved_at timestamp with time zone, fast_ms double precision, slow_ms double precision)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select due + make_interval(secs => fast_ms / 1000 * (floor(greatest(fast_ms,
+    least(slow_ms, extract(epoch from sync.clock() - moved_at)::float8 * 1000 / 100)) / fast_ms) - 1));
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.start_run(of_client text, of_job text, of_stream text, of_identity text, of_holder text, checked_migration text, is_manual boolean, is_local boolean, lease_span interval, moves_due boolean, every_ms double precision, slowest_ms double precision, phase_ms double precision, gap_ms double precision, planned_due timestamp with time zone, planned_missed integer, OUT refusal text, OUT base_url text, OUT paused_since timestamp with time zone, OUT is_paused_for_all boolean, OUT hold_reason text, OUT hold_until timestamp with time zone, OUT due timestamp with time zone, OUT is_due boolean, OUT token bigint, OUT started_at timestamp with time zone, OUT after_abandoned boolean, OUT missed integer, OUT was_held boolean, OUT is_probe boolean, OUT complete_at timestamp with time zone, OUT usual_fetched double precision, OUT cursors json, OUT is_waiting boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -2207,7 +2223,9 @@ begin
         else missed || ' missed: paused, parked, held, or no worker was there' end,
       due_at = case when not moves_due then j.due_at when every_ms is null then coalesce(planned_due, 'infinity')
         else to_timestamp((phase_ms + every_ms * ceil(
-          (extract(epoch from begins_at)::float8 * 1000 + gap_ms - phase_ms) / every_ms)) / 1000) end
+          (extract(epoch from begins_at)::float8 * 1000 + gap_ms - phase_ms) / every_ms)) / 1000) end,
+      fast_ms = case when moves_due and slowest_ms is not null then every_ms end,
+      slow_ms = case when moves_due then slowest_ms end
     -- Another run may have begun and ended while this statement waited for the lease.
     where j.client = of_client and j.job = of_job and (is_manual or j.due_at = due);
     if not found then refusal := 'not_due'; end if;

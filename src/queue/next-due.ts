@@ -38,9 +38,17 @@ export function findNextDue(schedule: Schedule, now: Date, clientJob: ClientJob)
   return new Date(Math.ceil((earliestMs - phaseMs) / everyMs) * everyMs + phaseMs);
 }
 
-/** Returns the interval of a schedule with the phase of a client and job, and the minimum time from a start to its next. */
-export function toInterval({ everyMs }: Extract<Schedule, { kind: 'every' }>, clientJob: ClientJob) {
-  return { everyMs, phaseMs: Math.floor(toFraction(clientJob) * everyMs), gapMs: everyMs * minShare };
+/**
+ * Returns the interval of a schedule with the phase of a client and job, the minimum time from a start to its next, and
+ * the interval up to which sync.end_run slows the job down; null: not at all.
+ */
+export function toInterval({ everyMs, slowMs }: Extract<Schedule, { kind: 'every' }>, clientJob: ClientJob) {
+  return {
+    everyMs,
+    slowMs: slowMs ?? null,
+    phaseMs: Math.floor(toFraction(clientJob) * everyMs),
+    gapMs: everyMs * minShare,
+  };
 }
 
 /**

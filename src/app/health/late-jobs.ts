@@ -50,7 +50,10 @@ const isFirstRunAhead = ({ dueAt, consecutiveFailures }: JobStatus, now: Date) =
   consecutiveFailures === 0 && dueAt !== null && dueAt > now;
 
 /** Returns the time from which on a job is late; null if its schedule never makes it due. */
-function findLateSince(schedule: Schedule, lastSuccessAt: Date, key: { client: string; job: string }): Date | null {
+function findLateSince(configured: Schedule, lastSuccessAt: Date, key: { client: string; job: string }): Date | null {
+  // A job with two intervals may have slowed down to the longer one.
+  const schedule: Schedule =
+    configured.kind === 'every' ? { kind: 'every', everyMs: configured.slowMs ?? configured.everyMs } : configured;
   const due = findNextDue(schedule, lastSuccessAt, key);
   if (due === null) return null;
   const after = findNextDue(schedule, due, key) ?? due;

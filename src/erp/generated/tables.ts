@@ -2375,6 +2375,10 @@ export interface SyncJobs {
    */
   due_at: Generated<Timestamp>;
   /**
+   * Interval while something moves; null if the schedule does not adapt
+   */
+  fast_ms: number | null;
+  /**
    * Job name
    */
   job: string;
@@ -2407,6 +2411,10 @@ export interface SyncJobs {
    */
   last_pages: Generated<number>;
   /**
+   * When a row of the outbox was last done, within a minute. Only kept for a schedule that adapts
+   */
+  last_push_at: Timestamp | null;
+  /**
    * When a run was last skipped or missed
    */
   last_skip_at: Timestamp | null;
@@ -2426,6 +2434,10 @@ export interface SyncJobs {
    * Runs that were skipped, or missed because no worker could start them in time
    */
   skips: Generated<number>;
+  /**
+   * Interval when nothing has moved for long; null if the schedule does not adapt
+   */
+  slow_ms: number | null;
   /**
    * Stream that the job polls; null for jobs that poll none
    */

@@ -97,16 +97,27 @@ export async function bringDueTimesForward(db: Database, latest: readonly Latest
     where j.client = l.client and j.job = l.job and j.due_at > l.due`.execute(db);
 }
 
-/** Makes the poll of a stream due at once, unless it is switched off. */
-export async function bringPollForward(db: Kysely<DB>, client: string, stream: string): Promise<void> {
-  await db
-    .updateTable('sync.jobs')
-    .set({ due_at: sql<Date>`sync.clock()` })
-    .where('client', '=', client)
-    .where('stream', '=', stream)
-    .where(sql<boolean>`isfinite(due_at)`)
-    .where('due_at', '>', sql<Date>`sync.clock()`)
-    .execute();
+/**
+ * Moves due times forward after pushes of a client: the polls of `streams` are due at once, those that adapt their
+ * interval after the shorter one. Jobs that are off stay off. A locked job is left out: a settlement must not wait.
+ */
+export async function bringPollsForward(
+  trx: Transaction<DB>,
+  client: string,
+  streams: readonly string[] = [],
+): Promise<void> {
+  await sql`
+    update sync.jobs
+    set due_at = case when stream = any(${streams}::text[]) then least(due_at, sync.clock()) else least(due_at,
+        greatest(sync.clock(), last_started_at + make_interval(secs => fast_ms / 1000))) end,
+      last_push_at = case when slow_ms is not null then now() end
+    where (client, job) in (
+      select j.client, j.job
+      from sync.jobs j
+      where j.client = ${client} and isfinite(j.due_at) and (
+        (j.stream = any(${streams}::text[]) and j.due_at > sync.clock())
+        or (j.slow_ms is not null and (j.last_push_at is null or j.last_push_at < now() - interval '1 minute')))
+      for update skip locked)`.execute(trx);
 }
 
 /**

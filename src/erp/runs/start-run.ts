@@ -19,9 +19,15 @@ export type NextDue =
   | { readonly kind: 'never' }
   /**
    * To the next of the times that lie every `everyMs` milliseconds since 1970, plus `phaseMs`, but at least `gapMs` from
-   * now.
+   * now. With `slowMs`, the end of the run moves it further if nothing has moved for long.
    */
-  | { readonly kind: 'interval'; readonly everyMs: number; readonly phaseMs: number; readonly gapMs: number }
+  | {
+      readonly kind: 'interval';
+      readonly everyMs: number;
+      readonly slowMs: number | null;
+      readonly phaseMs: number;
+      readonly gapMs: number;
+    }
   /** To a time that is computed here. `countMissed` counts the due times after `due` until now. */
   | {
       readonly kind: 'computed';
@@ -178,7 +184,7 @@ type StartAnswer = StartRow & { readonly stored: StoredStream | null };
 async function callStartRun(db: Database, request: RunRequest): Promise<StartAnswer> {
   const { client, job, stream, identity, worker, trigger, isLocal = false, nextDue } = request;
   const newestMigration = (await readKnownMigrations()).at(-1)?.name ?? '';
-  const interval = nextDue.kind === 'interval' ? nextDue : { everyMs: null, phaseMs: null, gapMs: null };
+  const interval = nextDue.kind === 'interval' ? nextDue : { everyMs: null, slowMs: null, phaseMs: null, gapMs: null };
   const planned = nextDue.kind === 'computed' ? await plan(db, request, nextDue) : { due: null, missed: 0 };
   const { rows } = await repeatAfterConflict(() =>
     sql<StartRow>`
@@ -189,7 +195,8 @@ async function callStartRun(db: Database, request: RunRequest): Promise<StartAns
         cursors, is_waiting as "isWaiting"
       from sync.start_run(${client}, ${job}, ${stream}, ${identity}, ${worker}, ${newestMigration},
         ${trigger === 'manual'}, ${isLocal}, ${leaseSpan}, ${nextDue.kind !== 'stays'},
-        ${interval.everyMs}, ${interval.phaseMs}, ${interval.gapMs}, ${planned.due}, ${planned.missed})`.execute(db),
+        ${interval.everyMs}, ${interval.slowMs}, ${interval.phaseMs}, ${interval.gapMs},
+        ${planned.due}, ${planned.missed})`.execute(db),
   );
   const row = rows[0] as StartRow;
   const { completeAt, usualFetched, cursors, isWaiting } = row;

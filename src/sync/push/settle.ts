@@ -11,7 +11,7 @@ import { lockForSettling, type SettledRow, type Settlement, settleRows } from '.
 import { requestRereads } from '../../erp/pull/rereads.ts';
 import { isAcceptedUntilCommit, lockIdentity } from '../../erp/runs/clients.ts';
 import { lockStream } from '../../erp/runs/confirmations.ts';
-import { bringPollForward } from '../../erp/runs/due-jobs.ts';
+import { bringPollsForward } from '../../erp/runs/due-jobs.ts';
 import { readId } from '../../warehouse/decoding/jsonapi.ts';
 import { decodePage } from '../reading/decode.ts';
 import type { MirroredResource } from '../reading/stream.ts';
@@ -140,6 +140,7 @@ async function settleAll(
   // Always use the same order: two settlements that wait for each other's streams would deadlock.
   for (const stream of findStreams(outcomes)) changes.push(...(await writeReadings(trx, context, stream, outcomes)));
   changes.push(...(await markAndReread(trx, client, outcomes)));
+  if (settled.some(({ status }) => status === 'done')) await bringPollsForward(trx, client);
   await appendChanges(trx, client, changes);
   return settled;
 }
@@ -211,7 +212,7 @@ async function writeReadings(
   const stored = new Set([...written.unchanged, ...written.inserted, ...written.changed]);
   const left = read.flatMap(({ id }) => (id === null || stored.has(id) ? [] : [id]));
   await requestRereads(transaction, left, 'a push changed it');
-  if (left.length > 0) await bringPollForward(trx, client, stream.name);
+  if (left.length > 0) await bringPollsForward(trx, client, [stream.name]);
   const parents = written.changes.filter(({ entity }) => entity === stream.tables.parent.name);
   const followUps = (await stream.afterChanges?.(transaction, parents)) ?? [];
   return [...written.changes, ...followUps];

@@ -259,7 +259,7 @@ async function callSchedules(db: Database): Promise<void> {
   await callRun(db);
   await dueJobs.readScheduleClock(db);
   await dueJobs.bringDueTimesForward(db, [{ ...job, due: now, ifNever: now }]);
-  await dueJobs.bringPollForward(db, client, 'shipments');
+  await db.transaction().execute((trx) => dueJobs.bringPollsForward(trx, client, ['shipments']));
   await dueJobs.requestRun(db, job, 'x');
   await dueJobs.reviveAbandoned(db);
   await db.transaction().execute((trx) => dueJobs.recordAbandonedRuns(trx, [job]));

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { LeaseLostError } from '../../../src/core/errors.ts';
 import { noCursor } from '../../../src/erp/pull/cursors.ts';
-import { findDueJobs, reviveAbandoned } from '../../../src/erp/runs/due-jobs.ts';
+import { bringPollsForward, findDueJobs, requestRun, reviveAbandoned } from '../../../src/erp/runs/due-jobs.ts';
 import { type Lease, LeaseKeeper, underLease } from '../../../src/erp/runs/leases.ts';
 import { endRun, type Run, recordProgress } from '../../../src/erp/runs/ledger.ts';
 import { type RunRequest, startRun } from '../../../src/erp/runs/start-run.ts';
@@ -150,7 +150,7 @@ describe('runs', () => {
     stream: 'shipments',
     worker: 'a',
     trigger: 'schedule',
-    nextDue: { kind: 'interval', everyMs, phaseMs: 17_000, gapMs: everyMs / 10 },
+    nextDue: { kind: 'interval', everyMs, slowMs: null, phaseMs: 17_000, gapMs: everyMs / 10 },
   };
   const start = async (trigger: 'schedule' | 'manual' = 'schedule') => {
     const result = await startRun(database.db, { ...request, trigger });
@@ -195,6 +195,75 @@ describe('runs', () => {
     expect(await database.query(`select due_at > now() + interval '80 seconds' as later from sync.jobs`)).toEqual([
       { later: true },
     ]);
+  });
+
+  describe('with two intervals', () => {
+    const adaptive: RunRequest = {
+      ...request,
+      nextDue: { kind: 'interval', everyMs: 30_000, slowMs: 240_000, phaseMs: 0, gapMs: 3_000 },
+    };
+    /** Makes a run, and returns the seconds until the next one is due. */
+    const run = async (created = 0, nextDue = adaptive.nextDue) => {
+      const started = await startRun(database.db, { ...adaptive, nextDue, trigger: 'manual' });
+      if (started.kind !== 'started') throw new Error(started.reason);
+      await endRun(database.db, started.run, { ...newTotals(), created }, { status: 'done', dueAt: null, poll: null });
+      return readDueSeconds();
+    };
+    const readDueSeconds = async () =>
+      Number((await database.query(`select extract(epoch from due_at - now()) as s from sync.jobs`))[0]?.s);
+    const notePush = () => database.db.transaction().execute((trx) => bringPollsForward(trx, 'default'));
+    const moved = (interval: string) =>
+      database.query(`update sync.jobs set last_change_at = now() - $1::interval`, [interval]);
+
+    test('a job runs often while something moves, and less often the longer nothing does', async () => {
+      expect(await run()).toBeGreaterThan(210);
+      expect(await run(1)).toBeLessThanOrEqual(33);
+      await moved('40 minutes');
+      expect(await run()).toBeLessThanOrEqual(33);
+      await moved('3 hours');
+      const seconds = await run();
+      expect(seconds).toBeGreaterThan(60);
+      expect(seconds).toBeLessThanOrEqual(108);
+      await moved('3 days');
+      expect(await run()).toBeLessThanOrEqual(243);
+    });
+
+    test('a settled push makes a slow job due soon, and keeps it fast', async () => {
+      await run();
+      await notePush();
+      expect(await readDueSeconds()).toBeLessThanOrEqual(30);
+      expect(await run()).toBeLessThanOrEqual(33);
+    });
+
+    test('a settled push leaves a job alone that is off, or has one interval', async () => {
+      expect(
+        await run(0, { kind: 'interval', everyMs: 240_000, slowMs: null, phaseMs: 0, gapMs: 239_000 }),
+      ).toBeGreaterThan(238);
+      await notePush();
+      expect(await readDueSeconds()).toBeGreaterThan(238);
+      await run(0, { kind: 'never' });
+      await notePush();
+      expect(await database.query(`select isfinite(due_at) as scheduled from sync.jobs`)).toEqual([
+        { scheduled: false },
+      ]);
+    });
+
+    test('a settlement does not wait for a job that is locked', async () => {
+      await run();
+      await database.db.transaction().execute(async (trx) => {
+        await sql`select from sync.jobs for update`.execute(trx);
+        await notePush();
+      });
+      expect(await readDueSeconds()).toBeGreaterThan(200);
+    });
+
+    test('a run that somebody asked for meanwhile is not put off', async () => {
+      const started = await startRun(database.db, { ...adaptive, trigger: 'manual' });
+      if (started.kind !== 'started') throw new Error(started.reason);
+      await requestRun(database.db, { client: 'default', job: 'pull-shipments' }, 'me');
+      await endDone(started.run);
+      expect(await readDueSeconds()).toBeLessThanOrEqual(0);
+    });
   });
 
   test('a run whose worker was lost is recorded as abandoned and due again at once', async () => {

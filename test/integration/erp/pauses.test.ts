@@ -20,7 +20,7 @@ const request = (client = 'a') => ({
   job: 'pull-shipments',
   stream: 'shipments',
   worker: 'w',
-  nextDue: { kind: 'interval' as const, everyMs: 2 * minute, phaseMs: 0, gapMs: 0 },
+  nextDue: { kind: 'interval' as const, everyMs: 2 * minute, slowMs: null, phaseMs: 0, gapMs: 0 },
 });
 const findDueClients = async () =>
   (

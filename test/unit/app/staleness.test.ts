@@ -44,6 +44,8 @@ describe('a job', () => {
       '10m',
       ['paused'],
     ],
+    ['with two intervals, late by the shorter one', { lastSuccessAt: minutesAgo(8) }, '30s-4m', []],
+    ['with two intervals, late by the longer one', { lastSuccessAt: minutesAgo(13) }, '30s-4m', ['not run']],
     ['of every second, within a minute', { lastSuccessAt: minutesAgo(0.9) }, '1s', []],
     ['of every second, after more than a minute', { lastSuccessAt: minutesAgo(1.1) }, '1s', ['not run']],
     ['of every day, hours after it must have been due', { lastSuccessAt: minutesAgo(60 * 33) }, '1d', ['not run']],

@@ -227,11 +227,13 @@ describe('schedules', () => {
   test.each([
     ['30s', { kind: 'every', everyMs: 30_000 }],
     ['1d', { kind: 'every', everyMs: 86_400_000 }],
+    ['30s-4m', { kind: 'every', everyMs: 30_000, slowMs: 240_000 }],
     ['5 4 * * 1', { kind: 'cron', pattern: '5 4 * * 1' }],
     ['off', { kind: 'off' }],
   ])('parses %s', (text, schedule) => expect(parseSchedule(text)).toEqual(schedule));
-  test.each(['', '0s', '2', '2w', '* * * * * *', '61 * * * *', 'daily'])('refuses %j', (text) =>
-    expect(() => parseSchedule(text)).toThrow(RangeError),
+  test.each(['', '0s', '2', '2w', '30s-', '4m-30s', '30s-1m-4m', '* * * * * *', '61 * * * *', 'daily'])(
+    'refuses %j',
+    (text) => expect(() => parseSchedule(text)).toThrow(RangeError),
   );
 });
 

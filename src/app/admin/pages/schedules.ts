@@ -100,6 +100,7 @@ function renderButtons({ pauses }: Snapshot, client: string, job: string, csrf: 
 
 /** Formats a schedule as in the environment. */
 export function describeSchedule(schedule: Schedule): string {
-  if (schedule.kind === 'every') return `every ${writeSpan(schedule.everyMs)}`;
+  if (schedule.kind === 'every')
+    return `every ${writeSpan(schedule.everyMs)}${schedule.slowMs === undefined ? '' : ` to ${writeSpan(schedule.slowMs)}`}`;
   return schedule.kind === 'cron' ? `${schedule.pattern} (UTC)` : schedule.kind;
 }
