@@ -860,6 +860,91 @@ begin
 end
 $$;
 
+-- The service names a carrier's link only for some carriers. A link is filled with values of the parcel and of its order.
+create table fulfilment.carrier_links (
+  client text not null default 'default',
+  shipping_method text not null check (shipping_method <> ''),
+  url text not null check (url ~ '^https?://[^/]'),
+  created_at timestamptz not null default now(),
+  primary key (client, shipping_method)
+);
+comment on table fulfilment.carrier_links is
+  'Address for tracking of each shipping method: insert and delete as you like. {code}, {barcode}, {package}, {postcode} and {country} are filled in';
+comment on column fulfilment.carrier_links.client is 'Client key';
+comment on column fulfilment.carrier_links.shipping_method is 'Code of the list mainShippingMethods or shippingMethods';
+comment on column fulfilment.carrier_links.url is 'Such as https://carrier.example/track?code={code}&zip={postcode}';
+comment on column fulfilment.carrier_links.created_at is 'When it was inserted';
+do $$
+begin
+  if exists (select from pg_roles where rolname = 'fulfilment_writer') then
+    grant insert (client, shipping_method, url), delete on fulfilment.carrier_links to fulfilment_writer;
+  end if;
+end
+$$;
+
+create function sync.encode_for_url(value text) returns text language sql immutable as $$
+  select coalesce(string_agg(
+    case when c ~ '^[A-Za-z0-9._~-]$' then c else regexp_replace(upper(encode(convert_to(c, 'UTF8'), 'hex')), '(..)', '%\1', 'g') end,
+    '' order by n), '')
+  from regexp_split_to_table(value, '') with ordinality as t (c, n)
+$$;
+
+-- A shipment may name a main or a nested shipping method (docs/assumptions.md): the main one is taken if both have the id.
+create view fulfilment.parcel_overview as
+select p.client, p.shipment_id, p.package_number, s.order_id, o.external_order_number, s.status, s.shipped_on,
+  s.warehouse_code, m.code as shipping_method, m.name as shipping_method_name,
+  p.track_and_trace_code, p.track_and_trace_bar_code,
+  case
+    when p.track_and_trace_code ~* '^https?://' then p.track_and_trace_code
+    else (
+      select replace(replace(replace(replace(replace(l.url,
+        '{code}', sync.encode_for_url(coalesce(p.track_and_trace_code, ''))),
+        '{barcode}', sync.encode_for_url(coalesce(p.track_and_trace_bar_code, ''))),
+        '{package}', sync.encode_for_url(p.package_number)),
+        '{postcode}', sync.encode_for_url(coalesce(replace(a.postcode, ' ', ''), ''))),
+        '{country}', sync.encode_for_url(coalesce(a.country_code, '')))
+      from fulfilment.carrier_links l
+      left join fulfilment.order_addresses a on a.client = s.client and a.order_id = s.order_id and a.role = 'delivery'
+      where l.client = p.client and l.shipping_method = m.code
+        and (l.url not like '%{code}%' or p.track_and_trace_code is not null)
+        and (l.url not like '%{barcode}%' or p.track_and_trace_bar_code is not null))
+  end as tracking_url,
+  p.current_track_trace_status, p.current_track_trace_exception_level,
+  case when p.raw ->> 'numberOfColli' ~ '^\d{1,9}$' then (p.raw ->> 'numberOfColli')::integer end as number_of_colli,
+  p.raw ->> 'trackingNumber' as tracking_number, p.raw -> 'shipmentItems' as items, p.unlisted_since
+from fulfilment.parcels p
+left join fulfilment.shipments s on s.client = p.client and s.id = p.shipment_id
+left join fulfilment.orders o on o.client = s.client and o.id = s.order_id
+left join lateral (
+  select t.code, t.name
+  from fulfilment.setting_options t
+  where t.client = s.client and t.id = s.shipping_method_id and t.list in ('mainShippingMethods', 'shippingMethods')
+  order by t.list
+  limit 1
+) m on true;
+comment on view fulfilment.parcel_overview is 'Packages with their order, shipping method, address for tracking and contents';
+comment on column fulfilment.parcel_overview.client is 'Client key';
+comment on column fulfilment.parcel_overview.shipment_id is 'Shipment';
+comment on column fulfilment.parcel_overview.package_number is 'Package; empty if it has no number';
+comment on column fulfilment.parcel_overview.order_id is 'Order';
+comment on column fulfilment.parcel_overview.external_order_number is 'Your order number; null until the order is stored';
+comment on column fulfilment.parcel_overview.status is 'Status of the shipment';
+comment on column fulfilment.parcel_overview.shipped_on is 'When the carrier took the shipment';
+comment on column fulfilment.parcel_overview.warehouse_code is 'Warehouse it comes from';
+comment on column fulfilment.parcel_overview.shipping_method is 'Code of the main or nested shipping method of the shipment';
+comment on column fulfilment.parcel_overview.shipping_method_name is 'Its name';
+comment on column fulfilment.parcel_overview.track_and_trace_code is 'Code of the carrier, or a link';
+comment on column fulfilment.parcel_overview.track_and_trace_bar_code is 'Bar code of the carrier';
+comment on column fulfilment.parcel_overview.tracking_url is
+  'Address for tracking: a code that is a link, else the link of carrier_links; null if there is neither, or if it lacks a code';
+comment on column fulfilment.parcel_overview.current_track_trace_status is 'Latest known status';
+comment on column fulfilment.parcel_overview.current_track_trace_exception_level is 'Exception level';
+comment on column fulfilment.parcel_overview.number_of_colli is 'numberOfColli of the look-up';
+comment on column fulfilment.parcel_overview.tracking_number is 'trackingNumber of the look-up';
+comment on column fulfilment.parcel_overview.items is
+  'shipmentItems of the look-up: an array of {shipmentItemId, quantity, sku, lotNumber}; null if it names none';
+comment on column fulfilment.parcel_overview.unlisted_since is 'Since when the look-up no longer returns the package';
+
 create view fulfilment.shipment_lines as
 select s.client, s.external_order_number, s.order_id, s.id as shipment_id, s.status, s.shipped_on, s.warehouse_code,
   i.id as shipment_item_id, i.order_item_id, i.sku, i.quantity, i.lot_number, i.expiration_date, i.serial_numbers,

@@ -5,6 +5,12 @@ create schema sync; -- State of fulfilment-sync itself; not for the ERP
 
 create sequence sync.read_no; -- A number is drawn before each request is sent. Of two readings of a row, the one with the larger number wins
 
+create table fulfilment.carrier_links (
+  client text not null default 'default'::text, -- Client key
+  shipping_method text not null, -- Code of the list mainShippingMethods or shippingMethods
+  url text not null, -- Such as https://carrier.example/track?code={code}&zip={postcode}
+  created_at timestamp with time zone not null default now(), -- When it was inserted
+); -- Address for tracking of each shipping method: insert and delete as you like. {code}, {barcode}, {package}, {postcode} and {country} are filled in
 create table fulfilment.changes (
   seq bigint not null generated always as identity, -- Order of the feed
   client text not null, -- Client key
@@ -754,6 +760,9 @@ create table sync.watched_articles (
   sku text not null, -- Article
 ); -- Copy of fulfilment.stock_watch, kept by triggers; the roles of the ERP cannot lock it
 
+alter table fulfilment.carrier_links add constraint carrier_links_pkey PRIMARY KEY (client, shipping_method);
+alter table fulfilment.carrier_links add constraint carrier_links_shipping_method_check CHECK ((shipping_method <> ''::text));
+alter table fulfilment.carrier_links add constraint carrier_links_url_check CHECK ((url ~ '^https?://[^/]'::text));
 alter table fulfilment.changes add constraint changes_check CHECK (((id IS NOT NULL) OR (key IS NOT NULL)));
 alter table fulfilment.changes add constraint changes_operation_check CHECK ((operation = ANY (ARRAY['created'::text, 'updated'::text, 'unlisted'::text, 'removed'::text])));
 alter table fulfilment.changes add constraint changes_pkey PRIMARY KEY (seq);
@@ -1172,6 +1181,44 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
      CROSS JOIN ( SELECT sync.push_database_hold() AS reason
          OFFSET 0) d)
   WHERE (o.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]));
+create view fulfilment.parcel_overview as -- Packages with their order, shipping method, address for tracking and contents
+ SELECT p.client,
+    p.shipment_id,
+    p.package_number,
+    s.order_id,
+    o.external_order_number,
+    s.status,
+    s.shipped_on,
+    s.warehouse_code,
+    m.code AS shipping_method,
+    m.name AS shipping_method_name,
+    p.track_and_trace_code,
+    p.track_and_trace_bar_code,
+        CASE
+            WHEN (p.track_and_trace_code ~* '^https?://'::text) THEN p.track_and_trace_code
+            ELSE ( SELECT replace(replace(replace(replace(replace(l.url, '{code}'::text, sync.encode_for_url(COALESCE(p.track_and_trace_code, ''::text))), '{barcode}'::text, sync.encode_for_url(COALESCE(p.track_and_trace_bar_code, ''::text))), '{package}'::text, sync.encode_for_url(p.package_number)), '{postcode}'::text, sync.encode_for_url(COALESCE(replace(a.postcode, ' '::text, ''::text), ''::text))), '{country}'::text, sync.encode_for_url(COALESCE(a.country_code, ''::text))) AS replace
+               FROM (fulfilment.carrier_links l
+                 LEFT JOIN fulfilment.order_addresses a ON (((a.client = s.client) AND (a.order_id = s.order_id) AND (a.role = 'delivery'::text))))
+              WHERE ((l.client = p.client) AND (l.shipping_method = m.code) AND ((l.url !~~ '%{code}%'::text) OR (p.track_and_trace_code IS NOT NULL)) AND ((l.url !~~ '%{barcode}%'::text) OR (p.track_and_trace_bar_code IS NOT NULL))))
+        END AS tracking_url,
+    p.current_track_trace_status,
+    p.current_track_trace_exception_level,
+        CASE
+            WHEN ((p.raw ->> 'numberOfColli'::text) ~ '^\d{1,9}$'::text) THEN ((p.raw ->> 'numberOfColli'::text))::integer
+            ELSE NULL::integer
+        END AS number_of_colli,
+    (p.raw ->> 'trackingNumber'::text) AS tracking_number,
+    (p.raw -> 'shipmentItems'::text) AS items,
+    p.unlisted_since
+   FROM (((fulfilment.parcels p
+     LEFT JOIN fulfilment.shipments s ON (((s.client = p.client) AND (s.id = p.shipment_id))))
+     LEFT JOIN fulfilment.orders o ON (((o.client = s.client) AND (o.id = s.order_id))))
+     LEFT JOIN LATERAL ( SELECT t.code,
+            t.name
+           FROM fulfilment.setting_options t
+          WHERE ((t.client = s.client) AND (t.id = s.shipping_method_id) AND (t.list = ANY (ARRAY['mainShippingMethods'::text, 'shippingMethods'::text])))
+          ORDER BY t.list
+         LIMIT 1) m ON (true));
 create view fulfilment.returns_to_restock as -- Returns that were processed and are not yet back in stock
  SELECT client,
     id AS return_item_id,
@@ -1650,6 +1697,17 @@ begin
   return concat_ws('/', coalesce(server, '-'), (select d.oid from pg_database d where d.datname = current_database()),
     to_regclass('fulfilment.outbox')::oid, coalesce(timeline, '-'));
 end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.encode_for_url(value text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select coalesce(string_agg(
+    case when c ~ '^[A-Za-z0-9._~-]$' then c else regexp_replace(upper(encode(convert_to(c, 'UTF8'), 'hex')), '(..)', '%\1', 'g') end,
+    '' order by n), '')
+  from regexp_split_to_table(value, '') with ordinality as t (c, n)
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.end_run(of_client text, of_job text, of_token bigint, run_end jsonb, totals jsonb)
@@ -2347,6 +2405,8 @@ CREATE TRIGGER stock_watch_gone AFTER DELETE ON fulfilment.stock_watch REFERENCI
 
 grant select on fulfilment.backorders to fulfilment_reader;
 grant select on fulfilment.backorders to fulfilment_writer;
+grant select on fulfilment.carrier_links to fulfilment_reader;
+grant delete, select on fulfilment.carrier_links to fulfilment_writer;
 grant select on fulfilment.changes to fulfilment_reader;
 grant select on fulfilment.changes to fulfilment_writer;
 grant select on fulfilment.consumers to fulfilment_reader;
@@ -2381,6 +2441,8 @@ grant select on fulfilment.outbox to fulfilment_reader;
 grant select on fulfilment.outbox to fulfilment_writer;
 grant select on fulfilment.outbox_open to fulfilment_reader;
 grant select on fulfilment.outbox_open to fulfilment_writer;
+grant select on fulfilment.parcel_overview to fulfilment_reader;
+grant select on fulfilment.parcel_overview to fulfilment_writer;
 grant select on fulfilment.parcels to fulfilment_reader;
 grant select on fulfilment.parcels to fulfilment_writer;
 grant select on fulfilment.return_items to fulfilment_reader;

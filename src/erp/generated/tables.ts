@@ -80,6 +80,25 @@ export interface FulfilmentBackorders {
   stock: number | null;
 }
 
+export interface FulfilmentCarrierLinks {
+  /**
+   * Client key
+   */
+  client: Generated<string>;
+  /**
+   * When it was inserted
+   */
+  created_at: Generated<Timestamp>;
+  /**
+   * Code of the list mainShippingMethods or shippingMethods
+   */
+  shipping_method: string;
+  /**
+   * Such as https://carrier.example/track?code={code}&zip={postcode}
+   */
+  url: string;
+}
+
 export interface FulfilmentChanges {
   /**
    * Transaction time of the change
@@ -1057,6 +1076,85 @@ export interface FulfilmentOutboxOpen {
    * Row that comes first: of the same lane, or the product.save of one of its skus; null if there is none
    */
   waits_for: number | null;
+}
+
+export interface FulfilmentParcelOverview {
+  /**
+   * Client key
+   */
+  client: string | null;
+  /**
+   * Exception level
+   */
+  current_track_trace_exception_level: string | null;
+  /**
+   * Latest known status
+   */
+  current_track_trace_status: string | null;
+  /**
+   * Your order number; null until the order is stored
+   */
+  external_order_number: string | null;
+  /**
+   * shipmentItems of the look-up: an array of {shipmentItemId, quantity, sku, lotNumber}; null if it names none
+   */
+  items: Json | null;
+  /**
+   * numberOfColli of the look-up
+   */
+  number_of_colli: number | null;
+  /**
+   * Order
+   */
+  order_id: number | null;
+  /**
+   * Package; empty if it has no number
+   */
+  package_number: string | null;
+  /**
+   * Shipment
+   */
+  shipment_id: number | null;
+  /**
+   * When the carrier took the shipment
+   */
+  shipped_on: Timestamp | null;
+  /**
+   * Code of the main or nested shipping method of the shipment
+   */
+  shipping_method: string | null;
+  /**
+   * Its name
+   */
+  shipping_method_name: string | null;
+  /**
+   * Status of the shipment
+   */
+  status: string | null;
+  /**
+   * Bar code of the carrier
+   */
+  track_and_trace_bar_code: string | null;
+  /**
+   * Code of the carrier, or a link
+   */
+  track_and_trace_code: string | null;
+  /**
+   * trackingNumber of the look-up
+   */
+  tracking_number: string | null;
+  /**
+   * Address for tracking: a code that is a link, else the link of carrier_links; null if there is neither, or if it lacks a code
+   */
+  tracking_url: string | null;
+  /**
+   * Since when the look-up no longer returns the package
+   */
+  unlisted_since: Timestamp | null;
+  /**
+   * Warehouse it comes from
+   */
+  warehouse_code: string | null;
 }
 
 export interface FulfilmentParcels {
@@ -3116,6 +3214,7 @@ export interface SyncWatchedArticles {
 
 export interface DB {
   "fulfilment.backorders": FulfilmentBackorders;
+  "fulfilment.carrier_links": FulfilmentCarrierLinks;
   "fulfilment.changes": FulfilmentChanges;
   "fulfilment.consumers": FulfilmentConsumers;
   "fulfilment.documents": FulfilmentDocuments;
@@ -3133,6 +3232,7 @@ export interface DB {
   "fulfilment.orders": FulfilmentOrders;
   "fulfilment.outbox": FulfilmentOutbox;
   "fulfilment.outbox_open": FulfilmentOutboxOpen;
+  "fulfilment.parcel_overview": FulfilmentParcelOverview;
   "fulfilment.parcels": FulfilmentParcels;
   "fulfilment.return_items": FulfilmentReturnItems;
   "fulfilment.return_merchandise_authorization_items": FulfilmentReturnMerchandiseAuthorizationItems;

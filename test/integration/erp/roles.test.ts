@@ -52,9 +52,9 @@ describe('fulfilment_reader', () => {
 });
 
 describe('fulfilment_writer', () => {
-  test('inserts only into outbox, stock_watch and service_products, and deletes only from the last two', async () => {
+  test('inserts only into outbox and the tables that it edits, and deletes only from these', async () => {
     for (const table of await listTables('fulfilment')) {
-      const isOwn = ['fulfilment.stock_watch', 'fulfilment.service_products'].includes(table);
+      const isOwn = /stock_watch|service_products|carrier_links/.test(table);
       for (const statement of [
         `update ${table} set ${ownColumn(table)} = default`,
         `truncate ${table}`,
@@ -90,6 +90,7 @@ describe.each(['fulfilment_reader', 'fulfilment_writer'] as const)('%s', (role) 
             'fulfilment.outbox': ['client', 'kind', 'reference', 'payload'],
             'fulfilment.stock_watch': ['client', 'sku'],
             'fulfilment.service_products': ['client', 'sku', 'is_pattern'],
+            'fulfilment.carrier_links': ['client', 'shipping_method', 'url'],
           };
     for (const { table, column } of columns) {
       await expect(runAs(role, `update ${table} set ${column} = default`), `${table}.${column}`).rejects.toThrow(

@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest';
+import { useDatabase } from '../../helpers/database.ts';
+
+const database = useDatabase();
+
+test('a parcel has the link of its carrier, encoded, and its contents; a code that is a link stays', async () => {
+  await database.query(`
+    insert into fulfilment.orders (client, id, external_order_number, raw, read_no) values ('default', 5, 'SO-1', '{}', 1);
+    insert into fulfilment.order_addresses (client, order_id, role, postcode, country_code, raw)
+    values ('default', 5, 'delivery', '1234 AB', 'NL', '{}');
+    insert into fulfilment.setting_options (client, list, id, code, name, raw)
+    values ('default', 'mainShippingMethods', 1, 'PARCEL', 'Parcel', '{}'), ('default', 'shippingMethods', 1, 'NESTED', 'Nested', '{}'),
+      ('default', 'shippingMethods', 2, 'LETTER', 'Letter', '{}');
+    insert into fulfilment.shipments (client, id, order_id, shipping_method_id, status, raw, read_no)
+    values ('default', 7, 5, 1, 'SHIPPED', '{}', 1), ('default', 8, 5, 2, 'SHIPPED', '{}', 1);
+    insert into fulfilment.carrier_links (shipping_method, url)
+    values ('PARCEL', 'https://carrier.example/{code}-{country}-{postcode}?p={package}'),
+      ('LETTER', 'https://letters.example/{barcode}');
+    insert into fulfilment.parcels (client, shipment_id, package_number, track_and_trace_code, track_and_trace_bar_code, raw, read_no)
+    values ('default', 7, 'A', '3S&ü', null, '{"numberOfColli": 2, "trackingNumber": 41, "shipmentItems": [{"sku": "MUG"}]}', 1),
+      ('default', 7, 'B', 'https://own.example/1', null, '"erased"', 1), ('default', 7, 'C', null, null, '{}', 1),
+      ('default', 8, 'D', null, 'B 1', '{}', 1)`);
+  const rows = await database.query(`
+    select package_number, external_order_number as number, shipping_method as method, tracking_url, number_of_colli as colli,
+      tracking_number as tracking, items
+    from fulfilment.parcel_overview order by package_number`);
+  expect(rows.map((row) => Object.values(row))).toEqual([
+    ['A', 'SO-1', 'PARCEL', 'https://carrier.example/3S%26%C3%BC-NL-1234AB?p=A', 2, '41', [{ sku: 'MUG' }]],
+    ['B', 'SO-1', 'PARCEL', 'https://own.example/1', null, null, null],
+    ['C', 'SO-1', 'PARCEL', null, null, null, null],
+    ['D', 'SO-1', 'LETTER', 'https://letters.example/B%201', null, null, null],
+  ]);
+});
+
+test('the address of a carrier is a web address', async () => {
+  await expect(
+    database.query(
+      `insert into fulfilment.carrier_links (shipping_method, url) values ('PARCEL', 'javascript:alert(1)')`,
+    ),
+  ).rejects.toThrow('carrier_links_url_check');
+});
