@@ -180,7 +180,7 @@ export function replaceClients(service: NamedService, source: NodeJS.ProcessEnv 
 }
 
 /** Returns the environment without the settings of this program, for processes that must not inherit them. */
-export function removeSettings(source: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
+export function removeVariables(source: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
   const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
   return Object.fromEntries(
     Object.entries(source).filter(([name]) => !ours.has(name) && !name.startsWith('SCHEDULE_')),

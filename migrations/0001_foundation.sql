@@ -281,17 +281,17 @@ comment on column sync.pauses.by is 'Who paused it';
 create table sync.leases (
   client text not null,
   name text not null,
-  token bigint not null default 1,
+  key bigint not null default 1,
   holder text,
   acquired_at timestamptz,
   expires_at timestamptz,
   primary key (client, name),
   check ((holder is null) = (expires_at is null))
 ) with (fillfactor = 50);
-comment on table sync.leases is 'The worker that may write for a client and job. A writer with an older token is rejected';
+comment on table sync.leases is 'The worker that may write for a client and job. A writer with an older key is rejected';
 comment on column sync.leases.client is 'Client key';
 comment on column sync.leases.name is 'Job name';
-comment on column sync.leases.token is 'Grows with every acquisition';
+comment on column sync.leases.key is 'Grows with every acquisition';
 comment on column sync.leases.holder is 'Worker that holds the lease; null if it was released';
 comment on column sync.leases.acquired_at is 'When the present or last holder acquired it';
 comment on column sync.leases.expires_at is 'When another worker may take it over; null if it was released';
@@ -353,7 +353,7 @@ create table sync.runs (
   job text not null,
   trigger text not null check (trigger in ('schedule', 'manual')),
   worker text not null,
-  lease_token bigint not null,
+  lease_key bigint not null,
   status text not null check (status in ('running', 'done', 'failed', 'stopped', 'abandoned')),
   started_at timestamptz not null,
   finished_at timestamptz,
@@ -371,7 +371,7 @@ create table sync.runs (
   check ((status = 'running') = (finished_at is null)),
   check ((status = 'failed') = (error is not null))
 ) with (fillfactor = 70);
-create unique index runs_by_lease on sync.runs (client, job, lease_token);
+create unique index runs_by_lease on sync.runs (client, job, lease_key);
 create index runs_by_job on sync.runs (client, job, id desc);
 create index runs_running on sync.runs (client, job) where status = 'running';
 create index runs_by_end on sync.runs (finished_at) where finished_at is not null;
@@ -382,7 +382,7 @@ comment on column sync.runs.client is 'Client key';
 comment on column sync.runs.job is 'Job name';
 comment on column sync.runs.trigger is 'schedule or manual';
 comment on column sync.runs.worker is 'Worker that ran it';
-comment on column sync.runs.lease_token is 'Token of the lease it wrote under';
+comment on column sync.runs.lease_key is 'Key of the lease that the run wrote under';
 comment on column sync.runs.status is 'running, done, failed, stopped (asked to), abandoned (its worker was lost)';
 comment on column sync.runs.started_at is 'Start';
 comment on column sync.runs.finished_at is 'End; null only while running';

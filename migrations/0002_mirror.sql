@@ -58,7 +58,7 @@ comment on column fulfilment.orders.allow_partial_delivery is 'allowPartialDeliv
 comment on column fulfilment.orders.on_hold is 'onHold';
 comment on column fulfilment.orders.metadata is 'extra1 to extra5';
 comment on column fulfilment.orders.channel_identifier is 'channelIdentifier';
-comment on column fulfilment.orders.order_type_id is 'Order type (settings list orderTypes)';
+comment on column fulfilment.orders.order_type_id is 'Order type (service list orderTypes)';
 comment on column fulfilment.orders.delivery_address_id is 'Delivery address at the service';
 comment on column fulfilment.orders.billing_address_id is 'Billing address at the service';
 comment on column fulfilment.orders.pick_up_point_id is 'Pick-up point at the service';
@@ -199,7 +199,7 @@ comment on column fulfilment.shipments.shipped_on is 'shippedOn, read in the cli
 comment on column fulfilment.shipments.warehouse_code is 'Warehouse that fulfils it';
 comment on column fulfilment.shipments.return_label is 'returnLabel as received';
 comment on column fulfilment.shipments.order_id is 'Order it belongs to';
-comment on column fulfilment.shipments.order_type_id is 'Order type (settings list orderTypes)';
+comment on column fulfilment.shipments.order_type_id is 'Order type (service list orderTypes)';
 comment on column fulfilment.shipments.shipping_method_id is
   'Shipping method; the interface does not show whether it is a main or a nested id';
 comment on column fulfilment.shipments.external_order_number is 'Your order number, from orders';
@@ -295,7 +295,7 @@ comment on column fulfilment.return_items.product_id is 'Product id at the servi
 comment on column fulfilment.return_items.return_id is 'Return it arrived with';
 comment on column fulfilment.return_items.return_merchandise_authorization_item_id is
   'Line of the return authorization that announced it; null if there is none';
-comment on column fulfilment.return_items.return_reason_id is 'Return reason (settings list returnReasons)';
+comment on column fulfilment.return_items.return_reason_id is 'Return reason (service list returnReasons)';
 comment on column fulfilment.return_items.shipment_item_id is 'Shipment line that delivered it';
 comment on column fulfilment.return_items.raw is 'The resource as received';
 comment on column fulfilment.return_items.first_seen_at is 'When it was first stored here';
@@ -377,7 +377,7 @@ comment on column fulfilment.return_merchandise_authorization_items.reason_code 
 comment on column fulfilment.return_merchandise_authorization_items.metadata is 'metadata';
 comment on column fulfilment.return_merchandise_authorization_items.shipment_item_id is 'Line of the shipment that comes back';
 comment on column fulfilment.return_merchandise_authorization_items.product_id is 'Product id at the service';
-comment on column fulfilment.return_merchandise_authorization_items.return_reason_id is 'Reason (settings list returnReasons)';
+comment on column fulfilment.return_merchandise_authorization_items.return_reason_id is 'Reason (service list returnReasons)';
 comment on column fulfilment.return_merchandise_authorization_items.return_item_id is
   'Return item, once the warehouse has processed it';
 comment on column fulfilment.return_merchandise_authorization_items.raw is 'The resource as received';
@@ -1111,6 +1111,6 @@ comment on column fulfilment.returns_to_restock.quantity is 'Pieces';
 comment on column fulfilment.returns_to_restock.condition is 'Condition in which they arrived';
 comment on column fulfilment.returns_to_restock.processed_on is 'Day they were processed';
 comment on column fulfilment.returns_to_restock.processed_in is 'Warehouse that processed them';
-comment on column fulfilment.returns_to_restock.return_reason_id is 'Reason (settings list returnReasons)';
+comment on column fulfilment.returns_to_restock.return_reason_id is 'Reason (service list returnReasons)';
 comment on column fulfilment.returns_to_restock.redeliver is 'True if it is to be delivered again';
 comment on column fulfilment.returns_to_restock.comment is 'Comment of the warehouse';

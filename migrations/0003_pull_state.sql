@@ -53,7 +53,7 @@ create table sync.quarantine (
   document text not null,
   run_worker text not null,
   run_job text,
-  run_lease_token bigint,
+  run_lease_key bigint,
   read_no bigint not null default 0,
   times integer not null default 1,
   first_seen_at timestamptz not null default now(),
@@ -74,7 +74,7 @@ comment on column sync.quarantine.document is
   'The resource as received, with its included resources, as JSON text (jsonb refuses some valid JSON)';
 comment on column sync.quarantine.run_worker is 'Worker that last received it';
 comment on column sync.quarantine.run_job is 'Job of the run that last received it';
-comment on column sync.quarantine.run_lease_token is 'Lease token of that run, as in sync.runs';
+comment on column sync.quarantine.run_lease_key is 'Lease key of that run, as in sync.runs';
 comment on column sync.quarantine.read_no is 'Number of its reading, so that a replay cannot undo a newer reading';
 comment on column sync.quarantine.times is 'Number of times that it was received';
 comment on column sync.quarantine.first_seen_at is 'When it was first received';
@@ -381,7 +381,7 @@ create function sync.start_run(
   every_ms float8, slowest_ms float8, phase_ms float8, gap_ms float8, planned_due timestamptz, planned_missed integer,
   out refusal text, out base_url text, out paused_since timestamptz, out is_paused_for_all boolean,
   out hold_reason text, out hold_until timestamptz, out due timestamptz, out is_due boolean,
-  out token bigint, out started_at timestamptz, out after_abandoned boolean, out missed integer, out was_held boolean,
+  out lease_key bigint, out started_at timestamptz, out after_abandoned boolean, out missed integer, out was_held boolean,
   out is_probe boolean, out complete_at timestamptz, out usual_fetched float8, out cursors json, out is_waiting boolean
 ) language plpgsql as $$
 declare
@@ -413,9 +413,9 @@ begin
   insert into sync.leases as l (client, name, holder, acquired_at, expires_at)
   values (of_client, of_job, of_holder, clock_timestamp(), clock_timestamp() + lease_span)
   on conflict (client, name) do update
-  set token = l.token + 1, holder = excluded.holder, acquired_at = excluded.acquired_at, expires_at = excluded.expires_at
+  set key = l.key + 1, holder = excluded.holder, acquired_at = excluded.acquired_at, expires_at = excluded.expires_at
   where l.expires_at is null
-  returning l.token into token;
+  returning l.key into lease_key;
   if not found then refusal := 'overlap'; return; end if;
   if was_held and not is_manual and not is_local then
     update sync.clients c set hold_until = clock_timestamp() + interval '60 seconds'
@@ -474,17 +474,17 @@ comment on function sync.start_run is
 
 -- Writes the row of a run in the ledger.
 create function sync.record_run(
-  of_client text, of_job text, of_token bigint, of_trigger text, of_worker text, began_at timestamptz,
+  of_client text, of_job text, of_lease_key bigint, of_trigger text, of_worker text, began_at timestamptz,
   of_status text, totals jsonb, of_error_code text default null, of_error text default null
 ) returns void language sql as $$
-  insert into sync.runs as r (client, job, trigger, worker, lease_token, started_at, pages, fetched, created, updated,
+  insert into sync.runs as r (client, job, trigger, worker, lease_key, started_at, pages, fetched, created, updated,
     removed, unchanged, stale, quarantined, warnings, status, finished_at, error_code, error)
-  select of_client, of_job, of_trigger, of_worker, of_token, began_at, t.pages, t.fetched, t.created, t.updated,
+  select of_client, of_job, of_trigger, of_worker, of_lease_key, began_at, t.pages, t.fetched, t.created, t.updated,
     t.removed, t.unchanged, t.stale, t.quarantined, t.warnings, of_status,
     case when of_status <> 'running' then now() end, of_error_code, of_error
   from jsonb_to_record(totals) as t (pages integer, fetched integer, created integer, updated integer, removed integer,
     unchanged integer, stale integer, quarantined integer, warnings text[])
-  on conflict (client, job, lease_token) do update
+  on conflict (client, job, lease_key) do update
   set pages = excluded.pages, fetched = excluded.fetched, created = excluded.created, updated = excluded.updated,
     removed = excluded.removed, unchanged = excluded.unchanged, stale = excluded.stale,
     quarantined = excluded.quarantined, warnings = excluded.warnings, status = excluded.status,
@@ -493,7 +493,7 @@ $$;
 comment on function sync.record_run is 'Writes the row of a run in the ledger, or replaces what it says';
 
 -- Ends a run, whatever its end.
-create function sync.end_run(of_client text, of_job text, of_token bigint, run_end jsonb, totals jsonb)
+create function sync.end_run(of_client text, of_job text, of_lease_key bigint, run_end jsonb, totals jsonb)
 returns boolean language plpgsql as $$
 declare
   e record;
@@ -503,7 +503,7 @@ declare
 begin
   update sync.leases l
   set holder = null, expires_at = null
-  where l.client = of_client and l.name = of_job and l.token = of_token and l.expires_at is not null;
+  where l.client = of_client and l.name = of_job and l.key = of_lease_key and l.expires_at is not null;
   if not found then return false; end if;
   select * into e from jsonb_to_record(run_end) as r (
     status text, trigger text, worker text, started_at timestamptz, due timestamptz, reason text,
@@ -521,7 +521,7 @@ begin
   else
     eventful := changed + t.quarantined + t.stale > 0 or e.status = 'failed';
     if eventful then
-      perform sync.record_run(of_client, of_job, of_token, e.trigger, e.worker, e.started_at, e.status, totals,
+      perform sync.record_run(of_client, of_job, of_lease_key, e.trigger, e.worker, e.started_at, e.status, totals,
         e.error_code, e.error);
     end if;
     update sync.jobs j

@@ -732,7 +732,7 @@ comment on column fulfilment.documents.file_name is 'File name as received, or o
 comment on column fulfilment.documents.mime_type is 'mimeType as received; application/pdf for attachments';
 comment on column fulfilment.documents.package_number is 'return_label: packageNumber as received';
 comment on column fulfilment.documents.shipping_method_id is
-  'return_label: shippingMethodId (settings list returnShippingMethods)';
+  'return_label: shippingMethodId (service list returnShippingMethods)';
 comment on column fulfilment.documents.is_paperless is 'return_label: isPaperlessReturnShippingMethod as received';
 comment on column fulfilment.documents.result is
   'result of the outbox row: for a return_label the answer as received, with the content of the document';

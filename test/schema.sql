@@ -37,7 +37,7 @@ create table fulfilment.documents (
   file_name text, -- File name as received, or of the attachment as sent
   mime_type text, -- mimeType as received; application/pdf for attachments
   package_number text, -- return_label: packageNumber as received
-  shipping_method_id bigint, -- return_label: shippingMethodId (settings list returnShippingMethods)
+  shipping_method_id bigint, -- return_label: shippingMethodId (service list returnShippingMethods)
   is_paperless boolean, -- return_label: isPaperlessReturnShippingMethod as received
   result jsonb not null, -- result of the outbox row: for a return_label the answer as received, with the content of the document
   created_at timestamp with time zone not null default now(), -- When the outbox row became done
@@ -167,7 +167,7 @@ create table fulfilment.orders (
   on_hold boolean, -- onHold
   metadata jsonb, -- extra1 to extra5
   channel_identifier text, -- channelIdentifier
-  order_type_id bigint, -- Order type (settings list orderTypes)
+  order_type_id bigint, -- Order type (service list orderTypes)
   delivery_address_id bigint, -- Delivery address at the service
   billing_address_id bigint, -- Billing address at the service
   pick_up_point_id bigint, -- Pick-up point at the service
@@ -248,7 +248,7 @@ create table fulfilment.return_items (
   product_id bigint, -- Product id at the service
   return_id bigint, -- Return it arrived with
   return_merchandise_authorization_item_id bigint, -- Line of the return authorization that announced it; null if there is none
-  return_reason_id bigint, -- Return reason (settings list returnReasons)
+  return_reason_id bigint, -- Return reason (service list returnReasons)
   shipment_item_id bigint, -- Shipment line that delivered it
   raw jsonb not null, -- The resource as received
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
@@ -267,7 +267,7 @@ create table fulfilment.return_merchandise_authorization_items (
   metadata jsonb, -- metadata
   shipment_item_id bigint, -- Line of the shipment that comes back
   product_id bigint, -- Product id at the service
-  return_reason_id bigint, -- Reason (settings list returnReasons)
+  return_reason_id bigint, -- Reason (service list returnReasons)
   return_item_id bigint, -- Return item, once the warehouse has processed it
   raw jsonb not null, -- The resource as received
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
@@ -342,7 +342,7 @@ create table fulfilment.shipments (
   warehouse_code text, -- Warehouse that fulfils it
   return_label text, -- returnLabel as received
   order_id bigint, -- Order it belongs to
-  order_type_id bigint, -- Order type (settings list orderTypes)
+  order_type_id bigint, -- Order type (service list orderTypes)
   shipping_method_id bigint, -- Shipping method; the interface does not show whether it is a main or a nested id
   external_order_number text, -- Your order number, from orders
   raw jsonb not null, -- The resource as received, without its included
@@ -566,11 +566,11 @@ create table sync.jobs (
 create table sync.leases (
   client text not null, -- Client key
   name text not null, -- Job name
-  token bigint not null default 1, -- Grows with every acquisition
+  key bigint not null default 1, -- Grows with every acquisition
   holder text, -- Worker that holds the lease; null if it was released
   acquired_at timestamp with time zone, -- When the present or last holder acquired it
   expires_at timestamp with time zone, -- When another worker may take it over; null if it was released
-) with (fillfactor=50); -- The worker that may write for a client and job. A writer with an older token is rejected
+) with (fillfactor=50); -- The worker that may write for a client and job. A writer with an older key is rejected
 create table sync.locks (
   name text not null, -- What is locked
 ); -- Names that transactions of the workers lock, so that they run one after the other
@@ -677,7 +677,7 @@ create table sync.quarantine (
   document text not null, -- The resource as received, with its included resources, as JSON text (jsonb refuses some valid JSON)
   run_worker text not null, -- Worker that last received it
   run_job text, -- Job of the run that last received it
-  run_lease_token bigint, -- Lease token of that run, as in sync.runs
+  run_lease_key bigint, -- Lease key of that run, as in sync.runs
   read_no bigint not null default 0, -- Number of its reading, so that a replay cannot undo a newer reading
   times integer not null default 1, -- Number of times that it was received
   first_seen_at timestamp with time zone not null default now(), -- When it was first received
@@ -734,7 +734,7 @@ create table sync.runs (
   job text not null, -- Job name
   trigger text not null, -- schedule or manual
   worker text not null, -- Worker that ran it
-  lease_token bigint not null, -- Token of the lease it wrote under
+  lease_key bigint not null, -- Key of the lease that the run wrote under
   status text not null, -- running, done, failed, stopped (asked to), abandoned (its worker was lost)
   started_at timestamp with time zone not null, -- Start
   finished_at timestamp with time zone, -- End; null only while running
@@ -949,7 +949,7 @@ CREATE INDEX track_trace_events_by_package ON fulfilment.track_trace_events USIN
 CREATE INDEX track_trace_events_by_time ON fulfilment.track_trace_events USING btree (seen_at);
 CREATE INDEX track_traces_listed ON fulfilment.track_traces USING btree (client) WHERE (unlisted_since IS NULL);
 CREATE UNIQUE INDEX rescans_open ON sync.rescans USING btree (client, stream, kind, background, COALESCE(from_day, '-infinity'::date), COALESCE(to_day, 'infinity'::date)) WHERE (finished_at IS NULL);
-CREATE UNIQUE INDEX runs_by_lease ON sync.runs USING btree (client, job, lease_token);
+CREATE UNIQUE INDEX runs_by_lease ON sync.runs USING btree (client, job, lease_key);
 
 create view fulfilment.backorders as -- Lines with pieces that are on no shipment, although the order is not on hold, is due, and was placed before today or has a shipment
  SELECT o.client,
@@ -1710,7 +1710,7 @@ AS $function$
   from regexp_split_to_table(value, '') with ordinality as t (c, n)
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.end_run(of_client text, of_job text, of_token bigint, run_end jsonb, totals jsonb)
+CREATE OR REPLACE FUNCTION sync.end_run(of_client text, of_job text, of_lease_key bigint, run_end jsonb, totals jsonb)
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
@@ -1722,7 +1722,7 @@ declare
 begin
   update sync.leases l
   set holder = null, expires_at = null
-  where l.client = of_client and l.name = of_job and l.token = of_token and l.expires_at is not null;
+  where l.client = of_client and l.name = of_job and l.key = of_lease_key and l.expires_at is not null;
   if not found then return false; end if;
   select * into e from jsonb_to_record(run_end) as r (
     status text, trigger text, worker text, started_at timestamptz, due timestamptz, reason text,
@@ -1740,7 +1740,7 @@ begin
   else
     eventful := changed + t.quarantined + t.stale > 0 or e.status = 'failed';
     if eventful then
-      perform sync.record_run(of_client, of_job, of_token, e.trigger, e.worker, e.started_at, e.status, totals,
+      perform sync.record_run(of_client, of_job, of_lease_key, e.trigger, e.worker, e.started_at, e.status, totals,
         e.error_code, e.error);
     end if;
     update sync.jobs j
@@ -2170,18 +2170,18 @@ AS $function$
   where j.client = l.client and j.job = l.job;
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.record_run(of_client text, of_job text, of_token bigint, of_trigger text, of_worker text, began_at timestamp with time zone, of_status text, totals jsonb, of_error_code text DEFAULT NULL::text, of_error text DEFAULT NULL::text)
+CREATE OR REPLACE FUNCTION sync.record_run(of_client text, of_job text, of_lease_key bigint, of_trigger text, of_worker text, began_at timestamp with time zone, of_status text, totals jsonb, of_error_code text DEFAULT NULL::text, of_error text DEFAULT NULL::text)
  RETURNS void
  LANGUAGE sql
 AS $function$
-  insert into sync.runs as r (client, job, trigger, worker, lease_token, started_at, pages, fetched, created, updated,
+  insert into sync.runs as r (client, job, trigger, worker, lease_key, started_at, pages, fetched, created, updated,
     removed, unchanged, stale, quarantined, warnings, status, finished_at, error_code, error)
-  select of_client, of_job, of_trigger, of_worker, of_token, began_at, t.pages, t.fetched, t.created, t.updated,
+  select of_client, of_job, of_trigger, of_worker, of_lease_key, began_at, t.pages, t.fetched, t.created, t.updated,
     t.removed, t.unchanged, t.stale, t.quarantined, t.warnings, of_status,
     case when of_status <> 'running' then now() end, of_error_code, of_error
   from jsonb_to_record(totals) as t (pages integer, fetched integer, created integer, updated integer, removed integer,
     unchanged integer, stale integer, quarantined integer, warnings text[])
-  on conflict (client, job, lease_token) do update
+  on conflict (client, job, lease_key) do update
   set pages = excluded.pages, fetched = excluded.fetched, created = excluded.created, updated = excluded.updated,
     removed = excluded.removed, unchanged = excluded.unchanged, stale = excluded.stale,
     quarantined = excluded.quarantined, warnings = excluded.warnings, status = excluded.status,
@@ -2221,7 +2221,7 @@ AS $function$
     least(slow_ms, extract(epoch from sync.clock() - moved_at)::float8 * 1000 / 100)) / fast_ms) - 1));
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.start_run(of_client text, of_job text, of_stream text, of_identity text, of_holder text, checked_migration text, is_manual boolean, is_local boolean, lease_span interval, moves_due boolean, every_ms double precision, slowest_ms double precision, phase_ms double precision, gap_ms double precision, planned_due timestamp with time zone, planned_missed integer, OUT refusal text, OUT base_url text, OUT paused_since timestamp with time zone, OUT is_paused_for_all boolean, OUT hold_reason text, OUT hold_until timestamp with time zone, OUT due timestamp with time zone, OUT is_due boolean, OUT token bigint, OUT started_at timestamp with time zone, OUT after_abandoned boolean, OUT missed integer, OUT was_held boolean, OUT is_probe boolean, OUT complete_at timestamp with time zone, OUT usual_fetched double precision, OUT cursors json, OUT is_waiting boolean)
+CREATE OR REPLACE FUNCTION sync.start_run(of_client text, of_job text, of_stream text, of_identity text, of_holder text, checked_migration text, is_manual boolean, is_local boolean, lease_span interval, moves_due boolean, every_ms double precision, slowest_ms double precision, phase_ms double precision, gap_ms double precision, planned_due timestamp with time zone, planned_missed integer, OUT refusal text, OUT base_url text, OUT paused_since timestamp with time zone, OUT is_paused_for_all boolean, OUT hold_reason text, OUT hold_until timestamp with time zone, OUT due timestamp with time zone, OUT is_due boolean, OUT lease_key bigint, OUT started_at timestamp with time zone, OUT after_abandoned boolean, OUT missed integer, OUT was_held boolean, OUT is_probe boolean, OUT complete_at timestamp with time zone, OUT usual_fetched double precision, OUT cursors json, OUT is_waiting boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -2254,9 +2254,9 @@ begin
   insert into sync.leases as l (client, name, holder, acquired_at, expires_at)
   values (of_client, of_job, of_holder, clock_timestamp(), clock_timestamp() + lease_span)
   on conflict (client, name) do update
-  set token = l.token + 1, holder = excluded.holder, acquired_at = excluded.acquired_at, expires_at = excluded.expires_at
+  set key = l.key + 1, holder = excluded.holder, acquired_at = excluded.acquired_at, expires_at = excluded.expires_at
   where l.expires_at is null
-  returning l.token into token;
+  returning l.key into lease_key;
   if not found then refusal := 'overlap'; return; end if;
   if was_held and not is_manual and not is_local then
     update sync.clients c set hold_until = clock_timestamp() + interval '60 seconds'

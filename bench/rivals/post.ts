@@ -1,6 +1,6 @@
 import { Agent, request } from 'undici';
 import type { OrderPayload } from '../../src/payloads/order.ts';
-import { ServiceSettings } from '../../src/sandbox/store/settings.ts';
+import { ServiceLists } from '../../src/sandbox/store/service-lists.ts';
 import { buildOrderDocument } from '../../src/sync/push/kinds/order/order-payload.ts';
 import { orderPayload } from '../../test/helpers/order-payload.ts';
 
@@ -14,7 +14,7 @@ const agent = new Agent();
 const form = new URLSearchParams({ grant_type: 'password', username: 'default', password: 'default' });
 const answer = await fetch(new URL('/token', base), { method: 'POST', body: form });
 const { access_token: token } = (await answer.json()) as { access_token: string };
-const ids = { orderTypeId: new ServiceSettings().orderTypes[0]?.id ?? 0, shippingMethodId: null };
+const ids = { orderTypeId: new ServiceLists().orderTypes[0]?.id ?? 0, shippingMethodId: null };
 
 /** Creates one order with the body that our worker sends, and reads the answer. */
 export async function post(number: string): Promise<void> {

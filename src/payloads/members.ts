@@ -9,7 +9,7 @@ import { z } from 'zod';
 export const personal = { 'x-personal': true } as const;
 
 /** Marks members whose value is a code of a list of the service. `fulfilment.outbox_check` compares them with it. */
-export const codeOf = (list: string) => ({ 'x-list': list, description: `code of the settings list ${list}` });
+export const codeOf = (list: string) => ({ 'x-list': list, description: `code of the service list ${list}` });
 
 /** Schema of a payload without members. */
 export const noMembers = z.strictObject({});

@@ -14,7 +14,7 @@ const item = z.strictObject({
   shipmentItemId: idNumber,
   quantity: assumedRequired(quantity),
   reason: requiredText.nullish().meta(codeOf('returnReasons')),
-  reasonId: idNumber.nullish().meta({ description: 'id of the settings list returnReasons, instead of reason' }),
+  reasonId: idNumber.nullish().meta({ description: 'id of the service list returnReasons, instead of reason' }),
   externalReference: optionalText,
   metadata: anyMembers,
 });
@@ -40,6 +40,6 @@ export const labelRequest = z.strictObject({
   shippingMethod: requiredText.nullish().meta(codeOf('returnShippingMethods')),
   shippingMethodId: idNumber
     .nullish()
-    .meta({ description: 'id of the settings list returnShippingMethods, instead of shippingMethod' }),
+    .meta({ description: 'id of the service list returnShippingMethods, instead of shippingMethod' }),
   paperless: z.boolean().nullish(),
 });

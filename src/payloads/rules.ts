@@ -25,7 +25,7 @@ export const findEmptyProblems = (change: Members): string[] =>
 export const findItemChoiceProblems = (wanted: Members): string[] =>
   isGiven(wanted, 'orderItemId') === isGiven(wanted, 'sku') ? ['payload: give either orderItemId or sku'] : [];
 
-/** An entry of a settings list is named by its code or by its id, not by both. */
+/** An entry of a service list is named by its code or by its id, not by both. */
 export function findCodeChoiceProblems(
   value: Members,
   { byCode, byId, required }: { readonly byCode: string; readonly byId: string; readonly required: boolean },

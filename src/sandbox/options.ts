@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isObject } from '../core/json.ts';
-import { chosenSettingsSchema } from './settings-file.ts';
+import { chosenListsSchema } from './lists-file.ts';
 
 /** What happens if an order or a slip names an unknown product: the product is created, or the request is refused. */
 const unknownProductRules = ['refuse', 'accept'] as const;
@@ -30,8 +30,8 @@ export const worldOptionsSchema = z.object({
   lateChanges: z.boolean().optional(),
   /** Default of the switch `unknownProducts`: `refuse` if absent. */
   unknownProducts: z.enum(unknownProductRules).optional(),
-  /** The settings lists that replace built-in ones, for all clients and for each. */
-  settings: chosenSettingsSchema.optional(),
+  /** The service lists that replace built-in ones, for all clients and for each. */
+  lists: chosenListsSchema.optional(),
 });
 export type WorldOptions = Readonly<z.infer<typeof worldOptionsSchema>>;
 

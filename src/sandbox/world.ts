@@ -14,7 +14,7 @@ import { RequestLog } from './request-log.ts';
 import { planFirstDay, simulateUntil } from './robot/robot.ts';
 import { createFirstProducts } from './rules/products.ts';
 import { ClientStore } from './store/client-store.ts';
-import { ServiceSettings } from './store/settings.ts';
+import { ServiceLists } from './store/service-lists.ts';
 import { Ids, Simulation, type SimulationOptions } from './store/simulation.ts';
 
 /** The part of a saved world that belongs to no client. */
@@ -201,17 +201,17 @@ function toSimulationOptions(
 }
 
 function createClients(
-  { clients, seed, startMs, zone, settings: { clients: ownSettings, ...settings } = {} }: WorldOptions,
+  { clients, seed, startMs, zone, lists: { clients: ownLists, ...lists } = {} }: WorldOptions,
   simulationOptions: SimulationOptions,
   isNew: boolean,
 ): Map<string, SandboxClient> {
   const entries = clients.map((name, index): [string, SandboxClient] => {
     const random = new Random(deriveSeed(seed, name));
     const ids = new Ids(random, { index, count: clients.length });
-    const store = new ClientStore(name, zone, new ServiceSettings({ ...settings, ...ownSettings?.[name] }));
+    const store = new ClientStore(name, zone, new ServiceLists({ ...lists, ...ownLists?.[name] }));
     const simulation = new Simulation(store, random, ids, simulationOptions);
     if (isNew) {
-      for (const product of createFirstProducts(ids, store.settings)) store.addProduct(product);
+      for (const product of createFirstProducts(ids, store.lists)) store.addProduct(product);
       planFirstDay(simulation, startMs);
     }
     return [name, { simulation, visibility: new ListVisibility() }];

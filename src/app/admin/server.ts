@@ -22,12 +22,12 @@ import { registerActionRoutes } from './actions.ts';
 import type { AdminDeps } from './admin-deps.ts';
 import { AdminError } from './admin-error.ts';
 import { registerBoardRoutes } from './board.ts';
+import { registerHealthChecks } from './health-checks.ts';
 import { registerOpenApiRoute } from './json/openapi.ts';
 import { wantsJson } from './json/wants-json.ts';
 import { registerLiveRoutes } from './live.ts';
 import { registerOrderRoutes } from './order-routes.ts';
 import { renderBarePage } from './pages/view.ts';
-import { registerProbeRoutes } from './probes.ts';
 import { registerPageRoutes } from './routes.ts';
 
 /** A running admin server. */
@@ -72,7 +72,7 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
     const signer = createSessionSigner(deps.db, `${token ?? ''}\n${viewerToken ?? ''}`);
     await guardRoutes(app, { token, viewerToken, log, signer });
     const { readers } = deps;
-    registerProbeRoutes(app, deps, readers.readState);
+    registerHealthChecks(app, deps, readers.readState);
     registerMetricsRoute(app, deps);
     await app.register(async (pages) => {
       registerLiveRoutes(pages, readers.readOverview, basePath);

@@ -12,7 +12,7 @@ interface ClientOptions {
   readonly keepCursors?: boolean;
 }
 
-/** One client: its settings in this process, and what the database knows about it. */
+/** One client: its configuration in this process, and what the database knows about it. */
 interface ClientRow {
   readonly client: string;
   /** Null if the client is not set up here. */

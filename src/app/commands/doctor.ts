@@ -6,6 +6,7 @@ import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
 import { setExitCode } from '../cli/command-line.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { checkClients } from '../doctor/check-clients.ts';
+import { checkConfiguration } from '../doctor/check-configuration.ts';
 import {
   checkDatabase,
   checkPayloadSchemas,
@@ -13,7 +14,6 @@ import {
   checkQueue,
   checkSessions,
 } from '../doctor/check-database.ts';
-import { checkSettings } from '../doctor/check-settings.ts';
 import type { Finding } from '../doctor/finding.ts';
 import { silentLogger } from '../logging/logger.ts';
 
@@ -35,14 +35,14 @@ async function doctorCommand({ json }: DoctorOptions): Promise<number> {
     const watched = isUsable ? await countWatchedArticles(db) : null;
     const payloads = isUsable ? await checkPayloadSchemas(db, config.operations) : [];
     const pushes = isUsable ? await checkPushes(db) : [];
-    const [sessions, queue, clients, settings] = await Promise.all([
+    const [sessions, queue, clients, configuration] = await Promise.all([
       isUsable ? checkSessions(config, silentLogger) : [],
       // The queue in a database that cannot be used needs no check.
       config.REDIS_URL === undefined && !isUsable ? [] : checkQueue(config, silentLogger),
       checkClients(config, known),
-      checkSettings(config, watched),
+      checkConfiguration(config, watched),
     ]);
-    const findings = [...database, ...payloads, ...pushes, ...sessions, ...queue, ...clients, ...settings];
+    const findings = [...database, ...payloads, ...pushes, ...sessions, ...queue, ...clients, ...configuration];
     process.stdout.write(`${json ? JSON.stringify(findings, null, 2) : formatFindings(findings)}\n`);
     return findings.some(({ state }) => state === 'fail') ? 1 : 0;
   } finally {

@@ -26,7 +26,7 @@ const maxBytes = 16 * 1024 * 1024;
 
 /**
  * Checks a payload as a worker does before it sends a row, without inserting or sending anything. Codes are compared
- * with the stored settings of a client, if there is a database.
+ * with the stored service lists of a client, if there is a database.
  * @param file name of a file; - or undefined for standard input
  * @returns 1 if the payload has problems, else 0
  * @throws UsageError if there is no such kind, or the file cannot be read
@@ -77,7 +77,10 @@ async function openCodes(
   const lists = await withDatabase('outbox', (db) => readServiceLists(db, client));
   const { options } = lists;
   if (options.length === 0)
-    return { codes: anyCode, unchecked: `no settings are stored for the client ${client}; run refresh-settings first` };
+    return {
+      codes: anyCode,
+      unchecked: `no service lists are stored for the client ${client}; run refresh-settings first`,
+    };
   const codes: CodeFinder = {
     find: async (list, code, idMember) => findCode(options, list, code, idMember),
     findListProblem: async (list, code, form) => describeUnlisted(options, list, code, form),

@@ -270,7 +270,7 @@ function addCheckCommand(outbox: Command): void {
     .description('check a payload as a worker does, without inserting it; exits with 1 if it has problems')
     .argument('<kind>', 'such as order.create')
     .argument('[file]', 'file with the payload; - or nothing for standard input')
-    .option('--client <key>', 'compare codes with the stored settings of this client')
+    .option('--client <key>', 'compare codes with the stored service lists of this client')
     .option('--reference <reference>', 'reference that the row will have')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  fulfilment-sync outbox check order.create order.json --client default')

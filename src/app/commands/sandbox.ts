@@ -6,9 +6,9 @@ import { type Command, Option } from 'commander';
 import type { FastifyInstance } from 'fastify';
 import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
+import { type ChosenLists, DocumentError, readListsFile } from '../../sandbox/lists-file.ts';
 import { type Dialect, defaultOrdersPerDay, dialects, type UnknownProducts } from '../../sandbox/options.ts';
 import { createSandbox } from '../../sandbox/server/server.ts';
-import { type ChosenSettings, DocumentError, readSettingsFile } from '../../sandbox/settings-file.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { World } from '../../sandbox/world.ts';
 import { createStopSignal, parseWholeNumber, setExitCode, UsageError } from '../cli/command-line.ts';
@@ -26,7 +26,7 @@ interface SandboxOptions {
   readonly dialect?: Dialect;
   readonly onlyDescribed?: boolean;
   readonly state?: string;
-  readonly settings?: string;
+  readonly lists?: string;
 }
 
 const defaultSpeed = 60;
@@ -72,7 +72,7 @@ async function openWorld(options: SandboxOptions): Promise<World> {
   if (state !== undefined && existsSync(state)) {
     const world = await loadWorld(state, speed, strictness);
     assertSameOptions(world, options, names);
-    assertSameSettings(world, options, openSettings(options.settings, world.clientNames));
+    assertSameLists(world, options, openLists(options.lists, world.clientNames));
     return world;
   }
   const clients = names ?? ['default'];
@@ -85,28 +85,28 @@ async function openWorld(options: SandboxOptions): Promise<World> {
     unknownProducts,
     startMs: Date.now(),
     zone: defaultTimeZone,
-    settings: openSettings(options.settings, clients),
+    lists: openLists(options.lists, clients),
   };
   return new World(world, strictness);
 }
 
 /**
- * Reads the settings file of the sandbox, if one is given.
+ * Reads the lists file of the sandbox, if one is given.
  * @throws UsageError if the file is wrong
  */
-function openSettings(file: string | undefined, clients: readonly string[]): ChosenSettings | undefined {
+function openLists(file: string | undefined, clients: readonly string[]): ChosenLists | undefined {
   try {
-    return file === undefined ? undefined : readSettingsFile(file, clients);
+    return file === undefined ? undefined : readListsFile(file, clients);
   } catch (error) {
     throw error instanceof DocumentError ? new UsageError(error.message) : error;
   }
 }
 
-/** @throws UsageError if the settings differ from those of the state file: its rows use the ids of those lists */
-function assertSameSettings({ started }: World, options: SandboxOptions, settings: ChosenSettings | undefined): void {
-  if (settings === undefined || isDeepStrictEqual(settings, started.settings)) return;
+/** @throws UsageError if the lists differ from those of the state file: its rows use the ids of those lists */
+function assertSameLists({ started }: World, options: SandboxOptions, lists: ChosenLists | undefined): void {
+  if (lists === undefined || isDeepStrictEqual(lists, started.lists)) return;
   throw new UsageError(
-    `${options.state} was begun with other settings than ${options.settings}: leave out --settings, or name another state file`,
+    `${options.state} was begun with other lists than ${options.lists}: leave out --lists, or name another state file`,
   );
 }
 
@@ -192,7 +192,7 @@ export function addSandboxCommand(cli: Command): void {
         'accept',
       ]),
     )
-    .option('--settings <file>', 'YAML or JSON file with the settings lists that clients map their codes to')
+    .option('--lists <file>', 'YAML or JSON file with the service lists that clients map their codes to')
     .addOption(
       new Option('--dialect <name>', 'shapes of v3 answers: rich has links and products, and leaves out null').choices(
         dialects,

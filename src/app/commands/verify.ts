@@ -35,7 +35,7 @@ const warning =
   'cancels all of them. The service keeps cancelled orders in its lists.';
 
 /**
- * Asks a service which assumptions of docs/assumptions.md hold there, and prints the settings for those that do not. It
+ * Asks a service which assumptions of docs/assumptions.md hold there, and prints the configuration for those that do not. It
  * writes nothing at the service unless `allowWrites` is set.
  * @returns 1 if something differs or a client gets no token, else 0
  * @throws UsageError, ConfigError if the options or the configuration are wrong
@@ -171,7 +171,7 @@ export function addServiceCommand(cli: Command): void {
     .description('ask the service what interface.md does not say')
     .addHelpText('after', '\nExample:\n  fulfilment-sync service verify')
     .command('verify')
-    .description('ask a service which of our assumptions hold there, and print the settings for those that do not')
+    .description('ask a service which of our assumptions hold there, and print the configuration for those that do not')
     .option('--base-url <url>', 'the service; without it, the configured clients')
     .option('--username <name>', 'user name at --base-url')
     .option('--password-file <file>', 'password at --base-url, if WAREHOUSE_PASSWORD or its _FILE is not set')
@@ -183,7 +183,7 @@ export function addServiceCommand(cli: Command): void {
     .option('--allow-writes', 'also place orders on hold, change one, and cancel them')
     .option('--sku <sku>', 'article of these orders; by default one that the orders of the client name')
     .option('--yes', 'do not ask before writing')
-    .option('--write-operations <file>', 'write the settings that were found as a WAREHOUSE_OPERATIONS_FILE')
+    .option('--write-operations <file>', 'write what was found as a WAREHOUSE_OPERATIONS_FILE')
     .option('--json', 'print JSON')
     .addHelpText(
       'after',

@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
-import { removeSettings } from '../../../config/env.ts';
+import { removeVariables } from '../../../config/env.ts';
 import { programs } from '../../core/installation.ts';
 
 const endWithinMs = 3_000;
@@ -21,7 +21,7 @@ export class DemoProcess {
     // reaches only this process, which then ends the others in the right order.
     this.#child = fork(programs.main, args, {
       detached: true,
-      env: { ...removeSettings(), ...env },
+      env: { ...removeVariables(), ...env },
       execArgv: [],
       silent: true,
     });

@@ -1,6 +1,6 @@
 import type { Config } from '../../../config/env.ts';
 import { takeRequests } from '../../erp/runs/request-budgets.ts';
-import { makeLocalShares, RequestBudget } from '../../warehouse/transport/request-budget.ts';
+import { makeLocalQuotas, RequestBudget } from '../../warehouse/transport/request-budget.ts';
 import type { Logger } from '../logging/logger.ts';
 import { connectForWriting, type OpenDatabase } from './database.ts';
 
@@ -26,7 +26,7 @@ export function openRequestBudgets(
   let database: OpenDatabase | undefined;
   const budgets = new Map<string, RequestBudget>();
   const create = (identity: string, limit: number) => {
-    const local = makeLocalShares(limit);
+    const local = makeLocalQuotas(limit);
     const take = async (wanted: number) => {
       if (databaseUrl === undefined) return local(wanted);
       database ??= connectForWriting(databaseUrl, log, 'budgets', 1, takeTimeoutMs);

@@ -4,7 +4,7 @@ import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
 import { describeError, hasCode, WarehouseError } from '../../core/errors.ts';
 import type { KnownClient } from '../../erp/runs/clients.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
-import { decodeSettings } from '../../warehouse/decoding/decode-settings.ts';
+import { decodeServiceLists } from '../../warehouse/decoding/decode-service-lists.ts';
 import { openWarehouses } from '../deps/warehouses.ts';
 import { type Finding, fail, ok, runCheck, warn } from './finding.ts';
 
@@ -15,10 +15,10 @@ const maxWaitMs = 20_000;
 const rateMs = 1_000;
 /** A clock that is at least this many times as fast as ours is that of a sandbox. */
 const virtualRate = 5;
-/** Lists of the settings whose codes payloads use. If one is empty, rows that use its codes may become dead. */
+/** Service lists whose codes payloads use. If one is empty, rows that use its codes may become dead. */
 const neededLists = ['mainShippingMethods', 'orderTypes', 'returnReasons'];
 
-/** Checks for each client that the service can be reached, accepts the credentials and has its settings. */
+/** Checks for each client that the service can be reached, accepts the credentials and has its lists. */
 export async function checkClients(config: Config, known: readonly KnownClient[]): Promise<readonly Finding[]> {
   const { warehouses, close } = openWarehouses(config);
   // The operator is waiting for the result, so nothing is retried.
@@ -97,15 +97,15 @@ async function checkClock(key: string, read: () => Promise<number | null>): Prom
 
 async function checkAccess(key: string, warehouse: Warehouse, signal: AbortSignal): Promise<readonly Finding[]> {
   try {
-    const { options } = decodeSettings(await warehouse.ask({ operation: 'common.settings.get' }, { signal }));
+    const { options } = decodeServiceLists(await warehouse.ask({ operation: 'common.settings.get' }, { signal }));
     const lists = new Set(options.map(({ list }) => list as string));
     const empty = neededLists.filter((list) => !lists.has(list));
     return [
       ok(`${key}: access`, 'the service accepts the user name and password'),
       empty.length === 0
-        ? ok(`${key}: settings`, `${options.length} entries`)
+        ? ok(`${key}: service lists`, `${options.length} entries`)
         : warn(
-            `${key}: settings`,
+            `${key}: service lists`,
             `the service returned no entries for ${empty.join(', ')}`,
             'ask the operator of the service to set them up, unless the client has no use for them, such as no returns',
           ),
@@ -123,7 +123,7 @@ async function checkAccess(key: string, warehouse: Warehouse, signal: AbortSigna
     return [
       undocumented
         ? fail(
-            `${key}: settings`,
+            `${key}: service lists`,
             error.message,
             'ask the operator of the service: settings/get does not answer as documented',
           )

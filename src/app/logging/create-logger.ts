@@ -62,7 +62,7 @@ const logFields = {
   event: 'what happened; docs/operations.md lists them',
   client: 'client key',
   job: 'job name',
-  leaseToken: 'token of the lease of a run; with client and job it finds the run in sync.runs (lease_token)',
+  leaseKey: 'key of the lease of a run; with client and job it finds the run in sync.runs (lease_key)',
   outbox: 'number of the outbox row',
   kind: 'kind of the outbox row',
   step: 'what was done with the row: sent or looked up',

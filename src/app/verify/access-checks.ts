@@ -1,6 +1,6 @@
 import { isObject } from '../../core/json.ts';
 import { dayMs, formatSpan, toUtcDay } from '../../core/time.ts';
-import { settingLists } from '../../warehouse/decoding/decode-settings.ts';
+import { settingLists } from '../../warehouse/decoding/decode-service-lists.ts';
 import { describeAnswer, isDone, readData, readEnvelope, readErrors } from './answer.ts';
 import { type Check, type CheckContext, cannotTell, differs, type Finding, holds } from './check.ts';
 import { unknownId } from './service.ts';
@@ -37,11 +37,11 @@ export const accessChecks: readonly Check[] = [
     },
   },
   {
-    id: 'settings',
+    id: 'service-lists',
     section: '6.2',
-    assumption: 'Any list of the settings may be absent, as in a shop without returns.',
+    assumption: 'Any service list may be absent, as in a shop without returns.',
     quoted: true,
-    run: checkSettings,
+    run: checkLists,
   },
 ];
 
@@ -61,12 +61,12 @@ async function checkToken({ client, service }: CheckContext): Promise<Finding> {
   return differs(`${describeAnswer(answer)}: the service refuses forms, and no setting changes that`);
 }
 
-async function checkSettings({ service }: CheckContext): Promise<Finding> {
+async function checkLists({ service }: CheckContext): Promise<Finding> {
   const answer = await service.call('common.settings.get');
-  const settings = readEnvelope(answer)?.result;
-  if (!isObject(settings)) return differs(`${describeAnswer(answer)}, without a result that is an object`);
+  const lists = readEnvelope(answer)?.result;
+  if (!isObject(lists)) return differs(`${describeAnswer(answer)}, without a result that is an object`);
   const counted = settingLists.map((name) => {
-    const entries = settings[name];
+    const entries = lists[name];
     return { name, entries: Array.isArray(entries) ? entries.length : null };
   });
   const present = counted.filter(({ entries }) => entries !== null).map(({ name, entries }) => `${name} ${entries}`);

@@ -64,7 +64,7 @@ export class WriteSession {
     const sku = this.#givenSku ?? (await this.service.findSku());
     if (sku === null) return { problem: 'no order or shipment names an article; name one with --sku' };
     const orderTypeId = (await this.readSettingIds('orderTypes'))[0];
-    if (orderTypeId === undefined) return { problem: 'the settings have no order types' };
+    if (orderTypeId === undefined) return { problem: 'the service lists have no order types' };
     const { dateMs } = await this.service.call('common.status.get');
     const line = { sku, quantity: 1 };
     const deliveryAddress = {
@@ -81,7 +81,7 @@ export class WriteSession {
     return { payload: { externalOrderNumber, ...fixed, items: [line, line], deliveryAddress }, orderTypeId };
   }
 
-  /** Returns the ids of a list of the settings. */
+  /** Returns the ids of a service list. */
   async readSettingIds(list: string): Promise<number[]> {
     const settings = readEnvelope(await this.service.call('common.settings.get'))?.result;
     const entries = isObject(settings) && Array.isArray(settings[list]) ? settings[list] : [];

@@ -191,7 +191,7 @@ function logReport(
   const fields = {
     ...jobKey,
     event: `run_${report.status}`,
-    leaseToken: report.token,
+    leaseKey: report.leaseKey,
     durationMs,
     ...counts,
     ...(warnings.length > 0 ? { warnings } : {}),

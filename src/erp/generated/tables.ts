@@ -207,7 +207,7 @@ export interface FulfilmentDocuments {
    */
   shipment_id: number | null;
   /**
-   * return_label: shippingMethodId (settings list returnShippingMethods)
+   * return_label: shippingMethodId (service list returnShippingMethods)
    */
   shipping_method_id: number | null;
 }
@@ -871,7 +871,7 @@ export interface FulfilmentOrders {
    */
   on_hold: boolean | null;
   /**
-   * Order type (settings list orderTypes)
+   * Order type (service list orderTypes)
    */
   order_type_id: number | null;
   /**
@@ -1306,7 +1306,7 @@ export interface FulfilmentReturnItems {
    */
   return_merchandise_authorization_item_id: number | null;
   /**
-   * Return reason (settings list returnReasons)
+   * Return reason (service list returnReasons)
    */
   return_reason_id: number | null;
   /**
@@ -1373,7 +1373,7 @@ export interface FulfilmentReturnMerchandiseAuthorizationItems {
    */
   return_merchandise_authorization_id: number | null;
   /**
-   * Reason (settings list returnReasons)
+   * Reason (service list returnReasons)
    */
   return_reason_id: number | null;
   /**
@@ -1495,7 +1495,7 @@ export interface FulfilmentReturnsToRestock {
    */
   return_item_id: number | null;
   /**
-   * Reason (settings list returnReasons)
+   * Reason (service list returnReasons)
    */
   return_reason_id: number | null;
   /**
@@ -1784,7 +1784,7 @@ export interface FulfilmentShipments {
    */
   order_id: number | null;
   /**
-   * Order type (settings list orderTypes)
+   * Order type (service list orderTypes)
    */
   order_type_id: number | null;
   /**
@@ -2568,13 +2568,13 @@ export interface SyncLeases {
    */
   holder: string | null;
   /**
+   * Grows with every acquisition
+   */
+  key: Generated<number>;
+  /**
    * Job name
    */
   name: string;
-  /**
-   * Grows with every acquisition
-   */
-  token: Generated<number>;
 }
 
 export interface SyncLocks {
@@ -2926,9 +2926,9 @@ export interface SyncQuarantine {
    */
   run_job: string | null;
   /**
-   * Lease token of that run, as in sync.runs
+   * Lease key of that run, as in sync.runs
    */
-  run_lease_token: number | null;
+  run_lease_key: number | null;
   /**
    * Worker that last received it
    */
@@ -3137,9 +3137,9 @@ export interface SyncRuns {
    */
   job: string;
   /**
-   * Token of the lease it wrote under
+   * Key of the lease that the run wrote under
    */
-  lease_token: number;
+  lease_key: number;
   /**
    * Pages read and committed
    */

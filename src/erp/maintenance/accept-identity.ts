@@ -94,7 +94,7 @@ async function storeIdentity(trx: Transaction<DB>, { client, identity, baseUrl }
 async function abandonRuns(trx: Transaction<DB>, client: string): Promise<void> {
   const cut = await trx
     .updateTable('sync.leases')
-    .set((eb) => ({ token: eb('token', '+', 1), holder: null, expires_at: null }))
+    .set((eb) => ({ key: eb('key', '+', 1), holder: null, expires_at: null }))
     .where('client', '=', client)
     .where('expires_at', 'is not', null)
     .returning(['client', 'name as job'])
@@ -172,13 +172,13 @@ const forgottenTables = [
 ] as const;
 
 /**
- * Deletes the state of the client's streams, and marks settings and return authorizations of the former service. Pushes
+ * Deletes the state of the client's streams, and marks service lists and return authorizations of the former service. Pushes
  * and replays would take them for those of the new one.
  * @returns the changes for the feed
  */
 async function forgetService(trx: Transaction<DB>, client: string): Promise<Change[]> {
   for (const table of forgottenTables) await trx.deleteFrom(table).where('client', '=', client).execute();
-  // Pushes find ids by settings codes, and return authorizations by references. Those of the former service are not
+  // Pushes find ids by codes of the service lists, and return authorizations by references. Those of the former service are not
   // valid at the new one.
   const returns = await trx
     .updateTable('fulfilment.return_merchandise_authorizations')

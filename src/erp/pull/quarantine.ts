@@ -42,7 +42,7 @@ export async function quarantineResources(
     document: entry.document,
     run_worker: run.worker,
     run_job: run.lease.name,
-    run_lease_token: run.lease.token,
+    run_lease_key: run.lease.key,
     read_no: entry.readNo ?? readNo,
   }));
   const written = await trx
@@ -57,7 +57,7 @@ export async function quarantineResources(
           document: eb.ref('excluded.document'),
           run_worker: eb.ref('excluded.run_worker'),
           run_job: eb.ref('excluded.run_job'),
-          run_lease_token: eb.ref('excluded.run_lease_token'),
+          run_lease_key: eb.ref('excluded.run_lease_key'),
           read_no: eb.ref('excluded.read_no'),
           times: eb('sync.quarantine.times', '+', 1),
           last_seen_at: sql<Date>`now()`,
@@ -163,7 +163,7 @@ const selectQuarantined = (db: Kysely<DB>) =>
         .select('r.id')
         .whereRef('r.client', '=', 'q.client')
         .whereRef('r.job', '=', 'q.run_job')
-        .whereRef('r.lease_token', '=', 'q.run_lease_token')
+        .whereRef('r.lease_key', '=', 'q.run_lease_key')
         .as('run'),
     ]);
 

@@ -5,8 +5,8 @@ import { lockName } from '../connection/locks.ts';
 import type { DB } from '../generated/tables.ts';
 import type { Change } from '../mirror/feed.ts';
 
-/** The entries of the settings lists, as they are stored. */
-export interface SettingsRows {
+/** The entries of the service lists, as they are stored. */
+export interface ServiceListRows {
   readonly options: readonly {
     readonly list: string;
     readonly id: number;
@@ -23,8 +23,8 @@ export interface SettingsRows {
   readonly absentLists: readonly string[];
 }
 
-/** The result of storing settings. */
-export interface SettingsResult {
+/** The result of storing service lists. */
+export interface StoredListsResult {
   readonly created: number;
   readonly updated: number;
   readonly removed: number;
@@ -40,14 +40,14 @@ export interface SettingsResult {
 const mayBecomeEmpty = ['paymentMethods'];
 
 /**
- * Stores all settings lists. Writes the entries that differ and marks missing entries as removed. If a list is absent
+ * Stores all service lists. Writes the entries that differ and marks missing entries as removed. If a list is absent
  * or suddenly empty, its stored entries are kept.
  */
-export async function storeSettings(
+export async function storeServiceLists(
   trx: Transaction<DB>,
   client: string,
-  { options, warehouses, absentLists }: SettingsRows,
-): Promise<SettingsResult> {
+  { options, warehouses, absentLists }: ServiceListRows,
+): Promise<StoredListsResult> {
   await lockName(trx, `settings ${client}`);
   const listed = new Set(options.map(({ list }) => list));
   const stored = await trx
@@ -75,7 +75,7 @@ export async function storeSettings(
   };
 }
 
-/** Records that the settings were read now. */
+/** Records that the service lists were read now. */
 async function recordRead(trx: Transaction<DB>, client: string): Promise<void> {
   const now = sql<Date>`clock_timestamp()`;
   const readAt = sql<Date>`greatest(sync.settings_reads.tried_at, ${now})`;
@@ -86,7 +86,11 @@ async function recordRead(trx: Transaction<DB>, client: string): Promise<void> {
     .execute();
 }
 
-async function writeOptions(trx: Transaction<DB>, client: string, options: SettingsRows['options']): Promise<Change[]> {
+async function writeOptions(
+  trx: Transaction<DB>,
+  client: string,
+  options: ServiceListRows['options'],
+): Promise<Change[]> {
   const { rows } = await sql<{ key: string; id: number; created: boolean }>`
     insert into fulfilment.setting_options as t (client, list, id, code, name, raw)
     select distinct on (i.list, i.id) ${client}, i.list, i.id, i.code, i.name, i.raw
@@ -109,7 +113,7 @@ async function writeOptions(trx: Transaction<DB>, client: string, options: Setti
 async function removeOptions(
   trx: Transaction<DB>,
   client: string,
-  options: SettingsRows['options'],
+  options: ServiceListRows['options'],
   keptLists: readonly string[],
 ): Promise<Change[]> {
   const { rows } = await sql<{ key: string; id: number }>`
@@ -127,7 +131,7 @@ async function removeOptions(
 async function writeWarehouses(
   trx: Transaction<DB>,
   client: string,
-  warehouses: SettingsRows['warehouses'],
+  warehouses: ServiceListRows['warehouses'],
   kept: boolean,
 ): Promise<Change[]> {
   if (kept) return [];
@@ -160,21 +164,21 @@ async function writeWarehouses(
   return rows.map((row) => ({ entity: 'main_shipping_method_warehouses', id: null, ...row }));
 }
 
-/** An entry of a settings list. Payloads may name it by its code. */
+/** An entry of a service list. Payloads may name it by its code. */
 export interface StoredOption {
   readonly list: string;
   readonly id: number;
   readonly code: string | null;
 }
 
-/** The settings lists of a client. */
+/** The service lists of a client. */
 export interface ServiceLists {
   readonly options: readonly StoredOption[];
   /** The warehouses that offer each main shipping method. */
   readonly offers: readonly { readonly methodId: number; readonly warehouse: string }[];
 }
 
-/** Reads a client's settings lists. Leaves out removed entries. */
+/** Reads a client's service lists. Leaves out removed entries. */
 export async function readServiceLists(db: Kysely<DB>, client: string): Promise<ServiceLists> {
   const options = await db
     .selectFrom('fulfilment.setting_options')
@@ -198,12 +202,12 @@ export async function readServiceLists(db: Kysely<DB>, client: string): Promise<
 }
 
 /**
- * Takes the turn to read the settings, because a code was not found. All workers together get one turn per `pauseMs`,
+ * Takes the turn to read the service lists, because a code was not found. All workers together get one turn per `pauseMs`,
  * or one per `failedMs` if the last reading failed or is under way.
- * @returns `taken`; `recent` if the settings were read a short time ago; `later` if the last reading is not done or
+ * @returns `taken`; `recent` if the service lists were read a short time ago; `later` if the last reading is not done or
  *   failed
  */
-export async function takeSettingsTurn(
+export async function takeListsTurn(
   db: Kysely<DB>,
   client: string,
   pauseMs: number,

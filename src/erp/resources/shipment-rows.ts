@@ -1,5 +1,5 @@
 /**
- * SQL for single resources that the general mirror code does not cover: order numbers, settings, stock, track-trace and
+ * SQL for single resources that the general mirror code does not cover: order numbers, service lists, stock, track-trace and
  * return authorizations. Each statement writes only what differs, and returns the changes for the feed.
  */
 

@@ -17,11 +17,11 @@ const heartbeatMs = 3_000;
 /** SQL: the time that a lease lasts without renewal. */
 export const leaseSpan = sql`make_interval(secs => ${leaseMs / 1_000})`;
 
-/** The right to run a job of a client. Its token is the fence: a holder of an older token cannot write. */
+/** The right to run a job of a client. Its key is the fence: a holder of an older key cannot write. */
 export interface Lease {
   readonly client: string;
   readonly name: string;
-  readonly token: number;
+  readonly key: number;
 }
 
 /**
@@ -35,7 +35,7 @@ async function checkFence(trx: Transaction<DB>, lease: Lease): Promise<void> {
     .set({ expires_at: sql<Date>`clock_timestamp() + ${leaseSpan}` })
     .where('client', '=', lease.client)
     .where('name', '=', lease.name)
-    .where('token', '=', lease.token)
+    .where('key', '=', lease.key)
     .where('expires_at', 'is not', null)
     .executeTakeFirst();
   if (numUpdatedRows === 0n) throw new LeaseLostError(lease.client, lease.name);
@@ -122,8 +122,8 @@ export class LeaseKeeper {
   }
 }
 
-function toKey({ client, name, token }: Lease): string {
-  return JSON.stringify([client, name, token]);
+function toKey({ client, name, key }: Lease): string {
+  return JSON.stringify([client, name, key]);
 }
 
 /**
@@ -134,17 +134,17 @@ function toKey({ client, name, token }: Lease): string {
 export async function renewLeases(db: Database, leases: readonly Lease[]): Promise<Set<string>> {
   const { rows } = await sql<Lease>`
     with mine as (
-      select l.client, l.name, l.token
+      select l.client, l.name, l.key
       from sync.leases l
       join unnest(${leases.map(({ client }) => client)}::text[], ${leases.map(({ name }) => name)}::text[],
-                  ${leases.map(({ token }) => token)}::bigint[]) as m (client, name, token)
-        on l.client = m.client and l.name = m.name and l.token = m.token
+                  ${leases.map(({ key }) => key)}::bigint[]) as m (client, name, key)
+        on l.client = m.client and l.name = m.name and l.key = m.key
       where l.expires_at is not null
     ), free as (
       select l.client, l.name
       from sync.leases l
       join mine
-      using (client, name, token)
+      using (client, name, key)
       where l.expires_at is not null
       for update of l skip locked
     ), extended as (
@@ -153,7 +153,7 @@ export async function renewLeases(db: Database, leases: readonly Lease[]): Promi
       from free
       where l.client = free.client and l.name = free.name
     )
-    select client, name, token
+    select client, name, key
     from mine`.execute(db);
   return new Set(rows.map(toKey));
 }

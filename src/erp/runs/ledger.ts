@@ -10,7 +10,7 @@ import type { StoredStream } from './stored-stream.ts';
 
 export type Trigger = 'schedule' | 'manual';
 
-/** A run that is under way. The ledger identifies it by the token of its lease. */
+/** A run that is under way. The ledger identifies it by the key of its lease. */
 export interface Run {
   readonly lease: Lease;
   readonly worker: string;
@@ -95,9 +95,9 @@ export async function recordProgress(
   totals: Totals,
 ): Promise<void> {
   if (!isEventful(totals)) return;
-  const { client, name: job, token } = run.lease;
+  const { client, name: job, key } = run.lease;
   await sql`
-    select sync.record_run(${client}, ${job}, ${token}, ${run.trigger}, ${run.worker}, ${run.startedAt}, 'running',
+    select sync.record_run(${client}, ${job}, ${key}, ${run.trigger}, ${run.worker}, ${run.startedAt}, 'running',
       ${JSON.stringify(totals)})`.execute(trx);
 }
 
@@ -107,10 +107,10 @@ export async function recordProgress(
  * @throws LeaseLostError if the run no longer holds its lease
  */
 export async function endRun(db: Database, run: Run, totals: Totals, end: RunEnd): Promise<void> {
-  const { client, name: job, token } = run.lease;
+  const { client, name: job, key } = run.lease;
   const { rows } = await repeatAfterConflict(() =>
     sql<{ ended: boolean }>`
-      select sync.end_run(${client}, ${job}, ${token}, ${JSON.stringify(toEndFacts(run, end))},
+      select sync.end_run(${client}, ${job}, ${key}, ${JSON.stringify(toEndFacts(run, end))},
         ${JSON.stringify(totals)}) as ended`.execute(db),
   );
   if (rows[0]?.ended !== true) throw new LeaseLostError(client, job);

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { RequestShare } from '../../core/request-share.ts';
+import type { RequestQuota } from '../../core/request-quota.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** The account whose service is asked, and the limit that all processes together keep. */
@@ -19,7 +19,7 @@ export async function takeRequests(
   db: Kysely<DB>,
   { identity, perSecond }: RequestLimit,
   wanted: number,
-): Promise<RequestShare> {
+): Promise<RequestQuota> {
   const share = await takeStoredRequests(db, { identity, perSecond }, wanted);
   if (share !== undefined) return share;
   const now = sql<Date>`clock_timestamp()`;
@@ -38,8 +38,8 @@ async function takeStoredRequests(
   db: Kysely<DB>,
   { identity, perSecond }: RequestLimit,
   wanted: number,
-): Promise<RequestShare | undefined> {
-  const { rows } = await sql<RequestShare>`
+): Promise<RequestQuota | undefined> {
+  const { rows } = await sql<RequestQuota>`
     with stored as materialized (
       select identity, second, granted, taken_at
       from sync.request_budgets

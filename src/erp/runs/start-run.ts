@@ -74,9 +74,9 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
   if (answer.refusal === 'unregistered') await register(db, request);
   if (answer.refusal === 'schema' || answer.refusal === 'unregistered') answer = await callStartRun(db, request);
   const { client, job, worker, trigger, retries = false, isLocal = false } = request;
-  const { refusal, token, startedAt, afterAbandoned, missed, wasHeld, isProbe, stored } = answer;
+  const { refusal, leaseKey, startedAt, afterAbandoned, missed, wasHeld, isProbe, stored } = answer;
   if (refusal !== null) return skip(db, request, answer, refusal);
-  const lease = { client, name: job, token };
+  const lease = { client, name: job, key: leaseKey };
   const run = { lease, worker, trigger, startedAt, retries, isLocal, wasHeld, probing: isProbe, stored };
   return { kind: 'started', run, afterAbandoned, missed };
 }
@@ -167,7 +167,7 @@ interface StartRow extends RefusalFacts {
   readonly isDue: boolean;
   readonly holdReason: string | null;
   readonly holdUntil: Date | null;
-  readonly token: number;
+  readonly leaseKey: number;
   readonly startedAt: Date;
   readonly afterAbandoned: boolean;
   readonly missed: number;
@@ -190,7 +190,8 @@ async function callStartRun(db: Database, request: RunRequest): Promise<StartAns
     sql<StartRow>`
       select refusal, base_url as "baseUrl", paused_since as "pausedSince", is_paused_for_all as "isPausedForAll",
         hold_reason as "holdReason", hold_until as "holdUntil", case when isfinite(due) then due end as due,
-        is_due as "isDue", token, started_at as "startedAt", after_abandoned as "afterAbandoned", missed,
+        is_due as "isDue", lease_key as "leaseKey", started_at as "startedAt",
+        after_abandoned as "afterAbandoned", missed,
         was_held as "wasHeld", is_probe as "isProbe", complete_at as "completeAt", usual_fetched as "usualFetched",
         cursors, is_waiting as "isWaiting"
       from sync.start_run(${client}, ${job}, ${stream}, ${identity}, ${worker}, ${newestMigration},

@@ -167,8 +167,8 @@ function addReturnControls(addControl: AddControl, world: World): void {
   addControl('return', returnSchema, ({ client, shipmentId, ...wanted }) => {
     const { simulation } = world.requireClient(client);
     const { shipmentItemId, externalReference = null } = wanted;
-    const reasonId = wanted.reasonId ?? simulation.store.settings.returnReasons[0]?.id;
-    if (reasonId === undefined) throw badParameter('reasonId', 'is required, because the settings have no reason');
+    const reasonId = wanted.reasonId ?? simulation.store.lists.returnReasons[0]?.id;
+    if (reasonId === undefined) throw badParameter('reasonId', 'is required, because the service lists have no reason');
     const items = simulation.store.shipments.get(shipmentId)?.items ?? [];
     const returned = items.filter(({ id }) => shipmentItemId === undefined || id === shipmentItemId);
     if (returned.length === 0) throw badParameter('shipmentId', 'is no shipment of this client with that item');

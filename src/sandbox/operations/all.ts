@@ -3,10 +3,10 @@
  * and the page of `npm run coverage` are all created from this list.
  */
 
+import { commonOperations } from './common.ts';
 import { extraOperations } from './extra.ts';
 import { oldestOperations } from './oldest.ts';
 import type { Operation } from './operation.ts';
-import { commonOperations } from './token-and-settings.ts';
 import { v2OrderOperations } from './v2-orders.ts';
 import { v2ReturnOperations } from './v2-returns.ts';
 import { v2ShipmentOperations } from './v2-shipments.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
-import type { ServiceSettings } from '../store/settings.ts';
+import type { ServiceLists } from '../store/service-lists.ts';
 import type { Zone } from '../zone.ts';
 
 /** A whole number. In a form it is a text. */
@@ -47,8 +47,8 @@ export function readPrefixedMembers(body: object, prefix: string): Readonly<Reco
  * Returns the locale of a language id.
  * @throws Refusal if there is no such language
  */
-export function findLocale(settings: ServiceSettings, languageId: number): string {
-  const language = settings.languages.find(({ id }) => id === languageId);
+export function findLocale(lists: ServiceLists, languageId: number): string {
+  const language = lists.languages.find(({ id }) => id === languageId);
   if (language === undefined) throw ruleBroken(`There is no language ${languageId}`);
   return language.code;
 }
@@ -57,12 +57,9 @@ export function findLocale(settings: ServiceSettings, languageId: number): strin
  * Returns the id of the main shipping method that a method of the older list belongs to.
  * @throws Refusal if there is no such method
  */
-export function findMainMethodId(
-  settings: ServiceSettings,
-  shippingMethodId: number | null | undefined,
-): number | null {
+export function findMainMethodId(lists: ServiceLists, shippingMethodId: number | null | undefined): number | null {
   if (shippingMethodId === null || shippingMethodId === undefined) return null;
-  const main = settings.mainShippingMethods.find(({ shippingMethods }) =>
+  const main = lists.mainShippingMethods.find(({ shippingMethods }) =>
     shippingMethods.some(({ id }) => id === shippingMethodId),
   );
   if (main === undefined) throw ruleBroken(`There is no shipping method ${shippingMethodId}`);
@@ -73,20 +70,20 @@ export function findMainMethodId(
  * Returns the code of a warehouse by its v2 id.
  * @throws Refusal if the service does not know the warehouse (docs/interface.md, 15.3 Add order: rules)
  */
-export function findWarehouseCode(settings: ServiceSettings, warehouseId: number | null | undefined): string | null {
+export function findWarehouseCode(lists: ServiceLists, warehouseId: number | null | undefined): string | null {
   if (warehouseId === null || warehouseId === undefined) return null;
-  const code = settings.findWarehouseCode(warehouseId);
+  const code = lists.findWarehouseCode(warehouseId);
   if (code === undefined) throw ruleBroken(`There is no warehouse ${warehouseId}`);
   return code;
 }
 
 /**
- * Returns the country code for a country's id in the settings or its code. Accepts two-letter codes that the settings
+ * Returns the country code for a country's id in the service lists or its code. Accepts two-letter codes that the service lists
  * do not contain.
  * @throws Refusal if there is no such country
  */
-export function findCountryCode(settings: ServiceSettings, given: string | number): string {
-  const country = settings.countries.find(({ id, code }) => String(id) === String(given) || code === given);
+export function findCountryCode(lists: ServiceLists, given: string | number): string {
+  const country = lists.countries.find(({ id, code }) => String(id) === String(given) || code === given);
   if (country !== undefined) return country.code;
   if (/^[A-Z]{2}$/.test(String(given))) return String(given);
   throw ruleBroken(`There is no country ${given}`);

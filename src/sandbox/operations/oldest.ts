@@ -8,7 +8,7 @@ import { type OrderDraft, placeOrder } from '../rules/orders.ts';
 import { countStock, createProduct } from '../rules/products.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { AddressLines, Product } from '../store/model.ts';
-import { noReplyAddress, type ServiceSettings } from '../store/settings.ts';
+import { noReplyAddress, type ServiceLists } from '../store/service-lists.ts';
 import {
   dayIn,
   decimalIn,
@@ -128,12 +128,7 @@ export const oldestOperations = [
     run: (call) => {
       const { simulation, store, body } = call;
       if (store.products.has(body.Sku)) throw ruleBroken(`Product ${body.Sku} exists already; use edit`);
-      const product = createProduct(
-        simulation.ids.next(),
-        body.Sku,
-        body.Name,
-        simulation.store.settings.warehouseCodes,
-      );
+      const product = createProduct(simulation.ids.next(), body.Sku, body.Name, simulation.store.lists.warehouseCodes);
       Object.assign(product, readChanges(body));
       store.addProduct(product);
       call.recordWrite('product', product.id, null);
@@ -212,9 +207,9 @@ function readChanges(body: z.output<typeof productBody>): Partial<Product> {
  * Reads the order from a body.
  * @throws Refusal if an id does not exist, or if no address has a country
  */
-function readOrder(body: Body, { zone, settings }: ClientStore, nowMs: number): OrderDraft {
-  const billing = readAddress(body, 'BillingAddress', settings);
-  const delivery = readAddress(body, 'DeliveryAddress', settings);
+function readOrder(body: Body, { zone, lists }: ClientStore, nowMs: number): OrderDraft {
+  const billing = readAddress(body, 'BillingAddress', lists);
+  const delivery = readAddress(body, 'DeliveryAddress', lists);
   const isGiven = (lines: AddressLines) => Object.values(lines).some((value) => value !== null);
   const deliveryAddress = isGiven(delivery) ? delivery : billing;
   if (deliveryAddress.countryCode === null) throw ruleBroken('An order needs an address with its CountryIso');
@@ -223,7 +218,7 @@ function readOrder(body: Body, { zone, settings }: ClientStore, nowMs: number): 
     reference: null,
     consumerReference: null,
     promotionCode: null,
-    locale: findLocale(settings, body.LanguageId),
+    locale: findLocale(lists, body.LanguageId),
     email: body.Email || noReplyAddress,
     phoneNumber: body.PhoneNumber || null,
     vatNumber: null,
@@ -235,7 +230,7 @@ function readOrder(body: Body, { zone, settings }: ClientStore, nowMs: number): 
     orderedOn: zone.day(nowMs),
     currency: 'EUR',
     orderTypeId: body.OrderTypeId,
-    shippingMethodId: findMainMethodId(settings, body.ShippingMethodId),
+    shippingMethodId: findMainMethodId(lists, body.ShippingMethodId),
     lines: body.OrderItems.map(({ Sku, Name, Price, Quantity, Vat }) => ({
       sku: Sku,
       quantity: Quantity,
@@ -252,11 +247,7 @@ function readOrder(body: Body, { zone, settings }: ClientStore, nowMs: number): 
   };
 }
 
-function readAddress(
-  body: Body,
-  prefix: 'BillingAddress' | 'DeliveryAddress',
-  settings: ServiceSettings,
-): AddressLines {
+function readAddress(body: Body, prefix: 'BillingAddress' | 'DeliveryAddress', lists: ServiceLists): AddressLines {
   const readField = (suffix: (typeof suffixes)[number] | 'CountryIso') => {
     const value = body[`${prefix}${suffix}`];
     return value === null || value === undefined || value === '' ? null : String(value);
@@ -271,6 +262,6 @@ function readAddress(
     houseNumber: readField('HouseNumber'),
     houseNumberExtension: readField('HouseNumberAddition'),
     city: readField('CityName'),
-    countryCode: country === null ? null : findCountryCode(settings, country),
+    countryCode: country === null ? null : findCountryCode(lists, country),
   };
 }

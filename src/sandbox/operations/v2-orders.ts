@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { type OrderDraft, placeOrder, releaseOrder } from '../rules/orders.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { AddressLines } from '../store/model.ts';
-import { noReplyAddress, type ServiceSettings } from '../store/settings.ts';
+import { noReplyAddress, type ServiceLists } from '../store/service-lists.ts';
 import {
   dayIn,
   findCountryCode,
@@ -168,7 +168,7 @@ export function lookUpOrder(call: Call<unknown, unknown>, externalOrderNumber: s
  * Reads the order from a body.
  * @throws Refusal if an id does not exist
  */
-function readOrder(body: Body, { zone, settings }: ClientStore, nowMs: number): OrderDraft {
+function readOrder(body: Body, { zone, lists }: ClientStore, nowMs: number): OrderDraft {
   const { DeliveryAddressCityName: city, deliveryAddressCountryIso: countryCode } = body;
   const deliveryAddress = readAddress(body, 'deliveryAddress', { city, countryCode });
   return {
@@ -176,11 +176,11 @@ function readOrder(body: Body, { zone, settings }: ClientStore, nowMs: number): 
     reference: body.extraReference || null,
     consumerReference: body.clientReference || null,
     promotionCode: body.actionCode || null,
-    locale: findLocale(settings, body.languageId),
+    locale: findLocale(lists, body.languageId),
     email: body.email || noReplyAddress,
     phoneNumber: body.phoneNumber || null,
     vatNumber: body.vatNumber || null,
-    fulfillFrom: findWarehouseCode(settings, body.warehouseId),
+    fulfillFrom: findWarehouseCode(lists, body.warehouseId),
     preferredShippingDate: toWarehouseDay(zone, body.preferredShippingDate),
     allowPartialDelivery: body.partialDelivery ?? null,
     onHold: body.onHold ?? false,
@@ -194,18 +194,18 @@ function readOrder(body: Body, { zone, settings }: ClientStore, nowMs: number): 
     orderedOn: zone.day(nowMs),
     currency: body.currency,
     orderTypeId: body.orderTypeId,
-    shippingMethodId: findMainMethodId(settings, body.shippingMethodId),
+    shippingMethodId: findMainMethodId(lists, body.shippingMethodId),
     lines: body.orderItems.map(({ sku, quantity, name, price, vat, extra6, extra7, warehouseId }) => ({
       sku,
       quantity,
-      fulfillFrom: findWarehouseCode(settings, warehouseId),
+      fulfillFrom: findWarehouseCode(lists, warehouseId),
       price: price ?? null,
       vat: vat ?? null,
       name: name || null,
       metadata: keepGivenTexts({ extra6, extra7 }),
     })),
     deliveryAddress,
-    billingAddress: readBillingAddress(body, settings) ?? deliveryAddress,
+    billingAddress: readBillingAddress(body, lists) ?? deliveryAddress,
     pickUpPoint: readPrefixedMembers(body, 'pickUpPoint'),
     attachment: null,
   };
@@ -232,12 +232,12 @@ function readAddress(
   };
 }
 
-function readBillingAddress(body: Body, settings: ServiceSettings): AddressLines | null {
+function readBillingAddress(body: Body, lists: ServiceLists): AddressLines | null {
   if (!Object.entries(body).some(([name, value]) => name.startsWith('billingAddress') && value)) return null;
   const { billingAddressCityName: city, billingAddressCountryIso: country } = body;
   return readAddress(body, 'billingAddress', {
     city,
-    countryCode: country ? findCountryCode(settings, country) : null,
+    countryCode: country ? findCountryCode(lists, country) : null,
   });
 }
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
 import { announceReturn } from '../rules/authorizations.ts';
 import { writePage } from '../rules/pdf.ts';
-import type { ServiceSettings } from '../store/settings.ts';
+import type { ServiceLists } from '../store/service-lists.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { textIn } from './older-fields.ts';
 import { defineOperation, envelope, ok } from './operation.ts';
@@ -101,7 +101,7 @@ async function makeReturnLabel(simulation: Simulation, shipmentId: number, reque
   const shipment = Number.isSafeInteger(shipmentId) ? store.shipments.get(shipmentId) : undefined;
   if (shipment === undefined || shipment.visibleFromMs > nowMs) throw ruleBroken('Shipment not found');
   if (shipment.status !== 'SHIPPED') throw ruleBroken('No label could be made: the shipment has not been shipped');
-  const method = chooseMethod(store.settings, request);
+  const method = chooseMethod(store.lists, request);
   const isPaperless = method.paperless ?? false;
   const packageNumber = `3SRET${String(shipment.id).padStart(9, '0')}${method.id}`;
   const lines = [
@@ -127,7 +127,7 @@ async function makeReturnLabel(simulation: Simulation, shipmentId: number, reque
   };
 }
 
-function chooseMethod({ returnShippingMethods }: ServiceSettings, { shippingMethodId, paperless }: LabelRequest) {
+function chooseMethod({ returnShippingMethods }: ServiceLists, { shippingMethodId, paperless }: LabelRequest) {
   const method =
     shippingMethodId === undefined
       ? returnShippingMethods.find((known) => !paperless || known.paperless)

@@ -231,7 +231,7 @@ function toCommonFields(store: ClientStore, shipment: Shipment) {
     shippingDate: store.zone.writeLocal(shipment.shippedOnMs, toFractions(shipment).later),
     numberOfColli: packages.length,
     totalNumberOfProducts: shipment.items.reduce((sum, { quantity }) => sum + quantity, 0),
-    shippingMethodId: store.settings.findShippingMethodId(shipment.shippingMethodId, shipment.warehouseCode),
+    shippingMethodId: store.lists.findShippingMethodId(shipment.shippingMethodId, shipment.warehouseCode),
     returnPackageNumber: shipment.returnLabel,
     currentTrackTraceStatus: String(first?.status ?? unknownStatus),
     currentTrackTraceExceptionLevel: toExceptionText(first),

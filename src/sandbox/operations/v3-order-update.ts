@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
 import { changeOrder } from '../rules/orders.ts';
 import type { AddressLines, ChangeableOrder, ChangeableRelationships, Order } from '../store/model.ts';
-import { noReplyAddress } from '../store/settings.ts';
+import { noReplyAddress } from '../store/service-lists.ts';
 import type { Ids } from '../store/simulation.ts';
 import { type Call, defineOperation } from './operation.ts';
 import { showRelationships } from './v3-dialect.ts';
@@ -146,7 +146,7 @@ function readWantedRelationships(call: Call<unknown, UpdateBody>, order: Order):
  * @param orderTypeId the order type after the update
  */
 function readWantedAttributes(
-  { body, store: { settings } }: Call<unknown, UpdateBody>,
+  { body, store: { lists } }: Call<unknown, UpdateBody>,
   order: Order,
   orderTypeId: number,
 ): ChangeableOrder {
@@ -162,7 +162,7 @@ function readWantedAttributes(
     vatNumber: emptyToNull(attributes.vatNumber),
     fulfillFrom: emptyToNull(attributes.fulfillFrom),
     preferredShippingDate: attributes.preferredShippingDate ?? null,
-    allowPartialDelivery: attributes.allowPartialDelivery ?? settings.isDeliveredInParts(orderTypeId),
+    allowPartialDelivery: attributes.allowPartialDelivery ?? lists.isDeliveredInParts(orderTypeId),
     onHold: attributes.onHold ?? order.onHold,
     metadata: keepGivenTexts(attributes.metadata),
   };

@@ -9,7 +9,7 @@ import { checkPrintable } from '../rules/pdf.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { Filter } from '../store/listing.ts';
 import type { AddressLines, Order } from '../store/model.ts';
-import { noReplyAddress, type ServiceSettings } from '../store/settings.ts';
+import { noReplyAddress, type ServiceLists } from '../store/service-lists.ts';
 import { SortedRows } from '../store/sorted-rows.ts';
 import { decimalIn, toNumber } from './older-fields.ts';
 import { defineOperation } from './operation.ts';
@@ -177,7 +177,7 @@ export const orderOperations = [
     answer: orderDocument,
     run: async (call) => {
       const { simulation, body } = call;
-      const { draft, content } = readOrder(body, simulation.store.zone.day(call.nowMs), simulation.store.settings);
+      const { draft, content } = readOrder(body, simulation.store.zone.day(call.nowMs), simulation.store.lists);
       if (content !== null) {
         await checkPrintable(Buffer.from(content.base64, 'base64'), `${content.pointer}/attributes/content`);
       }
@@ -240,7 +240,7 @@ function readFilters(
 function readOrder(
   body: OrderBody,
   today: string,
-  settings: ServiceSettings,
+  lists: ServiceLists,
 ): { draft: OrderDraft; content: AttachedContent | null } {
   const { attributes, relationships } = body.data;
   const lines = selectParts(body, 'orderItem').map(({ resource, pointer }) => readLine(resource, pointer));
@@ -257,7 +257,7 @@ function readOrder(
     reference: emptyToNull(given.reference),
     consumerReference: emptyToNull(given.consumerReference),
     promotionCode: emptyToNull(given.promotionCode),
-    locale: given.locale ?? settings.usualLocale,
+    locale: given.locale ?? lists.usualLocale,
     email: emptyToNull(given.email) ?? noReplyAddress,
     phoneNumber: emptyToNull(given.phoneNumber),
     vatNumber: emptyToNull(given.vatNumber),

@@ -9,7 +9,7 @@ import {
 } from '../rules/authorizations.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { Authorization, AuthorizationItem, ReturnItem } from '../store/model.ts';
-import type { ServiceSettings } from '../store/settings.ts';
+import type { ServiceLists } from '../store/service-lists.ts';
 import { toFraction } from '../zone.ts';
 import { defineOperation } from './operation.ts';
 import type { RenderedResource } from './paging.ts';
@@ -211,9 +211,9 @@ function renderAuthorization(
  * Reads the authorization from a body.
  * @throws Refusal if it has no items, or if a reason is missing or unknown
  */
-function readDraft(document: z.output<typeof body>, { settings }: ClientStore): AuthorizationDraft {
+function readDraft(document: z.output<typeof body>, { lists }: ClientStore): AuthorizationDraft {
   const { attributes, relationships } = document.data;
-  const lines = readIncluded(document).map(({ resource, pointer }) => readLine(resource, pointer, settings));
+  const lines = readIncluded(document).map(({ resource, pointer }) => readLine(resource, pointer, lists));
   if (lines.length === 0) throw ruleBroken('A return authorization needs at least one item', '/data/included');
   return {
     shipmentId: relationships.shipment.data.id,
@@ -228,10 +228,10 @@ function readDraft(document: z.output<typeof body>, { settings }: ClientStore): 
  * Reads one item. It may name its return reason by id, by code or by both.
  * @throws Refusal if the reason is missing or unknown, or if id and code differ
  */
-function readLine(item: z.output<typeof itemIn>, pointer: string, settings: ServiceSettings): AuthorizationLine {
+function readLine(item: z.output<typeof itemIn>, pointer: string, lists: ServiceLists): AuthorizationLine {
   const { externalReference, quantity, reasonCode, metadata, sku } = item.attributes;
   const { shipmentItem, returnReason, product } = item.relationships;
-  const byCode = settings.returnReasons.find(({ code }) => code === reasonCode)?.id;
+  const byCode = lists.returnReasons.find(({ code }) => code === reasonCode)?.id;
   if (emptyToNull(reasonCode) !== null && byCode === undefined)
     throw ruleBroken(`There is no return reason ${reasonCode}`, `${pointer}/attributes/reasonCode`);
   const reasonId = returnReason?.data.id ?? byCode;
@@ -276,7 +276,7 @@ export function toAuthorizationResource(authorization: Authorization): ResourceO
   };
 }
 
-export function toAuthorizationItemResource({ settings }: ClientStore, item: AuthorizationItem): ResourceObject {
+export function toAuthorizationItemResource({ lists }: ClientStore, item: AuthorizationItem): ResourceObject {
   return {
     id: item.id,
     type: 'returnMerchandiseAuthorizationItem',
@@ -284,7 +284,7 @@ export function toAuthorizationItemResource({ settings }: ClientStore, item: Aut
       externalReference: item.externalReference,
       sku: item.sku,
       quantity: item.quantity,
-      reasonCode: settings.returnReasons.find(({ id }) => id === item.reasonId)?.code ?? '',
+      reasonCode: lists.returnReasons.find(({ id }) => id === item.reasonId)?.code ?? '',
       metadata: item.metadata,
     },
     relationships: {

@@ -66,10 +66,10 @@ function renderShipForm({ name }: ClientStore): Html {
   ]);
 }
 
-function renderReturnForm({ name, settings }: ClientStore): Html {
+function renderReturnForm({ name, lists }: ClientStore): Html {
   const item = field('shipmentItemId', 'Shipment item id', { inputmode: 'numeric', placeholder: 'all items' });
   const quantity = field('quantity', 'Quantity', { type: 'number', min: 1, placeholder: 'all' });
-  const reasons = settings.returnReasons.map(({ id, name: reason }): Option => [id, reason]);
+  const reasons = lists.returnReasons.map(({ id, name: reason }): Option => [id, reason]);
   return controlForm('return', [
     hidden('client', name),
     field('shipmentId', 'Shipment id', { required: true, inputmode: 'numeric' }),

@@ -35,7 +35,7 @@ export function fulfilOrder(simulation: Simulation, atMs: number, orderId: numbe
     completeServiceLines(lines);
     return;
   }
-  const { warehouseCodes } = simulation.store.settings;
+  const { warehouseCodes } = simulation.store.lists;
   const preferred = simulation.random.chance(0.5) ? warehouseCodes : [...warehouseCodes].reverse();
   const picks: PickedGoods[] = [];
   for (const { item, product } of goods) picks.push(...pickGoods(order, item, product, preferred, picks));
@@ -150,7 +150,7 @@ export function createShipment(
     returnLabel: null,
     orderId: order.id,
     orderTypeId: order.orderTypeId,
-    shippingMethodId: order.shippingMethodId ?? simulation.store.settings.usualMethodId,
+    shippingMethodId: order.shippingMethodId ?? simulation.store.lists.usualMethodId,
     items,
     tracks: emptyList,
     visibleFromMs,

@@ -39,7 +39,7 @@ function createInbound(
     id: ids.next(),
     reference,
     status: 'PROCESSING',
-    receivedIn: receivedIn ?? random.pick(store.settings.warehouseCodes),
+    receivedIn: receivedIn ?? random.pick(store.lists.warehouseCodes),
     createdOnMs: atMs,
     checkingOnMs: null,
     completedOnMs: null,

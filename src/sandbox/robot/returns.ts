@@ -90,7 +90,7 @@ function drawPart({ random, store }: Simulation, shipment: Shipment): ReturnPart
   return {
     item,
     quantity: left > 0 ? random.between(1, left) : 0,
-    reasonId: random.pick(store.settings.returnReasons).id,
+    reasonId: random.pick(store.lists.returnReasons).id,
   };
 }
 

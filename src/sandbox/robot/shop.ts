@@ -6,7 +6,7 @@ import { soldSkus } from '../rules/products.ts';
 import { announceGoods } from '../rules/slips.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { AddressLines, Order, ShipmentStatus } from '../store/model.ts';
-import type { ServiceSettings } from '../store/settings.ts';
+import type { ServiceLists } from '../store/service-lists.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { createShipment, createShipmentItem } from './fulfil.ts';
 
@@ -69,7 +69,7 @@ export function seedShipments(
       simulation,
       order,
       items,
-      simulation.random.pick(simulation.store.settings.warehouseCodes),
+      simulation.random.pick(simulation.store.lists.warehouseCodes),
       atMs,
       atMs,
     );
@@ -113,9 +113,7 @@ export function placeRequestedOrder(
 }
 
 function drawOrder({ random, store }: Simulation, atMs: number, [fewest, most]: readonly [number, number]): OrderDraft {
-  const [firstName, lastName, street1, city, postcode, countryCode, locale] = random.pick(
-    findCustomers(store.settings),
-  );
+  const [firstName, lastName, street1, city, postcode, countryCode, locale] = random.pick(findCustomers(store.lists));
   const lines = Array.from({ length: random.between(fewest, most) }, (_, index) => {
     const sku = random.pick(soldSkus);
     // Some rates are decimal texts, as in one response (docs/interface.md, 8.1 Fields).
@@ -141,7 +139,7 @@ function drawOrder({ random, store }: Simulation, atMs: number, [fewest, most]: 
     promotionCode: null,
     orderedOn: store.zone.day(atMs),
     currency: 'EUR',
-    locale: store.settings.languages.some(({ code }) => code === locale) ? locale : store.settings.usualLocale,
+    locale: store.lists.languages.some(({ code }) => code === locale) ? locale : store.lists.usualLocale,
     email: mailboxes[store.orders.size % mailboxes.length] ?? '',
     phoneNumber: null,
     vatNumber: null,
@@ -150,8 +148,8 @@ function drawOrder({ random, store }: Simulation, atMs: number, [fewest, most]: 
     allowPartialDelivery: lines.length > 1,
     onHold: false,
     metadata: shopMetadata[store.orders.size % shopMetadata.length] ?? emptyTexts,
-    orderTypeId: drawOrderType(random, store.settings),
-    shippingMethodId: random.pick(store.settings.mainShippingMethods).id,
+    orderTypeId: drawOrderType(random, store.lists),
+    shippingMethodId: random.pick(store.lists.mainShippingMethods).id,
     lines,
     deliveryAddress: findOrCreateAddress(address, random.between(1, 250)),
     billingAddress: findOrCreateAddress(address, random.between(1, 250)),
@@ -161,13 +159,13 @@ function drawOrder({ random, store }: Simulation, atMs: number, [fewest, most]: 
 }
 
 /** Returns the customers in the listed countries; all if none lives there. */
-function findCustomers({ countries }: ServiceSettings): readonly (typeof customers)[number][] {
+function findCustomers({ countries }: ServiceLists): readonly (typeof customers)[number][] {
   const found = customers.filter(([, , , , , countryCode]) => countries.some(({ code }) => code === countryCode));
   return found.length === 0 ? customers : found;
 }
 
 /** Draws the id of an order type: the first one for most orders. */
-function drawOrderType(random: Random, { orderTypes: [first, ...others] }: ServiceSettings): number {
+function drawOrderType(random: Random, { orderTypes: [first, ...others] }: ServiceLists): number {
   const chosen = random.chance(0.8) ? first : others.length > 1 ? random.pick(others) : (others[0] ?? first);
   return chosen?.id ?? 0;
 }
@@ -215,7 +213,7 @@ function refillStock(simulation: Simulation, atMs: number): void {
   const metadata = { reference, purchases: `PUR ${store.slips.size + 1}` };
   announceGoods(
     simulation,
-    { expectedIn: random.pick(store.settings.warehouseCodes), expectedOn, reference, comments: null, metadata, lines },
+    { expectedIn: random.pick(store.lists.warehouseCodes), expectedOn, reference, comments: null, metadata, lines },
     atMs,
   );
 }

@@ -1,7 +1,7 @@
 import { dayMs, hourMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
 import type { Authorization, AuthorizationItem, Shipment, ShipmentItem } from '../store/model.ts';
-import type { ServiceSettings } from '../store/settings.ts';
+import type { ServiceLists } from '../store/service-lists.ts';
 import type { Simulation } from '../store/simulation.ts';
 
 export interface AuthorizationLine {
@@ -103,7 +103,7 @@ function createItems(
     if (seen.has(line.shipmentItemId) && !simulation.options.repeatedReturnLines)
       throw ruleBroken(`Several lines refer to shipment item ${line.shipmentItemId}`, line.pointer);
     seen.add(line.shipmentItemId);
-    countLine(shipment, line, announced, simulation.store.settings);
+    countLine(shipment, line, announced, simulation.store.lists);
   }
   return draft.lines.map(({ pointer: _, claim: __, ...line }) => {
     const { sku, productId } = findShipmentItem(shipment, line.shipmentItemId) as ShipmentItem;
@@ -119,7 +119,7 @@ function countLine(
   shipment: Shipment,
   line: AuthorizationLine,
   announced: Map<number, number>,
-  settings: ServiceSettings,
+  lists: ServiceLists,
 ): void {
   const item = findShipmentItem(shipment, line.shipmentItemId);
   if (item === undefined)
@@ -127,9 +127,9 @@ function countLine(
   const { sku, productId } = line.claim;
   if ((sku ?? item.sku) !== item.sku || (productId ?? item.productId) !== item.productId)
     throw ruleBroken(`Shipment item ${item.id} is ${item.sku} (product ${item.productId})`, line.pointer);
-  if (settings.isUnavailableReason(line.reasonId))
+  if (lists.isUnavailableReason(line.reasonId))
     throw ruleBroken(`Return reason ${line.reasonId} is not available to this user`, line.pointer);
-  if (!settings.returnReasons.some(({ id }) => id === line.reasonId))
+  if (!lists.returnReasons.some(({ id }) => id === line.reasonId))
     throw ruleBroken(`There is no return reason ${line.reasonId}`, line.pointer);
   const sum = (announced.get(item.id) ?? 0) + line.quantity;
   if (sum > item.quantity)

@@ -15,7 +15,7 @@ import {
   type OrderItem,
   type Texts,
 } from '../store/model.ts';
-import type { ServiceSettings } from '../store/settings.ts';
+import type { ServiceLists } from '../store/service-lists.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { findProducts } from './products.ts';
 
@@ -89,7 +89,7 @@ export function addOrder(simulation: Simulation, draft: OrderDraft, pointers: Po
     vatNumber: draft.vatNumber,
     fulfillFrom: draft.fulfillFrom,
     preferredShippingDate: draft.preferredShippingDate,
-    allowPartialDelivery: draft.allowPartialDelivery ?? store.settings.isDeliveredInParts(draft.orderTypeId),
+    allowPartialDelivery: draft.allowPartialDelivery ?? store.lists.isDeliveredInParts(draft.orderTypeId),
     onHold: draft.onHold,
     metadata: draft.metadata,
     channelIdentifier: null,
@@ -113,7 +113,7 @@ export function addOrder(simulation: Simulation, draft: OrderDraft, pointers: Po
  * Checks the code of a warehouse.
  * @throws Refusal if the warehouse is not part of the fulfilment strategy
  */
-export function checkWarehouse({ warehouseCodes }: ServiceSettings, code: string | null, pointer?: string): void {
+export function checkWarehouse({ warehouseCodes }: ServiceLists, code: string | null, pointer?: string): void {
   if (code === null || warehouseCodes.includes(code)) return;
   throw ruleBroken(
     `Warehouse ${code} does not belong to the fulfilment strategy (${warehouseCodes.join(', ')})`,
@@ -141,24 +141,24 @@ export function checkOrderNumber(
  * Checks the order type and the main shipping method.
  * @throws Refusal if one does not exist
  */
-function checkOrderSettings(
-  settings: ServiceSettings,
+function checkListIds(
+  lists: ServiceLists,
   { orderTypeId, shippingMethodId: method }: Pick<OrderDraft, 'orderTypeId' | 'shippingMethodId'>,
   pointers: Pick<Pointers, 'orderType' | 'shippingMethod'>,
 ): void {
-  if (!settings.orderTypes.some(({ id }) => id === orderTypeId))
+  if (!lists.orderTypes.some(({ id }) => id === orderTypeId))
     throw ruleBroken(`There is no order type ${orderTypeId}`, pointers.orderType);
-  if (method !== null && !settings.mainShippingMethods.some(({ id }) => id === method))
+  if (method !== null && !lists.mainShippingMethods.some(({ id }) => id === method))
     throw ruleBroken(`There is no main shipping method ${method}`, pointers.shippingMethod);
 }
 
 function checkDraft(simulation: Simulation, draft: OrderDraft, pointers: Pointers): void {
-  const { settings } = simulation.store;
+  const { lists } = simulation.store;
   checkOrderNumber(simulation, draft.externalOrderNumber, null, pointers.externalOrderNumber);
-  checkOrderSettings(settings, draft, pointers);
-  checkWarehouse(settings, draft.fulfillFrom, pointers.fulfillFrom);
+  checkListIds(lists, draft, pointers);
+  checkWarehouse(lists, draft.fulfillFrom, pointers.fulfillFrom);
   for (const { fulfillFrom, pointer } of draft.lines)
-    checkWarehouse(settings, fulfillFrom, pointer && `${pointer}/attributes/fulfillFrom`);
+    checkWarehouse(lists, fulfillFrom, pointer && `${pointer}/attributes/fulfillFrom`);
 }
 
 function createItem(id: number, line: LineDraft, productId: number): OrderItem {
@@ -203,11 +203,11 @@ export function changeOrder(
   const toPointer = (member: string) => `/data/attributes/${member}`;
   if (isFulfilled(order)) throw ruleBroken('The order is completely fulfilled and cannot be changed any more', '/data');
   checkOrderNumber(simulation, wanted.externalOrderNumber, order, toPointer('externalOrderNumber'));
-  checkWarehouse(simulation.store.settings, wanted.fulfillFrom, toPointer('fulfillFrom'));
+  checkWarehouse(simulation.store.lists, wanted.fulfillFrom, toPointer('fulfillFrom'));
   const { preferredShippingDate } = wanted;
   if (preferredShippingDate !== null && preferredShippingDate < simulation.store.zone.day(nowMs))
     throw ruleBroken('preferredShippingDate must be today or later', toPointer('preferredShippingDate'));
-  checkOrderSettings(simulation.store.settings, wanted, relationshipPointers);
+  checkListIds(simulation.store.lists, wanted, relationshipPointers);
   const deliveryAddress = fillHouseNumber(wanted.deliveryAddress);
   const addresses = { deliveryAddress, billingAddress: fillHouseNumber(wanted.billingAddress) };
   const notValid = isHouseNumberMissing(deliveryAddress);

@@ -1,6 +1,6 @@
 import { ruleBroken } from '../refusal.ts';
 import type { Product } from '../store/model.ts';
-import type { ServiceSettings } from '../store/settings.ts';
+import type { ServiceLists } from '../store/service-lists.ts';
 import type { Ids, Simulation } from '../store/simulation.ts';
 
 const soldProducts = [
@@ -24,7 +24,7 @@ const stockOfUnknownProduct = 10_000;
 export const soldSkus = soldProducts.map(([sku]) => sku);
 
 /** Creates the products that each client starts with. */
-export function createFirstProducts(ids: Ids, { warehouseCodes }: ServiceSettings): Product[] {
+export function createFirstProducts(ids: Ids, { warehouseCodes }: ServiceLists): Product[] {
   const goods = soldProducts.map(([sku, name, keeping, weight], index) => ({
     ...createProduct(ids.next(), sku, name, warehouseCodes),
     weight,
@@ -105,7 +105,7 @@ function assertProductsKnown({ store, options }: Simulation, lines: readonly Pro
 function findOrCreateProduct({ store, ids }: Simulation, { sku, name }: ProductLine): Product {
   const known = store.products.get(sku);
   if (known !== undefined) return known;
-  const product = createStockedProduct(ids.next(), sku, name ?? sku, store.settings.warehouseCodes);
+  const product = createStockedProduct(ids.next(), sku, name ?? sku, store.lists.warehouseCodes);
   store.addProduct(product);
   return product;
 }

@@ -18,7 +18,7 @@ export interface SlipDraft {
  * @throws Refusal if the warehouse is not part of the strategy, or if a product is unknown and refused
  */
 export function announceGoods(simulation: Simulation, draft: SlipDraft, nowMs: number): Slip {
-  checkWarehouse(simulation.store.settings, draft.expectedIn, '/data/attributes/expectedIn');
+  checkWarehouse(simulation.store.lists, draft.expectedIn, '/data/attributes/expectedIn');
   const { lines, ...attributes } = draft;
   const products = findProducts(simulation, lines);
   const slip: Slip = {

@@ -5,7 +5,7 @@
 import { toDayNumber, toFraction, Zone } from '../zone.ts';
 import { Listing } from './listing.ts';
 import type { Authorization, Inbound, Order, Product, ReturnItem, Shipment, ShipmentStatus, Slip } from './model.ts';
-import type { ServiceSettings } from './settings.ts';
+import type { ServiceLists } from './service-lists.ts';
 import { SortedRows } from './sorted-rows.ts';
 
 /** Older shipments and slips are not listed (docs/interface.md, 5.1 Values). */
@@ -21,7 +21,7 @@ const toDayNumberOrNull = (day: string | null) => (day === null ? null : toDayNu
 export class ClientStore {
   readonly name: string;
   readonly zone: Zone;
-  readonly settings: ServiceSettings;
+  readonly lists: ServiceLists;
   readonly products = new Map<string, Product>();
   readonly productByBarcode = new Map<string, Product>();
   readonly listedProducts = new SortedRows<Product>();
@@ -48,10 +48,10 @@ export class ClientStore {
   readonly listedSlips: Listing<Slip, 'status' | 'receivedOn' | 'completedOn' | 'expectedOn'>;
   #sweptUntilDay: number | null = null;
 
-  constructor(name: string, zoneName: string, settings: ServiceSettings) {
+  constructor(name: string, zoneName: string, lists: ServiceLists) {
     this.name = name;
     this.zone = new Zone(zoneName);
-    this.settings = settings;
+    this.lists = lists;
     const toDay = (ms: number | null) => (ms === null ? null : this.zone.dayNumber(ms));
     this.listedShipments = new Listing({
       status: ({ status }) => status,

@@ -30,7 +30,7 @@ export interface TruckLine {
 /** A task with its moment. */
 export type PlannedTask = TimedEntry & { readonly task: Task };
 
-/** Settings of the robot and the rules, for what docs/interface.md leaves open. */
+/** Options of the robot and the rules, for what docs/interface.md leaves open. */
 export interface SimulationOptions {
   /** Orders per day that the robot's shop takes; 0 for none. */
   ordersPerDay: number;

@@ -1,5 +1,5 @@
 /**
- * The jobs that pull something other than a stream (settings, stock, track-trace), retention, and the parts that all
+ * The jobs that pull something other than a stream (service lists, stock, track-trace), retention, and the parts that all
  * polls share. Each job commits its result together with its entry in the ledger.
  */
 

@@ -1,50 +1,50 @@
 import type { Database } from '../../erp/connection/pool.ts';
 import { inTransaction } from '../../erp/connection/transaction.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
-import { storeSettings } from '../../erp/resources/service-lists.ts';
+import { storeServiceLists } from '../../erp/resources/service-lists.ts';
 import { type ClientAccount, isAcceptedUntilCommit } from '../../erp/runs/clients.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
-import { decodeSettings, type Settings } from '../../warehouse/decoding/decode-settings.ts';
+import { type DecodedLists, decodeServiceLists } from '../../warehouse/decoding/decode-service-lists.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
 /**
- * Reads the service's settings lists and stores them in one transaction (docs/interface.md, 6.2 Settings). Called when
+ * Reads the service lists and stores them in one transaction (docs/interface.md, 6.2 Settings). Called when
  * a payload names a code that is not known. Stores nothing if the client's account is no longer the accepted one.
- * @throws WarehouseError if they cannot be read; the stored settings stay
+ * @throws WarehouseError if they cannot be read; the stored lists stay
  */
-export async function readSettingsNow(
+export async function readListsNow(
   db: Database,
   account: ClientAccount,
   warehouse: Warehouse,
   signal: AbortSignal,
 ): Promise<void> {
-  const settings = await fetchSettings(warehouse, signal);
+  const lists = await fetchServiceLists(warehouse, signal);
   await inTransaction(db, async (trx) => {
     if (!(await isAcceptedUntilCommit(trx, account))) return;
-    const { changes } = await storeSettings(trx, account.client, settings);
+    const { changes } = await storeServiceLists(trx, account.client, lists);
     await appendChanges(trx, account.client, changes);
   });
 }
 
 /**
- * Runs the job refresh-settings: reads and stores the settings under the run's lease, with counts. If a list is
+ * Runs the job refresh-settings: reads and stores the service lists under the run's lease, with counts. If a list is
  * absent or suddenly empty, keeps the stored entries and warns.
  */
 export async function refreshSettings(context: PullContext): Promise<void> {
   const { client, db, run, warehouse, signal } = context;
   const { totals } = context.state;
-  const settings = await fetchSettings(warehouse, signal);
+  const lists = await fetchServiceLists(warehouse, signal);
   const { keptLists, ...stored } = await underLease(db, run.lease, async (trx) => {
-    const result = await storeSettings(trx, client, settings);
+    const result = await storeServiceLists(trx, client, lists);
     const { created, updated, removed, changes } = result;
     await recordProgress(
       { trx, run },
       {
         ...totals,
         pages: 1,
-        fetched: settings.options.length,
+        fetched: lists.options.length,
         created,
         updated,
         removed,
@@ -54,10 +54,11 @@ export async function refreshSettings(context: PullContext): Promise<void> {
     return result;
   });
   const { created, updated, removed } = stored;
-  Object.assign(totals, { pages: 1, fetched: settings.options.length, created, updated, removed });
-  if (keptLists.length > 0) warn(context, `the settings lack ${keptLists.join(', ')}; the stored entries are kept`);
+  Object.assign(totals, { pages: 1, fetched: lists.options.length, created, updated, removed });
+  if (keptLists.length > 0)
+    warn(context, `the service lists lack ${keptLists.join(', ')}; the stored entries are kept`);
 }
 
-async function fetchSettings(warehouse: Warehouse, signal: AbortSignal): Promise<Settings> {
-  return decodeSettings(await warehouse.ask({ operation: 'common.settings.get' }, { signal }));
+async function fetchServiceLists(warehouse: Warehouse, signal: AbortSignal): Promise<DecodedLists> {
+  return decodeServiceLists(await warehouse.ask({ operation: 'common.settings.get' }, { signal }));
 }

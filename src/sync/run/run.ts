@@ -28,7 +28,7 @@ export type RunReport =
 interface RunFacts {
   readonly totals: Totals;
   /** Token of its lease, which identifies it in sync.runs; null if it never began. */
-  readonly token: number | null;
+  readonly leaseKey: number | null;
 }
 
 /** The members of a run that its work needs. */
@@ -56,7 +56,7 @@ export async function runUnderLease(
   stop: AbortSignal,
   work: (scope: RunScope) => Promise<void>,
 ): Promise<RunReport> {
-  if (stop.aborted) return { status: 'stopped', totals: newTotals(), token: null };
+  if (stop.aborted) return { status: 'stopped', totals: newTotals(), leaseKey: null };
   const start = await startRun(db, request);
   if (start.kind === 'skipped') {
     const { reason, because, dueAt } = start;
@@ -65,7 +65,7 @@ export async function runUnderLease(
   const { run, afterAbandoned, missed } = start;
   const totals = newTotals();
   const workEnd: WorkEnd = { dueAt: null, poll: null };
-  const facts = { totals, token: run.lease.token };
+  const facts = { totals, leaseKey: run.lease.key };
   const lost = keeper.keep(run.lease);
   try {
     const signal = AbortSignal.any([stop, lost]);

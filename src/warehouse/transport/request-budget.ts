@@ -1,8 +1,8 @@
 import { StoppedError, toStopError } from '../../core/errors.ts';
-import type { RequestShare } from '../../core/request-share.ts';
+import type { RequestQuota } from '../../core/request-quota.ts';
 
 /** Takes up to this many requests from the account's budget, which other processes share. */
-export type TakeShare = (wanted: number) => Promise<RequestShare>;
+export type TakeQuota = (wanted: number) => Promise<RequestQuota>;
 
 /** The most that one share holds, as a part of a second's requests: other processes come between. */
 const shareOfSecond = 4;
@@ -27,7 +27,7 @@ interface Permit {
  */
 export class RequestBudget {
   readonly #perSecond: number;
-  readonly #takeShare: TakeShare;
+  readonly #takeQuota: TakeQuota;
   readonly #waiting = new Set<Waiter>();
   #permits: Permit[] = [];
   #isTaking = false;
@@ -36,9 +36,9 @@ export class RequestBudget {
   /** Requests that began in a second of this process, and in the second before it. */
   #recent = { second: 0, begun: 0, before: 0 };
 
-  constructor(perSecond: number, takeShare: TakeShare) {
+  constructor(perSecond: number, takeQuota: TakeQuota) {
     this.#perSecond = perSecond;
-    this.#takeShare = takeShare;
+    this.#takeQuota = takeQuota;
   }
 
   /**
@@ -106,7 +106,7 @@ export class RequestBudget {
     const expected = Math.ceil(Math.max(begun, before) / shareOfSecond);
     const wanted = Math.min(Math.ceil(this.#perSecond / shareOfSecond), Math.max(missing, expected));
     try {
-      const { requests, startsInMs, endsInMs } = await this.#takeShare(wanted);
+      const { requests, startsInMs, endsInMs } = await this.#takeQuota(wanted);
       const answeredAtMs = performance.now();
       for (let index = 0; index < requests; index++) {
         const fromMs = answeredAtMs + startsInMs + (index * 1_000) / this.#perSecond;
@@ -140,7 +140,7 @@ export class RequestBudget {
 }
 
 /** Makes a budget of this process alone, for a program without a database. */
-export function makeLocalShares(perSecond: number): TakeShare {
+export function makeLocalQuotas(perSecond: number): TakeQuota {
   let nextAtMs = 0;
   return (wanted) => {
     const nowMs = performance.now();

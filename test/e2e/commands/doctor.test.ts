@@ -33,7 +33,7 @@ const otherDatabase = (change: (url: URL) => void) => {
   change(url);
   return { DATABASE_URL: url.href };
 };
-const setSettings = (sandbox: SandboxControl, path: (string | number)[], value: unknown) =>
+const setLists = (sandbox: SandboxControl, path: (string | number)[], value: unknown) =>
   sandbox.faults({ operation: 'common.settings.get', effect: { set: [{ path, value }] } });
 
 test('a correct set-up is ok in every check, as text and as JSON', async () => {
@@ -53,7 +53,7 @@ test('a correct set-up is ok in every check, as text and as JSON', async () => {
   });
   expect((await cli.ended).code).toBe(0);
   expect(cli.output).toMatch(/^ok {4}database +Postgres \d+/m);
-  expect(cli.output).toMatch(/^ok {4}default: settings +\d+ entries/m);
+  expect(cli.output).toMatch(/^ok {4}default: service lists +\d+ entries/m);
   expect(cli.output).toMatch(/not shown in the interface description: .*oldest\.stock\.bulk/);
   expect(cli.output).toContain('; switches: optional of v3.orders.create, pageSize of v3.inbounds.list');
   // SQL does not know of the switch before `migrate` has run with that file.
@@ -142,13 +142,13 @@ const brokenSetups: readonly BrokenSetup[] = [
   },
   {
     name: 'settings that do not answer as documented',
-    before: (sandbox) => setSettings(sandbox, ['result'], null),
-    finds: ['fail', 'default: settings', /cannot be decoded|expected object/i, /as documented/],
+    before: (sandbox) => setLists(sandbox, ['result'], null),
+    finds: ['fail', 'default: service lists', /cannot be decoded|expected object/i, /as documented/],
   },
   {
     name: 'a variable whose name is misspelt',
     env: () => ({ WAREHOUSE_TIMEZONE: 'Europe/Paris' }),
-    finds: ['warn', 'settings', /no variable WAREHOUSE_TIMEZONE/, /.env.example/],
+    finds: ['warn', 'configuration', /no variable WAREHOUSE_TIMEZONE/, /.env.example/],
   },
   {
     name: 'watched articles whose stock no job reads',

@@ -70,12 +70,12 @@ describe('outbox check with a database', () => {
   const checkCodes = (kind: string, payload: unknown) =>
     runCommand(['outbox', 'check', kind, write(payload), '--client', 'default'], { DATABASE_URL: database.url });
 
-  test('compares codes with the stored settings of the client, and inserts nothing', async () => {
+  test('compares codes with the stored service lists of the client, and inserts nothing', async () => {
     const wrong = orderPayload('SO-1', { orderType: 'B2X', shippingMethod: 'DRONE' });
     expect(await checkCodes('order.create', wrong)).toEqual({
       code: 0,
       output:
-        'No problems were found in this payload of order.create.\nCodes were not checked: no settings are stored for the client default; run refresh-settings first',
+        'No problems were found in this payload of order.create.\nCodes were not checked: no service lists are stored for the client default; run refresh-settings first',
     });
     done(await pull('refresh-settings'));
     expect(await checkCodes('order.create', wrong)).toEqual({

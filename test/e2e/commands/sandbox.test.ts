@@ -99,17 +99,17 @@ test.each<[string, string[], number, RegExp]>([
   expect(refused.output).toMatch(words);
 });
 
-test('a state file keeps its settings', async () => {
-  const settings = join(folder, 'settings.yaml');
-  writeFileSync(settings, 'clients: {shop-a: {orderTypes: [{id: 501, name: Web, code: WEB}]}}');
-  const { process } = await start('--clients', 'shop-a', '--settings', settings);
+test('a state file keeps its service lists', async () => {
+  const lists = join(folder, 'settings.yaml');
+  writeFileSync(lists, 'clients: {shop-a: {orderTypes: [{id: 501, name: Web, code: WEB}]}}');
+  const { process } = await start('--clients', 'shop-a', '--lists', lists);
   process.kill('SIGTERM');
   await process.ended;
-  const { process: again } = await start('--settings', settings);
+  const { process: again } = await start('--lists', lists);
   again.kill('SIGTERM');
   await again.ended;
-  writeFileSync(settings, 'orderTypes: [{id: 502, name: Web, code: WEB}]');
-  const refused = await runCommand(['sandbox', '--port', '0', '--state', file, '--settings', settings]);
+  writeFileSync(lists, 'orderTypes: [{id: 502, name: Web, code: WEB}]');
+  const refused = await runCommand(['sandbox', '--port', '0', '--state', file, '--lists', lists]);
   expect(refused.code).toBe(2);
-  expect(refused.output).toContain('was begun with other settings');
+  expect(refused.output).toContain('was begun with other lists');
 });

@@ -150,7 +150,7 @@ test('workers stopped at random: no two runs of a job of a client write at the s
     create trigger note_cursor after insert or update on sync.cursors for each row when (new.pass = 'new')
     execute function public.note_cursor()`);
   // Runs that found their lease lost, and discarded the answers they got.
-  const countLost = () => fleet.output.match(/"run_abandoned","leaseToken"/g)?.length ?? 0;
+  const countLost = () => fleet.output.match(/"run_abandoned","leaseKey"/g)?.length ?? 0;
   const now = async () => (await database.query<{ at: Date }>('select now() as at'))[0]?.at;
   const waitForPolls = async (what: string, whose: 'every' | 'any') => {
     const at = await now();
@@ -217,7 +217,7 @@ test('workers stopped at random: no two runs of a job of a client write at the s
     // The ledger: no run of a job of a client began before the previous one had ended.
     const overlaps = await database.query(`
         select a.client, a.job, a.id, b.id as other from sync.runs a
-        join sync.runs b on b.client = a.client and b.job = a.job and b.lease_token > a.lease_token
+        join sync.runs b on b.client = a.client and b.job = a.job and b.lease_key > a.lease_key
         where b.started_at < a.finished_at - interval '1 second'`);
     const doubled = await database.query(`
         select entity, id from fulfilment.changes where operation = 'created' group by client, entity, id having count(*) > 1`);

@@ -207,7 +207,7 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
       (select string_agg(c.query || c.updated_at, ',') from sync.cursors c) as cursors`);
       const before = await written();
       first.kill('SIGCONT');
-      const lost = JSON.parse(await first.line('"run_abandoned","leaseToken"')) as { code: string };
+      const lost = JSON.parse(await first.line('"run_abandoned","leaseKey"')) as { code: string };
       expect(lost.code).toBe('lease_lost');
       expect(await written()).toEqual(before);
       expect(await findDoubledEntries()).toEqual([]);

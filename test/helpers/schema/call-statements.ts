@@ -54,7 +54,7 @@ import { wakeJob } from '../../../src/erp/rescan/rescans.ts';
 import { countRowsInWindows } from '../../../src/erp/rescan/rows-in-windows.ts';
 import { hasAuthorization } from '../../../src/erp/resources/authorization-rows.ts';
 import { requestMissingParcelReads, requestParcelReads } from '../../../src/erp/resources/parcel-reads.ts';
-import { readServiceLists, takeSettingsTurn } from '../../../src/erp/resources/service-lists.ts';
+import { readServiceLists, takeListsTurn } from '../../../src/erp/resources/service-lists.ts';
 import {
   findShipmentsWithOrder,
   healOrderNumbers,
@@ -221,8 +221,8 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
   await requestParcelReads(trx, client, [1]);
   await requestMissingParcelReads(trx, client, 0, now);
   await storeStock(trx, client, [{ sku: 'X', stock: 1 }]);
-  await takeSettingsTurn(trx, client, 0, 0);
-  await takeSettingsTurn(trx, client, 60_000, 60_000);
+  await takeListsTurn(trx, client, 0, 0);
+  await takeListsTurn(trx, client, 60_000, 60_000);
 }
 
 /** Moves a line of one shipment to another, and removes it. */
@@ -265,7 +265,7 @@ async function callSchedules(db: Database): Promise<void> {
   await db.transaction().execute((trx) => dueJobs.recordAbandonedRuns(trx, [job]));
   await pauseJob(db, 'prune', client, 'x');
   await resumeJob(db, 'prune', client, 'x');
-  await renewLeases(db, [{ client, name: 'prune', token: 1 }]);
+  await renewLeases(db, [{ client, name: 'prune', key: 1 }]);
 }
 
 async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {

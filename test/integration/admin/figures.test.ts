@@ -31,7 +31,7 @@ async function setUp(lastRollUp = '1 day'): Promise<void> {
 /** Records a run of pull-orders that ended this long ago and wrote this many rows. */
 const recordRun = (client: string, ago: string, rows: number) =>
   database.query(
-    `insert into sync.runs (client, job, trigger, worker, lease_token, status, started_at, finished_at, created)
+    `insert into sync.runs (client, job, trigger, worker, lease_key, status, started_at, finished_at, created)
      values ($1, 'pull-orders', 'schedule', 'w', (select count(*) from sync.runs), 'done', now() - $2::interval, now() - $2::interval, $3)`,
     [client, ago, rows],
   );
@@ -132,7 +132,7 @@ describe('a roll-up', () => {
         from generate_series(1, 20000) n;
       insert into sync.outbox_attempts (outbox_id, step, by, became, at)
         select id, 'sent', 'w', 'done', now() - interval '2 days' from fulfilment.outbox;
-      insert into sync.runs (client, job, trigger, worker, lease_token, status, started_at, finished_at, created)
+      insert into sync.runs (client, job, trigger, worker, lease_key, status, started_at, finished_at, created)
         select 'a', 'pull-orders', 'schedule', 'w', -n, 'done', now() - interval '2 days', now() - interval '2 days', 1
         from generate_series(1, 20000) n;
       set session_replication_role = origin;

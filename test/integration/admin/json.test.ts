@@ -26,7 +26,7 @@ async function fill(): Promise<void> {
     insert into sync.jobs (client, job, stream, due_at, last_started_at, last_success_at, warnings)
       values ('default', 'pull-orders', 'orders', now(), now(), now() - interval '3 hours', '{careful}'),
         ('default', 'pull-shipments', 'shipments', now(), null, null, '{}');
-    insert into sync.runs (client, job, trigger, worker, lease_token, started_at, status, finished_at, error, created)
+    insert into sync.runs (client, job, trigger, worker, lease_key, started_at, status, finished_at, error, created)
       values ('default', 'pull-orders', 'schedule', 'w', 1, now(), 'failed', now(), 'away', 3),
         ('default', 'pull-orders', 'schedule', 'w', 2, now(), 'running', null, null, 1);
     insert into sync.rescans (client, stream, kind, finished_at, outcome, missing) values ('default', 'orders', 'reconcile', now(), 'done', 2);

@@ -56,7 +56,7 @@ describe('/metrics', () => {
     work.onExchange(client, { operation: 'v3.orders.list', status: '418', durationMs: 30 });
     work.onExchange(client, { operation: 'v3.orders.list', status: 'timeout', durationMs: 30_000 });
     const totals = { ...newTotals(), pages: 2, fetched: 150, created: 3, quarantined: 1 };
-    work.onRun(client, 'pull-orders', { status: 'done', totals, token: 1 }, 1_200);
+    work.onRun(client, 'pull-orders', { status: 'done', totals, leaseKey: 1 }, 1_200);
     work.onRun(client, 'pull-orders', { status: 'skipped', reason: 'overlap', because: '', dueAt: null }, 1);
     work.onSettled(settlement, 'order.create');
     work.onSettled(settlement, 'made.up');

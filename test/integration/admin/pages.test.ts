@@ -127,7 +127,7 @@ test('no page turns the text of a row into markup', async () => {
     [nasty],
   );
   await database.query(
-    `insert into sync.runs (client, job, trigger, worker, lease_token, started_at, status, finished_at, error) values ('default', 'pull-orders', 'schedule', $1, 1, now(), 'failed', now(), $1)`,
+    `insert into sync.runs (client, job, trigger, worker, lease_key, started_at, status, finished_at, error) values ('default', 'pull-orders', 'schedule', $1, 1, now(), 'failed', now(), $1)`,
     [nasty],
   );
   await database.query(
@@ -204,7 +204,7 @@ describe('/runs', () => {
       ),
     );
     await database.query(`
-      insert into sync.runs (client, job, trigger, worker, lease_token, started_at, status, finished_at, error)
+      insert into sync.runs (client, job, trigger, worker, lease_key, started_at, status, finished_at, error)
       select case when n % 2 = 0 then 'a' else 'b' end, case when n <= 150 then 'pull-orders' else 'pull-shipments' end, 'schedule', 'w', n, now(),
         case when n % 50 = 0 then 'failed' else 'done' end, now(), case when n % 50 = 0 then 'away' end
       from generate_series(1, 300) n`);

@@ -44,11 +44,11 @@ describe('a lease', () => {
     expect(runs.filter((run) => run !== null)).toHaveLength(1);
   });
 
-  test('is acquired under a larger token after it was released', async () => {
+  test('is acquired under a larger key after it was released', async () => {
     const first = await beginOrFail('a');
     expect(await begin('b')).toBeNull();
     await endDone(first);
-    expect((await acquire('b')).token).toBeGreaterThan(first.lease.token);
+    expect((await acquire('b')).key).toBeGreaterThan(first.lease.key);
   });
 
   test('that was taken over lets its old holder write nothing', async () => {
@@ -170,7 +170,7 @@ describe('runs', () => {
     await endDone(run);
     expect(await startRun(database.db, request)).toMatchObject({ kind: 'skipped', reason: 'not_due' });
     expect(await findDue()).toEqual([]);
-    expect((await start('manual')).lease.token).toBeGreaterThan(run.lease.token);
+    expect((await start('manual')).lease.key).toBeGreaterThan(run.lease.key);
   });
 
   test('an uneventful run leaves no row in the ledger; a run that wrote or failed does', async () => {

@@ -57,7 +57,7 @@ test('done and cancelled outbox rows go with their history; all other rows stay,
 
 test('old runs, events, gaps and quarantine go; the last reconciliation and open work stay', async () => {
   await database.query(`
-    insert into sync.runs (client, job, trigger, worker, lease_token, status, started_at, finished_at)
+    insert into sync.runs (client, job, trigger, worker, lease_key, status, started_at, finished_at)
     values ('default', 'a', 'schedule', 'w', 1, 'done', ${old}, ${old}), ('default', 'a', 'schedule', 'w', 2, 'done', ${old}, ${young}),
       ('default', 'a', 'schedule', 'w', 3, 'running', ${old}, null), ('other', 'a', 'schedule', 'w', 1, 'done', ${old}, ${old})`);
   await database.query(`

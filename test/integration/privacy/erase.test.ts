@@ -107,7 +107,7 @@ async function prepareOrders(): Promise<{ order: PlacedOrder; other: PlacedOrder
   await runAllJobs(order);
   await quarantineOrder(order);
   await database.query(`
-    insert into sync.runs (client, job, trigger, worker, lease_token, status, started_at, finished_at, error, warnings)
+    insert into sync.runs (client, job, trigger, worker, lease_key, status, started_at, finished_at, error, warnings)
     values ('default', 'a', 'manual', 'w', 1, 'failed', now(), now(), 'refused: «${order.texts.quoted}»',
       '{"other «${order.texts.quoted.slice(0, 9)}"}')`);
   await database.query(`update sync.jobs set last_error = 'refused: «${order.texts.quoted}»' where job = 'prune'`);
@@ -275,7 +275,7 @@ test('another client can write its changes while errors are searched for words',
   try {
     await holder.query('begin');
     await holder.query(`
-      insert into sync.runs (client, job, trigger, worker, lease_token, status, started_at, finished_at, error)
+      insert into sync.runs (client, job, trigger, worker, lease_key, status, started_at, finished_at, error)
       values ('default', 'a', 'manual', 'w', 1, 'failed', now(), now(), '«${order.texts.quoted}»')`);
     await holder.query('lock table sync.runs in share row exclusive mode');
     const erasing = erase('SO-ERASED');

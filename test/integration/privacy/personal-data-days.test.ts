@@ -49,7 +49,7 @@ test('personal data older than PERSONAL_DATA_DAYS goes, and stays away', async (
     insert into sync.quarantine (client, stream, resource_key, resource_id, member_path, reason, document, run_worker)
     values ('default', 'orders', '1', ${order.id}, 'x', 'x', '{"id": 1, "email": "${order.texts.email}"}', 'w')`);
   await database.query(`
-    insert into sync.runs (client, job, trigger, worker, lease_token, status, started_at, finished_at, error)
+    insert into sync.runs (client, job, trigger, worker, lease_key, status, started_at, finished_at, error)
     values ('default', 'a', 'manual', 'w', 1, 'failed', now(), now(), 'refused: «${order.texts.quoted}»')`);
 
   // The dead row waits for a person, so the order keeps its data.

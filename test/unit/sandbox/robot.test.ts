@@ -4,7 +4,7 @@ import { Random } from '../../../src/sandbox/random.ts';
 import { planFirstDay, simulateUntil } from '../../../src/sandbox/robot/robot.ts';
 import { createFirstProducts } from '../../../src/sandbox/rules/products.ts';
 import { ClientStore } from '../../../src/sandbox/store/client-store.ts';
-import { ServiceSettings } from '../../../src/sandbox/store/settings.ts';
+import { ServiceLists } from '../../../src/sandbox/store/service-lists.ts';
 import { Ids, Simulation, type SimulationOptions } from '../../../src/sandbox/store/simulation.ts';
 
 const startMs = Date.parse('2026-10-20T06:00:00Z');
@@ -19,9 +19,9 @@ const options: SimulationOptions = {
 
 function simulate(seed: number, spansHours: readonly number[], watch?: (store: ClientStore) => void) {
   const random = new Random(seed);
-  const store = new ClientStore('default', 'Europe/Amsterdam', new ServiceSettings());
+  const store = new ClientStore('default', 'Europe/Amsterdam', new ServiceLists());
   const simulation = new Simulation(store, random, new Ids(random, { index: 0, count: 1 }), options);
-  for (const product of createFirstProducts(simulation.ids, store.settings)) store.products.set(product.sku, product);
+  for (const product of createFirstProducts(simulation.ids, store.lists)) store.products.set(product.sku, product);
   planFirstDay(simulation, startMs);
   let nowMs = startMs;
   for (const hours of spansHours) {

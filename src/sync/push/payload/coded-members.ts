@@ -1,6 +1,6 @@
 import type { Json } from '../../../core/json.ts';
 import { findCodeChoiceProblems } from '../../../payloads/rules.ts';
-import type { SettingList } from '../../../warehouse/decoding/decode-settings.ts';
+import type { SettingList } from '../../../warehouse/decoding/decode-service-lists.ts';
 import { type CheckContext, type JsonObject, PayloadError } from './kind.ts';
 
 /** Two members of a payload that name an entry of a list of the settings: by its code, or by its id. */

@@ -1,5 +1,5 @@
 import type { ServiceLists, StoredOption } from '../../../erp/resources/service-lists.ts';
-import type { SettingList } from '../../../warehouse/decoding/decode-settings.ts';
+import type { SettingList } from '../../../warehouse/decoding/decode-service-lists.ts';
 
 /** Compares payloads with the lists of the service. */
 export interface CodeFinder {

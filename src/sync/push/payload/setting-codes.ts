@@ -1,10 +1,10 @@
 import { pauses } from '../../../core/backoff.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
-import { readServiceLists, type ServiceLists, takeSettingsTurn } from '../../../erp/resources/service-lists.ts';
+import { readServiceLists, type ServiceLists, takeListsTurn } from '../../../erp/resources/service-lists.ts';
 import type { ClientAccount } from '../../../erp/runs/clients.ts';
 import type { Warehouse } from '../../../warehouse/client.ts';
-import type { SettingList } from '../../../warehouse/decoding/decode-settings.ts';
-import { readSettingsNow } from '../../pulls/refresh-settings.ts';
+import type { SettingList } from '../../../warehouse/decoding/decode-service-lists.ts';
+import { readListsNow } from '../../pulls/refresh-settings.ts';
 import {
   type CodeFinder,
   type CodeProblem,
@@ -84,10 +84,10 @@ export class SettingCodes implements CodeFinder {
   }
 
   async #read(signal: AbortSignal): Promise<void> {
-    const turn = await takeSettingsTurn(this.#db, this.#account.client, refreshPauseMs, pauses.serviceLists.firstMs);
+    const turn = await takeListsTurn(this.#db, this.#account.client, refreshPauseMs, pauses.serviceLists.firstMs);
     if (turn === 'recent') return;
     if (turn === 'later') throw new SettingsUnreadError();
-    await readSettingsNow(this.#db, this.#account, this.#warehouse, signal);
+    await readListsNow(this.#db, this.#account, this.#warehouse, signal);
   }
 }
 

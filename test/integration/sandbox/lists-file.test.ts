@@ -2,8 +2,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
+import { readListsFile } from '../../../src/sandbox/lists-file.ts';
 import { createSandbox } from '../../../src/sandbox/server/server.ts';
-import { readSettingsFile } from '../../../src/sandbox/settings-file.ts';
 import { World } from '../../../src/sandbox/world.ts';
 import { orderBody, ServiceClient, titles } from '../../helpers/client.ts';
 import { quiet } from '../../helpers/sandbox.ts';
@@ -42,7 +42,7 @@ const createWorld = (text: string, ordersPerDay = 0) =>
     startMs: quiet.startMs(),
     zone: 'Europe/Amsterdam',
     ordersPerDay,
-    settings: readSettingsFile(write(text), clients),
+    lists: readListsFile(write(text), clients),
   });
 
 const lists = `
@@ -96,7 +96,7 @@ describe('a settings file', () => {
 
   test('is shown in docs/sandbox.md', () => {
     const page = readFileSync(new URL('../../../docs/sandbox.md', import.meta.url), 'utf8');
-    const { orderTypes } = readSettingsFile(write(/```yaml\n(.*?)```/s.exec(page)?.[1] ?? ''), clients);
+    const { orderTypes } = readListsFile(write(/```yaml\n(.*?)```/s.exec(page)?.[1] ?? ''), clients);
     expect(orderTypes).toHaveLength(1);
   });
 
@@ -111,7 +111,7 @@ describe('a settings file', () => {
     ['broken YAML', 'countries: [', 'settings.yaml cannot be used: '],
     ['too many bytes', `# ${'x'.repeat(1 << 20)}`, 'the limit is 1048576'],
   ])('with %s is refused, with its name and the member', (_what, text, expected) => {
-    const read = () => readSettingsFile(write(text), clients);
+    const read = () => readListsFile(write(text), clients);
     expect(read).toThrow(expected);
     expect(read).toThrow(join(folder, 'settings.yaml'));
   });

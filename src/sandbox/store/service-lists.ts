@@ -24,10 +24,10 @@ function uniqueListSchema<T extends z.ZodType<{ readonly id: number; readonly co
 }
 
 /**
- * The settings lists that a user chooses (docs/interface.md, 6.2 Settings). An absent list is the built-in one. Members
+ * The service lists that a user chooses (docs/interface.md, 6.2 Settings). An absent list is the built-in one. Members
  * that `GET settings/get` does not show say what the sandbox does with an entry.
  */
-export const settingsSchema = z.strictObject({
+export const listsSchema = z.strictObject({
   mainShippingMethods: uniqueListSchema(
     option.extend({ shippingMethods: z.array(z.strictObject({ id, warehouse: text })).max(maxEntries) }),
     1,
@@ -47,8 +47,8 @@ export const settingsSchema = z.strictObject({
   /** The warehouses of the fulfilment strategy. Absent: those that `mainShippingMethods` names. */
   warehouses: uniqueListSchema(z.strictObject({ id, code: text }), 1).optional(),
 });
-export type GivenSettings = z.infer<typeof settingsSchema>;
-type Lists = { readonly [List in keyof GivenSettings]-?: NonNullable<GivenSettings[List]> };
+export type GivenLists = z.infer<typeof listsSchema>;
+type Lists = { readonly [List in keyof GivenLists]-?: NonNullable<GivenLists[List]> };
 
 const builtIn: Lists = {
   mainShippingMethods: [
@@ -105,8 +105,8 @@ const builtIn: Lists = {
 const warehouseOutsideStrategy = { id: 3, code: 'ROT' } as const;
 export const noReplyAddress = 'no-reply@fulfilment.example';
 
-/** The settings lists of one client, and the rules that depend on them. All rows use the ids of these lists. */
-export class ServiceSettings {
+/** The service lists of one client, and the rules that depend on them. All rows use the ids of these lists. */
+export class ServiceLists {
   readonly #lists: Lists;
   readonly orderTypes: Lists['orderTypes'];
   readonly mainShippingMethods: Lists['mainShippingMethods'];
@@ -117,7 +117,7 @@ export class ServiceSettings {
   readonly countries: Lists['countries'];
   readonly warehouseCodes: readonly string[];
 
-  constructor(given: GivenSettings = {}) {
+  constructor(given: GivenLists = {}) {
     const named = given.mainShippingMethods && { warehouses: findNamedWarehouses(given.mainShippingMethods) };
     const lists = { ...builtIn, ...named, ...keepGiven(given) };
     this.#lists = lists;
@@ -173,7 +173,7 @@ export class ServiceSettings {
   }
 }
 
-function keepGiven(given: GivenSettings): Partial<Lists> {
+function keepGiven(given: GivenLists): Partial<Lists> {
   return Object.fromEntries(Object.entries(given).filter(([, list]) => list !== undefined));
 }
 

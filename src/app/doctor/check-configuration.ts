@@ -18,10 +18,10 @@ const fileVariables = secretNames.map((name) => `${name}_FILE`);
 const minFreeBytes = 1024 ** 3;
 
 /**
- * Checks for settings without effect, for operations that docs/interface.md does not show, and the free disk space.
+ * Checks for variables without effect, for operations that docs/interface.md does not show, and the free disk space.
  * @param watched numbers of articles in stock_watch; null if they are not known
  */
-export async function checkSettings(
+export async function checkConfiguration(
   config: Config,
   watched: readonly WatchedArticles[] | null,
 ): Promise<readonly Finding[]> {
@@ -56,10 +56,12 @@ function checkVariables(config: Config, watched: readonly WatchedArticles[] | nu
   if (stock.kind !== 'off' && watched?.length === 0)
     ineffective.push('SCHEDULE_PULL_STOCK (fulfilment.stock_watch is empty)');
   return [
-    ...unknown.map((name) => warn('settings', `there is no variable ${name}`, 'check its spelling in .env.example')),
+    ...unknown.map((name) =>
+      warn('configuration', `there is no variable ${name}`, 'check its spelling in .env.example'),
+    ),
     ineffective.length === 0
-      ? ok('settings', `${set.length} variables are set, and all have an effect`)
-      : warn('settings', `without effect: ${ineffective.join(', ')}`, 'remove them, or set what they need'),
+      ? ok('configuration', `${set.length} variables are set, and all have an effect`)
+      : warn('configuration', `without effect: ${ineffective.join(', ')}`, 'remove them, or set what they need'),
   ];
 }
 

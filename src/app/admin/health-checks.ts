@@ -13,7 +13,7 @@ const deadAfterMs = 40 * sweepMs;
  * Registers the probes. `/livez` answers 503 if no sweep was completed for two minutes, `/readyz` if none was for one.
  * `/readyz` says what a worker waits for that has not started. It lists the late jobs and since when they are late; with `?stale=fail` it answers 503 if there are any.
  */
-export function registerProbeRoutes(
+export function registerHealthChecks(
   app: FastifyInstance,
   { daemon, config }: AdminDeps,
   read: () => Promise<CurrentState>,

@@ -10,12 +10,12 @@ const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 const pull = usePuller(database, sandbox);
 
-const countSettingsRequests = async () => (await sandbox.requestsTo('/settings/get')).length;
+const countListRequests = async () => (await sandbox.requestsTo('/settings/get')).length;
 /** Replaces one list in the answers of settings/get. */
 const answerWith = (list: string, value: unknown) =>
   sandbox.faults({ operation: 'common.settings.get', effect: { set: [{ path: ['result', list], value }] } });
-/** Moves the last reading of the settings back in time. */
-const ageSettings = (span: string) =>
+/** Moves the last reading of the service lists back in time. */
+const ageLists = (span: string) =>
   database.query(
     `update sync.settings_reads set tried_at = tried_at - $1::interval, read_at = read_at - $1::interval`,
     [span],
@@ -26,11 +26,11 @@ const readOptions = (list: string) =>
     [list],
   );
 
-test('the settings are read once for many rows, and stored with the methods per warehouse', async () => {
+test('the service lists are read once for many rows, and stored with the methods per warehouse', async () => {
   for (let index = 0; index < 12; index++)
     await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`));
   await outbox.push();
-  expect(await countSettingsRequests()).toBe(1);
+  expect(await countListRequests()).toBe(1);
   const [counts] = await database.query(`
     select count(distinct list)::int as lists, count(*)::int as options,
       (select count(*)::int from fulfilment.main_shipping_method_warehouses) as warehouses,
@@ -55,7 +55,7 @@ test('the daily job writes changes, marks removed entries, and keeps a list that
     created: 0,
     updated: 1,
     removed: 2,
-    warnings: ['the settings lack returnReasons; the stored entries are kept'],
+    warnings: ['the service lists lack returnReasons; the stored entries are kept'],
   });
   expect(await readOptions('languages')).toMatchObject([
     { code: 'nl-NL', removed: false },
@@ -91,14 +91,14 @@ test.each([[['returnShippingMethods', 'returnReasons']], [['mainShippingMethods'
       effect: { set: [added, ...absent.map((list) => ({ path: ['result', list] }))] },
     });
     expect(done(await pull('refresh-settings'))).toMatchObject({
-      warnings: [`the settings lack ${absent.join(', ')}; the stored entries are kept`],
+      warnings: [`the service lists lack ${absent.join(', ')}; the stored entries are kept`],
     });
     expect(await read()).toEqual(before);
     expect((await readOptions(present)).filter(({ removed }) => !removed)).toEqual([{ code: 'NEW', removed: false }]);
   },
 );
 
-test('an answer without any list of settings fails the run and changes nothing', async () => {
+test('an answer without any service list fails the run and changes nothing', async () => {
   done(await pull('refresh-settings'));
   const before = await database.query('select * from fulfilment.setting_options order by list, id');
   await sandbox.faults({ operation: 'common.settings.get', effect: { set: [{ path: ['result'], value: {} }] } });
@@ -109,7 +109,7 @@ test('an answer without any list of settings fails the run and changes nothing',
   expect(await database.query('select * from fulfilment.setting_options order by list, id')).toEqual(before);
 });
 
-test('an unknown code makes a worker read the settings again, at most every ten minutes', async () => {
+test('an unknown code makes a worker read the service lists again, at most every ten minutes', async () => {
   const push = async (name: string, orderType: string) => {
     const id = await outbox.insert('order.create', name, orderPayload(name, { orderType }));
     await outbox.push();
@@ -118,18 +118,18 @@ test('an unknown code makes a worker read the settings again, at most every ten 
   expect((await push('SO-1', 'NEW')).last_error).toContain('there is no code NEW (known codes: B2B, B2C)');
   await answerWith('orderTypes', [{ id: 31, name: 'New', code: 'NEW' }]);
   expect((await push('SO-2', 'NEW')).status).toBe('dead');
-  expect(await countSettingsRequests()).toBe(1);
-  await ageSettings('9 minutes');
+  expect(await countListRequests()).toBe(1);
+  await ageLists('9 minutes');
   expect((await push('SO-3', 'NEW')).status).toBe('dead');
-  await ageSettings('2 minutes');
+  await ageLists('2 minutes');
   expect((await push('SO-4', 'NEW')).status).toBe('done');
-  expect(await countSettingsRequests()).toBe(2);
+  expect(await countListRequests()).toBe(2);
   expect(await readOptions('orderTypes')).toEqual([
     { code: 'NEW', removed: false },
     { code: 'B2B', removed: true },
   ]);
   // A removed entry is not a valid code any more.
-  await ageSettings('20 minutes');
+  await ageLists('20 minutes');
   expect((await push('SO-5', 'B2B')).last_error).toContain('there is no code B2B (known codes: NEW)');
 });
 
@@ -192,9 +192,9 @@ test('an update to a locale or a warehouse that the service does not list for th
   expect(await update({ locale: 'de-DE', fulfillFrom: 'EIN' })).toBeNull();
 });
 
-test('an unlisted locale, country or warehouse makes a worker read the settings again', async () => {
+test('an unlisted locale, country or warehouse makes a worker read the service lists again', async () => {
   done(await pull('refresh-settings'));
-  await ageSettings('1 hour');
+  await ageLists('1 hour');
   const methods = [{ id: 13, name: 'Pallet', code: 'PALLET', shippingMethods: [{ id: 131, warehouse: 'AMS' }] }];
   await sandbox.faults({
     operation: 'common.settings.get',
@@ -208,7 +208,7 @@ test('an unlisted locale, country or warehouse makes a worker read the settings 
   const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { ...ofPallet, locale: 'xx-XX' }));
   await outbox.push();
   expect(await outbox.row(id)).toMatchObject({ status: 'done' });
-  expect(await countSettingsRequests()).toBe(2);
+  expect(await countListRequests()).toBe(2);
 });
 
 test.each([
@@ -287,7 +287,7 @@ test('settings that cannot be read make no row dead and change no stored entry',
     status: 'pending',
     last_error: expect.stringContaining('because the settings could not be read'),
   });
-  expect(await countSettingsRequests()).toBe(1);
+  expect(await countListRequests()).toBe(1);
   await outbox.hurry();
   await outbox.push();
   expect(await outbox.row(id)).toMatchObject({ status: 'done' });
@@ -299,7 +299,7 @@ test('settings that cannot be read make no row dead and change no stored entry',
   ] as const) {
     await sandbox.clearFaults();
     await answerWith(list, value);
-    await ageSettings('1 hour');
+    await ageLists('1 hour');
     await outbox.insert('order.create', `SO-${list}`, orderPayload(`SO-${list}`, { orderType: 'UNKNOWN' }));
     await outbox.push();
     expect(await database.query('select * from fulfilment.setting_options order by list, id')).toEqual(before);

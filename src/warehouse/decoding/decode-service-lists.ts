@@ -50,7 +50,7 @@ interface MethodWarehouse {
 }
 
 /** The decoded answer of settings/get. */
-export interface Settings {
+export interface DecodedLists {
   readonly options: readonly SettingOption[];
   readonly warehouses: readonly MethodWarehouse[];
   /** Lists that the answer does not have, not even empty ones. Nothing is known about their entries. */
@@ -62,7 +62,7 @@ export interface Settings {
  * @throws WarehouseError `undecodable` that names the member at fault, or if the answer has none of the lists; then
  *   nothing of the answer is used
  */
-export function decodeSettings(result: Json): Settings {
+export function decodeServiceLists(result: Json): DecodedLists {
   const read = settingsSchema.safeParse(result);
   if (!read.success) {
     const issue = read.error.issues[0];

@@ -1,25 +1,25 @@
 import { readFileSync, statSync } from 'node:fs';
 import { parseDocument } from 'yaml';
 import { z } from 'zod';
-import { settingsSchema } from './store/settings.ts';
+import { listsSchema } from './store/service-lists.ts';
 
-/** A settings file: lists for all clients, and lists of single clients in `clients`. */
-export const chosenSettingsSchema = settingsSchema.extend({
-  clients: z.record(z.string(), settingsSchema).optional(),
+/** A file of service lists: lists for all clients, and lists of single clients in `clients`. */
+export const chosenListsSchema = listsSchema.extend({
+  clients: z.record(z.string(), listsSchema).optional(),
 });
-export type ChosenSettings = z.infer<typeof chosenSettingsSchema>;
+export type ChosenLists = z.infer<typeof chosenListsSchema>;
 
 /**
- * Reads a settings file.
+ * Reads a file of service lists.
  * @param clients the clients of the sandbox
  * @throws DocumentError if the file is wrong, or if it names another client
  */
-export function readSettingsFile(file: string, clients: readonly string[]): ChosenSettings {
-  const settings = readDocument(file, chosenSettingsSchema);
-  for (const name of Object.keys(settings.clients ?? {}))
+export function readListsFile(file: string, clients: readonly string[]): ChosenLists {
+  const lists = readDocument(file, chosenListsSchema);
+  for (const name of Object.keys(lists.clients ?? {}))
     if (!clients.includes(name))
       throw new DocumentError(file, [`clients.${name}: the sandbox has only the clients ${clients.join(', ')}`]);
-  return settings;
+  return lists;
 }
 
 const maxBytes = 1 << 20;

@@ -1,5 +1,5 @@
 /** Requests of one second that a process may send. The first may begin at its start, the others follow evenly. */
-export interface RequestShare {
+export interface RequestQuota {
   readonly requests: number;
   /** Milliseconds until the first may begin, from when the share was taken; negative: it may begin at once. */
   readonly startsInMs: number;

@@ -3,7 +3,7 @@ import { defineOperation, envelope, ok } from './operation.ts';
 
 const option = z.strictObject({ id: z.int(), name: z.string(), code: z.string() });
 const mainMethod = option.extend({ shippingMethods: z.array(z.strictObject({ id: z.int(), warehouse: z.string() })) });
-const settingsSchema = z.strictObject({
+const listsSchema = z.strictObject({
   mainShippingMethods: z.array(mainMethod),
   shippingMethods: z.array(option),
   returnShippingMethods: z.array(option),
@@ -15,7 +15,7 @@ const settingsSchema = z.strictObject({
 });
 
 /**
- * The operations for the token, the status and the settings (docs/interface.md, 3 Authentication, 6 Status and
+ * The operations for the token, the status and the service lists (docs/interface.md, 3 Authentication, 6 Status and
  * settings).
  */
 export const commonOperations = [
@@ -48,7 +48,7 @@ export const commonOperations = [
     name: 'common.settings.get',
     route: 'GET /settings/get',
     summary: 'The lists whose ids other calls use',
-    answer: envelope(settingsSchema),
-    run: ({ store }) => ok('Settings are ok.', store.settings.shown),
+    answer: envelope(listsSchema),
+    run: ({ store }) => ok('Settings are ok.', store.lists.shown),
   }),
 ];
