@@ -810,6 +810,12 @@ select o.client, o.id as order_id, o.external_order_number, o.ordered_on,
     when s.shipped > 0 then 'partly_shipped'
     when o.on_hold then 'on_hold'
     when s.shipments > 0 then 'in_warehouse'
+    -- The service may not ship it until somebody completes the address (docs/interface.md, 15.3 Add order: rules).
+    when exists (
+      select from fulfilment.order_addresses a
+      where a.client = o.client and a.order_id = o.id and a.role = 'delivery' and a.country_code in ('NL', 'BE', 'DE')
+        and coalesce(a.house_number, '') = ''
+        and a.street1 !~* '\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$') then 'check_address'
     else 'accepted'
   end as state,
   l.ordered, l.ordered - l.pieces as cancelled, s.shipped, greatest(l.pieces - s.shipped, 0) as to_come, r.returned,
@@ -874,7 +880,7 @@ comment on column fulfilment.order_overview.order_id is 'Order';
 comment on column fulfilment.order_overview.external_order_number is 'Your order number';
 comment on column fulfilment.order_overview.ordered_on is 'Day of the order';
 comment on column fulfilment.order_overview.state is
-  'accepted, on_hold, in_warehouse, warehouse_error, partly_shipped, shipped, nothing_to_ship, cancelled or unlisted (docs/erp.md)';
+  'accepted, check_address, on_hold, in_warehouse, warehouse_error, partly_shipped, shipped, nothing_to_ship, cancelled or unlisted (docs/erp.md)';
 comment on column fulfilment.order_overview.ordered is 'Pieces that were ordered first';
 comment on column fulfilment.order_overview.cancelled is 'Pieces of them that were cancelled';
 comment on column fulfilment.order_overview.shipped is 'Pieces that a carrier took';

@@ -1061,6 +1061,9 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
             WHEN (s.shipped > 0) THEN 'partly_shipped'::text
             WHEN o.on_hold THEN 'on_hold'::text
             WHEN (s.shipments > 0) THEN 'in_warehouse'::text
+            WHEN (EXISTS ( SELECT
+               FROM fulfilment.order_addresses a
+              WHERE ((a.client = o.client) AND (a.order_id = o.id) AND (a.role = 'delivery'::text) AND (a.country_code = ANY (ARRAY['NL'::text, 'BE'::text, 'DE'::text])) AND (COALESCE(a.house_number, ''::text) = ''::text) AND (a.street1 !~* '\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$'::text)))) THEN 'check_address'::text
             ELSE 'accepted'::text
         END AS state,
     l.ordered,

@@ -792,7 +792,7 @@ export interface FulfilmentOrderOverview {
    */
   shipped: number | null;
   /**
-   * accepted, on_hold, in_warehouse, warehouse_error, partly_shipped, shipped, nothing_to_ship, cancelled or unlisted (docs/erp.md)
+   * accepted, check_address, on_hold, in_warehouse, warehouse_error, partly_shipped, shipped, nothing_to_ship, cancelled or unlisted (docs/erp.md)
    */
   state: string | null;
   /**

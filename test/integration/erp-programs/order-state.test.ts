@@ -42,6 +42,24 @@ test('an order goes from waiting to shipped, and a refused one says why', async 
   expect(await readState('SO-1')).toMatchObject({ state: 'shipped', shipped: 2, last_shipped_on: expect.any(Date) });
 });
 
+test('an order whose house number the service may not find waits for a check of its address', async () => {
+  const deliveryAddress = {
+    lastName: 'Janssen',
+    street1: 'Dorpsstraat 12 bij de kerk',
+    postcode: '1234AB',
+    countryCode: 'NL',
+  };
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { deliveryAddress }));
+  await outbox.insert(
+    'order.create',
+    'SO-2',
+    orderPayload('SO-2', { deliveryAddress: { ...deliveryAddress, street1: 'Dorpsstraat 12a' } }),
+  );
+  await outbox.push();
+  expect(await readState('SO-1')).toMatchObject({ state: 'check_address' });
+  expect(await readState('SO-2')).toMatchObject({ state: 'accepted' });
+});
+
 test('cancelled, held, renamed and unlisted orders have states of their own', async () => {
   for (const number of ['A', 'B', 'C'])
     await outbox.insert('order.create', number, orderPayload(number, { onHold: number === 'B' }));
