@@ -1,9 +1,5 @@
 import { definePullJob } from '../src/queue/define-job.ts';
-import { pollStream } from '../src/sync/pulls/poll.ts';
-import { inboundPackingSlips, pullInboundPackingSlips } from '../src/sync/streams/inbound-packing-slips.ts';
+import { pollStream } from '../src/sync/paging/poll.ts';
+import { inboundPackingSlips } from '../src/sync/streams/inbound-packing-slips.ts';
 
-export const pullInboundPackingSlipsJob = definePullJob(
-  'pull-inbound-packing-slips',
-  inboundPackingSlips,
-  pollStream(pullInboundPackingSlips),
-);
+export const pullInboundPackingSlipsJob = definePullJob('pull-inbound-packing-slips', inboundPackingSlips, pollStream);

@@ -1,5 +1,5 @@
 import { definePullJob } from '../src/queue/define-job.ts';
-import { pollStream } from '../src/sync/pulls/poll.ts';
-import { orders, pullOrders } from '../src/sync/streams/orders.ts';
+import { pollStream } from '../src/sync/paging/poll.ts';
+import { orders } from '../src/sync/streams/orders.ts';
 
-export const pullOrdersJob = definePullJob('pull-orders', orders, pollStream(pullOrders));
+export const pullOrdersJob = definePullJob('pull-orders', orders, pollStream);

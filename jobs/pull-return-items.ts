@@ -1,5 +1,5 @@
 import { definePullJob } from '../src/queue/define-job.ts';
-import { pollStream } from '../src/sync/pulls/poll.ts';
-import { pullReturnItems, returnItems } from '../src/sync/streams/return-items.ts';
+import { pollStream } from '../src/sync/paging/poll.ts';
+import { returnItems } from '../src/sync/streams/return-items.ts';
 
-export const pullReturnItemsJob = definePullJob('pull-return-items', returnItems, pollStream(pullReturnItems));
+export const pullReturnItemsJob = definePullJob('pull-return-items', returnItems, pollStream);

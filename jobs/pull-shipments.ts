@@ -1,5 +1,5 @@
 import { definePullJob } from '../src/queue/define-job.ts';
-import { pollStream } from '../src/sync/pulls/poll.ts';
-import { pullShipments, shipments } from '../src/sync/streams/shipments.ts';
+import { pollStream } from '../src/sync/paging/poll.ts';
+import { shipments } from '../src/sync/streams/shipments.ts';
 
-export const pullShipmentsJob = definePullJob('pull-shipments', shipments, pollStream(pullShipments));
+export const pullShipmentsJob = definePullJob('pull-shipments', shipments, pollStream);

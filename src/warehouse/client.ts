@@ -22,6 +22,8 @@ export interface ReadOptions {
   readonly signal: AbortSignal;
   /** Runs before each attempt, including retries. */
   readonly beforeSend?: () => Promise<void>;
+  /** Takes over the memory of the answer, until the caller has stored it. */
+  readonly keep?: HttpRequest['keep'];
 }
 
 /** A request that may change something at the service. */
@@ -115,10 +117,11 @@ export class Warehouse {
 
   /** Reads one page of a v3 list. `query` is encoded, without the question mark. */
   async list(operation: OperationName, query: string, options: ReadOptions): Promise<ListPage> {
-    const request = { operation, query, signal: options.signal };
-    const answer = await this.#authorized(request, options).catch((error: unknown) => {
-      throw this.takesPageSize(operation) ? error : namePageSize(operation, error);
-    });
+    const answer = await this.#authorized({ operation, query, signal: options.signal }, options).catch(
+      (error: unknown) => {
+        throw this.takesPageSize(operation) ? error : namePageSize(operation, error);
+      },
+    );
     const document = decodeDocument(operation, answer.body, 'list');
     return { ...document, next: readNextLink(document.links, answer.url), dateMs: answer.dateMs };
   }
@@ -198,8 +201,8 @@ export class Warehouse {
   async #authorized(request: HttpRequest, options: ReadOptions): Promise<HttpAnswer> {
     const ask = async (token: string) => {
       const headers = { ...request.headers, authorization: `bearer ${token}` };
-      const authorized = { ...request, headers };
-      const { beforeSend } = options;
+      const { beforeSend, keep } = options;
+      const authorized = { ...request, headers, ...(keep === undefined ? {} : { keep }) };
       const answer = this.#retries ? this.#http.read(authorized, beforeSend) : this.#http.send(authorized, beforeSend);
       return this.#recordAcceptance(request.operation, token, answer);
     };

@@ -1,35 +1,49 @@
+import type { OperationName } from '../../../config/operations.ts';
+import { toClientHold } from '../../core/client-hold.ts';
+import { WarehouseError } from '../../core/errors.ts';
 import type { Json } from '../../core/json.ts';
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
-import type { ListPage } from '../../warehouse/client.ts';
+import type { ListPage, Warehouse } from '../../warehouse/client.ts';
+import { encodeQuery, type QueryParameters } from '../../warehouse/transport/query.ts';
 import type { Reading } from '../commit/commit-reading.ts';
-import { type DecodedPage, decodePage, type ReadById } from '../reading/decode.ts';
+import { type DecodedPage, decodePage, QuarantineShareError, type ReadById } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
-import { type PageJoiner, readAhead } from './read-ahead.ts';
-import type { WalkedPage, WalkStart } from './walk.ts';
+import { type PageJoiner, type WalkedPage, type WalkStart, walkAhead } from './walk.ts';
 
 /** Number of resources that we ask for on each page. */
 export const pageSize = 100;
 
 /** A page of a list as rows, or several pages in a row as one. */
-export type StreamPage = ListPage & Reading;
+export type StreamPage = ListPage & Reading & { readonly release: () => void };
 
-/** Walks a stream's list from `start`. Reads pages ahead of the consumer. */
-export function walkPages(
+/** Returns the query of a list's first page. Without `page[size]`, pages have 100 rows (docs/interface.md, 2.4 Paging). */
+const toListQuery = ({ warehouse }: PullContext, { list, include }: Stream, parameters: QueryParameters): string =>
+  encodeQuery({
+    ...(warehouse.takesPageSize(list) ? { 'page[size]': pageSize } : {}),
+    ...(include.length > 0 ? { include } : {}),
+    ...parameters,
+  });
+
+/** Walks a stream's list from `start`, and hands each page to `write`. Reads pages ahead of it. */
+export function walkList(
   context: PullContext,
   stream: Stream,
-  firstQuery: string,
+  parameters: QueryParameters,
   start: WalkStart,
-  sorted: boolean,
-): AsyncGenerator<WalkedPage<StreamPage>> {
-  const fetch = (query: string, signal: AbortSignal) => fetchPage(context, stream, query, signal);
-  return readAhead({ firstQuery, start, fetch, signal: context.signal, pageSize, sorted }, streamPageJoiner);
+  write: (walked: WalkedPage<StreamPage>) => Promise<void>,
+  sorted = stream.rescan.sorted,
+): Promise<void> {
+  const { signal } = context;
+  const firstQuery = toListQuery(context, stream, parameters);
+  const fetch = (query: string, walkSignal: AbortSignal) => fetchPage(context, stream, query, walkSignal);
+  return walkAhead({ firstQuery, start, fetch, signal, pageSize, sorted }, streamPageJoiner, write);
 }
 
 /**
  * Fetches and decodes one page of a stream's list. Draws the reading's number again before each send, also before a
- * repeated one, because an answer is as old as its request.
+ * repeated one, because an answer is as old as its request. The caller releases the page when it is committed.
  */
 export async function fetchPage(
   context: PullContext,
@@ -37,15 +51,25 @@ export async function fetchPage(
   query: string,
   signal: AbortSignal,
 ): Promise<StreamPage> {
+  const { service } = context.state;
   let readNo = 0;
   const beforeSend = async () => {
     readNo = await drawReadNo(context.db);
   };
-  const page = await context.warehouse.list(stream.list, query, { signal, beforeSend });
-  context.state.service.firstMs ??= page.dateMs;
-  context.state.service.lastMs = page.dateMs ?? context.state.service.lastMs;
-  const decoded = await decodePage(page, stream.decoder(context.zone));
-  return { ...page, readNo, pages: 1, resources: page.data.length, decoded };
+  let release: () => void = () => undefined;
+  const keep = (given: () => void) => {
+    release = given;
+  };
+  try {
+    const page = await context.warehouse.list(stream.list, query, { signal, beforeSend, keep });
+    service.firstMs ??= page.dateMs;
+    service.lastMs = page.dateMs ?? service.lastMs;
+    const decoded = await decodePage(page, stream.decoder(context.zone));
+    return { ...page, readNo, pages: 1, resources: page.data.length, decoded, release };
+  } catch (error) {
+    release();
+    throw error;
+  }
 }
 
 /** A page whose answer has this number of characters or more is written alone. */
@@ -66,6 +90,9 @@ export const streamPageJoiner: PageJoiner<StreamPage> = {
     readNo: Math.min(...pages.map(({ readNo }) => readNo)),
     pages: pages.length,
     decoded: joinDecoded(pages),
+    release: () => {
+      for (const page of pages) page.release();
+    },
   }),
 };
 
@@ -86,3 +113,38 @@ function joinDecoded(pages: readonly StreamPage[]): DecodedPage {
   const warnings = [...new Set(pages.flatMap(({ decoded }) => decoded.warnings))];
   return { families: [...families.values()], quarantined: [], warnings, readById, sources };
 }
+
+/** A list of the service and the parameters for reading it. */
+export interface ListQuery {
+  readonly operation: OperationName;
+  /** Members of the query: include, page size, filters. */
+  readonly filter: QueryParameters;
+  /** A list with more pages than this counts as unreadable. */
+  readonly maxPages: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Reads all pages of a list that a look-up of a push needs whole.
+ * @throws WarehouseError if a page cannot be read, or the list has more than `maxPages` pages
+ */
+export async function* listPages(
+  warehouse: Warehouse,
+  { operation, filter, maxPages, signal }: ListQuery,
+): AsyncGenerator<ListPage, void, void> {
+  let query: string | null = encodeQuery(filter);
+  for (let pages = 0; query !== null; pages++) {
+    if (pages === maxPages)
+      throw new WarehouseError('endless_list', `${operation}: the list has more than ${maxPages} pages`, {
+        outcome: 'unknown',
+      });
+    const page: ListPage = await warehouse.list(operation, query, { signal });
+    if (page.next instanceof WarehouseError) throw page.next;
+    yield page;
+    query = page.data.length === 0 ? null : page.next;
+  }
+}
+
+/** Returns true if the error concerns the page that was read, and not the whole client, database or lease. */
+export const isErrorOfOnePass = (error: unknown) =>
+  error instanceof QuarantineShareError || (error instanceof WarehouseError && toClientHold(error) === null);

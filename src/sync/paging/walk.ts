@@ -3,8 +3,9 @@
  * or fails, so it never skips rows silently.
  */
 
+import { createHash } from 'node:crypto';
 import type { ErrorCode } from '../../core/error-codes.ts';
-import { WarehouseError } from '../../core/errors.ts';
+import { toStopError, WarehouseError } from '../../core/errors.ts';
 import type { Json } from '../../core/json.ts';
 import type { CursorMeaning } from '../../erp/runs/stored-stream.ts';
 import { readId } from '../../warehouse/decoding/jsonapi.ts';
@@ -15,6 +16,10 @@ export interface WalkablePage {
   readonly data: readonly Json[];
   /** Query of the next page; null at the end; an error if the link cannot be followed. */
   readonly next: string | null | WarehouseError;
+  /** Number of characters of the answer. */
+  readonly size: number;
+  /** Gives back the memory that the page holds (src/warehouse/transport/answer-budget.ts). */
+  readonly release: () => void;
 }
 
 /** The place at which a walk begins: the start of the list (null query), or the page that the last walk reached. */
@@ -56,35 +61,152 @@ const defaultMaxPages = 200_000;
 const firstStepBackRows = 200;
 const maxStepsBack = 100;
 
+/** Maximum number of pages that are requested ahead. It is also the maximum number of pages that are joined. */
+export const maxPagesAhead = 4;
+/** No page is requested ahead of a page with more characters than this: it takes a large part of the memory. */
+const maxSizeAhead = 4_000_000;
+
+/** Joins several pages in a row into one. */
+export interface PageJoiner<P> {
+  /** Returns true if a page may be joined with others. */
+  readonly mayJoin: (page: P) => boolean;
+  readonly join: (pages: readonly [P, ...P[]]) => P;
+}
+
 /**
- * Walks a list page by page. The meaning of `page[cursor]` is not known (docs/interface.md, 2.6 Not shown), so the walk
- * learns it from the links. A walk that continues an earlier one fetches that walk's last page again, which works under
- * every meaning. It also checks that no row was skipped between the two walks.
+ * Walks a list ahead of `write`. Requests the next pages while it writes, and joins the pages that have arrived by
+ * then. If the service is slower, each page is written at once; if the database is slower, several pages are written in
+ * one transaction. Releases each page after it was written.
+ * @throws the error of the walk, after all earlier pages were written; or the error of `write`
+ */
+export async function walkAhead<P extends WalkablePage>(
+  options: WalkOptions<P>,
+  joiner: PageJoiner<P>,
+  write: (walked: WalkedPage<P>) => Promise<void>,
+): Promise<void> {
+  const abandoned = new AbortController();
+  const arrived: WalkedPage<P>[] = [];
+  const inHand: PageGroup<P>[] = [];
+  let change = Promise.withResolvers<void>();
+  const reportChange = () => {
+    change.resolve();
+    change = Promise.withResolvers();
+  };
+  const isSmall = ({ page }: WalkedPage<P>) => page.size <= maxSizeAhead;
+  const mayFetch = () =>
+    abandoned.signal.aborted ||
+    (arrived.length < maxPagesAhead && arrived.every(isSmall) && inHand.flat().every(isSmall));
+  let end: { readonly error?: unknown } | null = null;
+  const fetching = walk({ ...options, signal: AbortSignal.any([options.signal, abandoned.signal]) }, async (walked) => {
+    arrived.push(walked);
+    reportChange();
+    while (!mayFetch()) await change.promise;
+  })
+    .then(
+      () => ({}),
+      (error: unknown) => ({ error }),
+    )
+    .then((ended) => {
+      end = ended;
+      reportChange();
+    });
+  const writeNext = async ([group]: readonly PageGroup<P>[]) => {
+    if (group !== undefined) await write(joinGroup(group, joiner));
+    for (const { page } of inHand.shift() ?? []) page.release();
+  };
+  try {
+    for (;;) {
+      while (arrived.length === 0 && end === null) await change.promise;
+      const hasEnded = end as { readonly error?: unknown } | null;
+      inHand.push(...groupPages(arrived.splice(0), joiner));
+      reportChange();
+      while (inHand.length > 0) await writeNext(inHand);
+      reportChange();
+      if (hasEnded !== null && 'error' in hasEnded) throw hasEnded.error;
+      if (hasEnded !== null) return;
+    }
+  } finally {
+    // If `write` has failed, this cancels the open request and waits for its end.
+    abandoned.abort();
+    reportChange();
+    await fetching;
+    for (const { page } of [...inHand.flat(), ...arrived]) page.release();
+  }
+}
+
+type PageGroup<P extends WalkablePage> = [WalkedPage<P>, ...WalkedPage<P>[]];
+
+/** Groups the pages that may be joined, in their order. */
+function groupPages<P extends WalkablePage>(
+  walked: readonly WalkedPage<P>[],
+  { mayJoin }: PageJoiner<P>,
+): PageGroup<P>[] {
+  const groups: PageGroup<P>[] = [];
+  let isOpen = false;
+  for (const one of walked) {
+    const canJoin = mayJoin(one.page);
+    const last = groups.at(-1);
+    if (isOpen && canJoin && last !== undefined) last.push(one);
+    else groups.push([one]);
+    isOpen = canJoin;
+  }
+  return groups;
+}
+
+/** Joins a group into one page. Its place is that of the last page with rows. */
+function joinGroup<P extends WalkablePage>(walked: PageGroup<P>, { join }: PageJoiner<P>): WalkedPage<P> {
+  const [first, ...more] = walked;
+  if (more.length === 0) return first;
+  const last = more.at(-1) ?? first;
+  const { query, lastId } = walked.findLast((one) => one.lastId !== null) ?? last;
+  return {
+    page: join([first.page, ...more.map(({ page }) => page)]),
+    query,
+    lastId,
+    meaning: last.meaning,
+    atEnd: last.atEnd,
+    full: last.full,
+    steppedBack: walked.some(({ steppedBack }) => steppedBack),
+  };
+}
+
+/**
+ * Walks a list page by page, and hands each page to `onPage`. The meaning of `page[cursor]` is not known
+ * (docs/interface.md, 2.6 Not shown), so the walk learns it from the links. A walk that continues an earlier one fetches
+ * that walk's last page again, which works under every meaning. It also checks that no row was skipped between the two
+ * walks.
  * @throws WarehouseError `link_repeats`, `too_many_pages` or `list_unstable` if the links do not lead to an end
  */
-export async function* walk<P extends WalkablePage>(options: WalkOptions<P>): AsyncGenerator<WalkedPage<P>> {
+export async function walk<P extends WalkablePage>(
+  options: WalkOptions<P>,
+  onPage: (walked: WalkedPage<P>) => Promise<void>,
+): Promise<void> {
   const { firstQuery, start, signal, pageSize, maxPages = defaultMaxPages } = options;
-  const fetch = (query: string) => options.fetch(query, signal);
-  let position: WalkPosition<P> =
-    start.query === null
-      ? { query: firstQuery, page: await fetch(firstQuery), steppedBack: false }
-      : await resumeWalk(start.query, start, options, fetch);
-  let meaning = start.meaning;
   const guard = new ProgressGuard(maxPages);
-  for (;;) {
-    const { query, page, steppedBack } = position;
+  let { meaning } = start;
+  const fetch = async (query: string) => {
+    if (signal.aborted) throw toStopError(signal);
+    return options.fetch(query, signal);
+  };
+  // Keeps nothing of a page but what the next step needs: a page may take a large part of the memory.
+  const handOver = async ({ query, page, steppedBack }: WalkPosition<P>): Promise<NextStep | null> => {
     const lastId = findLastId(page.data);
+    const rows = page.data.length;
     // An empty page is the end of the list, even if it has a next link.
-    const next = page.data.length === 0 ? null : page.next;
-    if (typeof next === 'string') meaning = learnMeaning(meaning, query, page.data.length, lastId, next);
+    const next = rows === 0 ? null : page.next;
+    if (typeof next === 'string') meaning = learnMeaning(meaning, query, rows, lastId, next);
     const problem = next instanceof WarehouseError ? next : guard.check(query, next, steppedBack);
-    const full = page.next === null && page.data.length >= pageSize;
-    yield { page, query, meaning, lastId, atEnd: next === null, full, steppedBack };
-    // Thrown after the yield: the rows of the page are good even if its link is not.
+    const full = page.next === null && rows >= pageSize;
+    await onPage({ page, query, meaning, lastId, atEnd: next === null, full, steppedBack });
+    // Thrown after the page was handed over: its rows are good even if its link is not.
     if (problem !== null) throw problem;
-    if (typeof next !== 'string') return;
-    position = await fetchNext(page, next, { query: next, meaning, lastId }, options, fetch);
-  }
+    return typeof next === 'string' ? { query: next, rows, meaning, lastId } : null;
+  };
+  const begin = async () => ({ query: firstQuery, page: await fetch(firstQuery), steppedBack: false });
+  let step = await handOver(
+    start.query === null ? await begin() : await resumeWalk(start.query, start, options, fetch),
+  );
+  while (step !== null) step = await handOver(await fetchNext(step, options, fetch));
 }
 
 /** The current page of a walk, and the query that fetched it. */
@@ -94,28 +216,33 @@ interface WalkPosition<P> {
   readonly steppedBack: boolean;
 }
 
+/** The next page to fetch, and what is known of the page before it. */
+interface NextStep extends WalkStart {
+  readonly query: string;
+  readonly rows: number;
+}
+
 /**
  * Fetches the next page. If cursors are offsets, a row that leaves the list during the walk moves the later rows up,
  * and one of them could be skipped. Therefore the page is fetched from one row earlier, and must contain the last row
  * seen.
  */
 async function fetchNext<P extends WalkablePage>(
-  { data }: P,
-  next: string,
-  after: WalkStart,
+  next: NextStep,
   options: WalkOptions<P>,
   fetch: (query: string) => Promise<P>,
 ): Promise<WalkPosition<P>> {
-  const cursor = readPageCursor(next);
-  if (!options.sorted || after.meaning !== 'offset' || cursor === null || data.length < 2) {
-    return { query: next, page: await fetch(next), steppedBack: false };
-  }
-  return resumeWalk(setPageCursor(next, cursor - 1), after, options, fetch);
+  const { query, rows, meaning } = next;
+  const cursor = readPageCursor(query);
+  if (!options.sorted || meaning !== 'offset' || cursor === null || rows < 2)
+    return { query, page: await fetch(query), steppedBack: false };
+  return resumeWalk(setPageCursor(query, cursor - 1), next, options, fetch);
 }
 
 /** Guards a walk against endless lists: repeated links, too many pages and too many steps back. */
 class ProgressGuard {
   readonly #maxPages: number;
+  /** Hashes of the queries that were followed. A query may have thousands of characters. */
   #followed = new Set<string>();
   #pages = 0;
   #stepsBack = 0;
@@ -130,20 +257,23 @@ class ProgressGuard {
     // After a step back, the walk meets the same pages again.
     if (steppedBack) this.#followed = new Set();
     if (steppedBack) this.#stepsBack++;
-    this.#followed.add(query);
+    this.#followed.add(toHash(query));
     if (next === null) return null;
+    const hash = toHash(next);
     const failure = (code: ErrorCode, text: string) => new WarehouseError(code, text, { outcome: 'refused' });
-    if (this.#followed.has(next)) return failure('link_repeats', 'The list leads back to a page that was read already');
+    if (this.#followed.has(hash)) return failure('link_repeats', 'The list leads back to a page that was read already');
     if (this.#pages >= this.#maxPages) {
       return failure('too_many_pages', `The list did not end after ${this.#maxPages} pages`);
     }
     if (this.#stepsBack > maxStepsBack) {
       return failure('list_unstable', `Rows left the list ${this.#stepsBack} times while it was walked`);
     }
-    this.#followed.add(next);
+    this.#followed.add(hash);
     return null;
   }
 }
+
+const toHash = (query: string) => createHash('sha256').update(query).digest('base64');
 
 /** Returns the ids of the rows. Skips rows without a readable id; the decoder reports them. */
 export function readIds(data: readonly Json[]): number[] {
@@ -190,12 +320,14 @@ async function resumeWalk<P extends WalkablePage>(
     lastId === null || readIds(candidate.data).some((id) => id === lastId || (sorted && id < lastId));
   if (page && (meaning === 'id' || query === firstQuery || continuesList(page)))
     return { query, page, steppedBack: false };
+  page?.release();
   const cursor = readPageCursor(query);
   if (page && sorted && meaning !== 'opaque' && cursor !== null) {
     for (let step = firstStepBackRows; step < cursor; step *= 2) {
       const earlier = setPageCursor(query, cursor - step);
       const candidate = await fetch(earlier);
       if (continuesList(candidate)) return { query: earlier, page: candidate, steppedBack: true };
+      candidate.release();
     }
   }
   return { query: firstQuery, page: await fetch(firstQuery), steppedBack: true };

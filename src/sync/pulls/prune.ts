@@ -1,3 +1,8 @@
+/**
+ * The jobs that pull something other than a stream (service lists, stock, track-trace), and retention. Each job commits its
+ * result together with its entry in the ledger.
+ */
+
 import { toStopError } from '../../core/errors.ts';
 import { pruneTargets } from '../../erp/maintenance/prune-rows.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';

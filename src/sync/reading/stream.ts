@@ -7,6 +7,8 @@ import type { OperationName } from '../../../config/operations.ts';
 import type { Change } from '../../erp/mirror/feed.ts';
 import type { MirrorTables } from '../../erp/mirror/mirror-tables.ts';
 import type { AgeColumns } from '../../erp/pull/age.ts';
+import type { OpenRow } from '../../erp/pull/open-rows.ts';
+import type { CursorPass } from '../../erp/runs/stored-stream.ts';
 import type { StreamTransaction } from '../../erp/runs/stream-transaction.ts';
 import type { PullContext } from '../run/pull-context.ts';
 import type { DecodeResource } from './decode.ts';
@@ -31,6 +33,7 @@ export interface MirroredResource {
 export interface Stream extends MirroredResource {
   readonly list: OperationName;
   readonly rescan: RescanPlan;
+  readonly passes: Passes;
   /** For rescans: corrects columns of these rows that are filled from other tables. Returns the changes. */
   readonly healDerived?: (transaction: StreamTransaction, ids: readonly number[]) => Promise<readonly Change[]>;
   /**
@@ -51,6 +54,53 @@ export interface Stream extends MirroredResource {
 /** A resource that `refetch` reads by id: a stream, or a resource that the service does not list. */
 export type RefetchableResource = MirroredResource &
   Partial<Pick<Stream, 'healDerived' | 'mayBeGone' | 'afterRefetch' | 'afterRescan'>>;
+
+/** The filter by which a pass limits a list to recent dates. */
+export interface DateWindow {
+  readonly pass: CursorPass;
+  /** Attribute for the list's filter `[gt]`, an exclusive lower date. */
+  readonly attribute: string;
+  /** Column of the parent row with the date that the filter compares. */
+  readonly column: string;
+  /** Number of days that the first run looks back; null: to the beginning of the list. */
+  readonly firstRunDays: number | null;
+}
+
+/** What the passes of a poll have found; undefined if the pass failed or is not declared. */
+export interface PassResults {
+  readonly open: { readonly ids: ReadonlySet<number>; readonly whole: boolean; readonly readNo: number } | undefined;
+  readonly window: { readonly rows: number; readonly whole: boolean } | undefined;
+}
+
+/** The passes of a poll (src/sync/paging/poll.ts), in their order. */
+interface Passes {
+  /** Reads what was added at the end of the list. For lists in ascending order of id. */
+  readonly new?: true;
+  /** Reads the rows that may still change. */
+  readonly open?: {
+    /** The documented statuses of rows that still change. */
+    readonly statuses: readonly string[];
+    readonly closed: string;
+  };
+  /** Reads the rows with a date after the last poll minus the lookback. */
+  readonly window?: DateWindow;
+  /**
+   * Reads rows that are stored as open but that the list of open rows lacked, in fewer requests than by id. Returns the
+   * ids that it found.
+   */
+  readonly settle?: (context: PullContext, stream: Stream, rows: readonly OpenRow[]) => Promise<ReadonlySet<number>>;
+  /** Reads by id what the lists did not show, and what waits for it. */
+  readonly rereads?: {
+    /** How long a requested reread is repeated: until a read was answered, or until its row is unlisted. */
+    readonly until: 'answered' | 'unlisted';
+    /** What happens to a stored row that the service does not know by id. */
+    readonly absent: 'unlisted' | 'kept';
+    /** Finds further ids to read; at most `limit`. */
+    readonly findMissing?: (context: PullContext, limit: number | null) => Promise<readonly number[]>;
+  };
+  /** Runs after the other passes. */
+  readonly last?: (context: PullContext, results: PassResults) => Promise<void>;
+}
 
 /** How rescans (reconciliation and backfill) read a stream, or a part of it. */
 export interface RescanPlan {

@@ -7,8 +7,7 @@ import { type DayWindow, type Rescan, type RescanStep, saveRescan, zeroCounts } 
 import { underLease } from '../../erp/runs/leases.ts';
 import type { RunTransaction } from '../../erp/runs/stream-transaction.ts';
 import { type CommittedPage, commitReading, type ExtraWrites } from '../commit/commit-reading.ts';
-import { walkPages } from '../paging/list-page.ts';
-import { listQuery } from '../paging/passes.ts';
+import { walkList } from '../paging/list-page.ts';
 import { type ReadBatch, readByIds } from '../paging/read-by-ids.ts';
 import { readIds } from '../paging/walk.ts';
 import { type Stream, toAgeColumns } from '../reading/stream.ts';
@@ -29,14 +28,8 @@ export async function walkWindows(
 ): Promise<Rescan> {
   let rescan = begun;
   for (const window of (begun.windows ?? []).slice(begun.step)) {
-    const firstQuery = listQuery(context, stream, toWindowFilter(stream, window));
-    for await (const { page, query, meaning, lastId, atEnd, full } of walkPages(
-      context,
-      stream,
-      firstQuery,
-      rescan,
-      stream.rescan.sorted,
-    )) {
+    const filter = toWindowFilter(stream, window);
+    await walkList(context, stream, filter, rescan, async ({ page, query, meaning, lastId, atEnd, full }) => {
       const before = rescan;
       const fullList = before.fullList && !full;
       const samePlace = { query, lastId, meaning, fullList, step: before.step };
@@ -50,6 +43,8 @@ export async function walkWindows(
         return { changes: healed, result: await saveRescan(transaction.trx, before, next, ids) };
       };
       const committed = await commitReading(context, stream, page, write, keep);
+      // Reads by id must not wait for memory while the page holds some.
+      page.release();
       const { families, readById } = committed.page;
       rescan = committed.result ?? rescan;
       const complete = families.filter(({ parent }) => !readById.has(parent.id));
@@ -70,7 +65,7 @@ export async function walkWindows(
         );
       }
       context.onProgress?.(rescan);
-    }
+    });
   }
   return rescan;
 }

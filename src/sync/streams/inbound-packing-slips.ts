@@ -1,5 +1,4 @@
 import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/mirror-tables.ts';
-import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import { recordAbsences } from '../../erp/pull/absences.ts';
 import { type OpenKind, sortUnlistedOpenRows } from '../../erp/pull/open-rows.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
@@ -11,10 +10,8 @@ import {
   inboundPackingSlipSchema,
 } from '../../warehouse/decoding/v3.ts';
 import { commitReading, makeEmptyReading, unlist } from '../commit/commit-reading.ts';
-import { PassRunner } from '../paging/pass-runner.ts';
-import { walkWhole, walkWindow } from '../paging/passes.ts';
 import { cachePerZone, type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
-import { type Stream, toAgeColumns } from '../reading/stream.ts';
+import { type PassResults, type Stream, toAgeColumns } from '../reading/stream.ts';
 import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
 
 /** The states in which a slip may still change (docs/interface.md, 14.3 States). */
@@ -44,6 +41,12 @@ export const inboundPackingSlips: Stream = {
     horizonDays: 90,
     recentDays: null,
     sorted: false,
+  },
+  // The list's sort order is not known (docs/interface.md, 14.6 Not shown), so no pass continues from the last id.
+  passes: {
+    open: { statuses: openStatuses, closed: kind.closed },
+    window: { pass: 'completed', attribute: 'completedOn', column: 'completed_on', firstRunDays: null },
+    last: checkUnlisted,
   },
   tables: {
     parent: declareMirrorTable('inbound_packing_slips'),
@@ -101,36 +104,16 @@ function toItemRow(
   };
 }
 
-/**
- * Runs one poll. The pass `open` reads the open slips. The pass `completed` reads the slips completed since the
- * watermark minus the lookback, and in the first load all completed ones. The list's sort order is not known
- * (docs/interface.md, 14.6 Not shown), so no pass continues from the last id.
- */
-export async function pullInboundPackingSlips(context: PullContext): Promise<void> {
-  // Drawn before the first request: marking a slip as unlisted must not undo a reading made during this poll.
-  const readNo = await drawReadNo(context.db);
-  const passes = new PassRunner(context);
-  const moving = { 'filter[status][in]': openStatuses };
-  const open = await passes.run(() => walkWhole(context, inboundPackingSlips, 'open', moving));
-  const window = { filter: 'filter[completedOn][gt]', column: 'completed_on', firstRunDays: null };
-  const completed = await passes.run(() => walkWindow(context, inboundPackingSlips, 'completed', window, {}));
-  passes.end();
-  if (open === undefined || completed === undefined) return;
-  const shown = open.ids.size + completed.rows > 0;
-  await checkUnlisted(context, [...open.ids], shown && open.whole && completed.whole, readNo);
-}
-
 /** Marks slips that are stored as open, but that two polls found in neither list. Names them in a warning. */
-async function checkUnlisted(
-  context: PullContext,
-  listed: readonly number[],
-  whole: boolean,
-  readNo: number,
-): Promise<void> {
+async function checkUnlisted(context: PullContext, { open, window }: PassResults): Promise<void> {
+  if (open === undefined || window === undefined) return;
   const { client, db } = context;
+  const whole = open.ids.size + window.rows > 0 && open.whole && window.whole;
+  // Marking a slip as unlisted must not undo a reading made during this poll.
+  const { readNo } = open;
   const age = toAgeColumns(inboundPackingSlips);
   const { unseen, gone, tooOld } = await sortUnlistedOpenRows(db, client, kind, age, {
-    listed,
+    listed: [...open.ids],
     serviceNow: serviceNow(context),
   });
   if (tooOld.length > 0)

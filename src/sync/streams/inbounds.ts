@@ -1,23 +1,13 @@
 import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/mirror-tables.ts';
-import { findStillOpen, findUnlistedOpenRows, type OpenKind } from '../../erp/pull/open-rows.ts';
-import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
-import { findRereadsDue, rereadsPerRun } from '../../erp/pull/rereads.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type Inbound, type InboundItem, inboundItemSchema, inboundSchema } from '../../warehouse/decoding/v3.ts';
-import { unlist } from '../commit/commit-reading.ts';
-import { PassRunner } from '../paging/pass-runner.ts';
-import { continueWalk, walkWhole } from '../paging/passes.ts';
-import { readByIds } from '../paging/read-by-ids.ts';
-import { readByPages } from '../paging/read-by-pages.ts';
+import { readByPages } from '../paging/read-by-ids.ts';
 import { cachePerZone, type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
-import { mayWait, type PullContext } from '../run/pull-context.ts';
-import { interleave, postponeUnsettled } from './postpone.ts';
 
-/** The states in which an inbound may still change (docs/interface.md, 13.3 States). */
-const openStatuses = ['PROCESSING', 'CHECKING', 'CHECKED'];
-const kind: OpenKind = { table: 'inbounds', stream: 'inbounds', open: openStatuses, closed: 'COMPLETED' };
+/** The states in which an inbound may still change, or no longer (docs/interface.md, 13.3 States). */
+const open = { statuses: ['PROCESSING', 'CHECKING', 'CHECKED'], closed: 'COMPLETED' };
 
 /**
  * Inbounds with their items. How items are linked to their inbound is not known (docs/interface.md, 13.5 Not shown). If
@@ -38,6 +28,7 @@ export const inbounds: Stream = {
     recentDays: null,
     sorted: true,
   },
+  passes: { new: true, open, settle: readByPages, rereads: { until: 'unlisted', absent: 'unlisted' } },
   tables: {
     parent: declareMirrorTable('inbounds'),
     children: [declareChildTable('inbound_items', 'inbound_id')],
@@ -56,7 +47,7 @@ export const inbounds: Stream = {
       const lines = { table: 'inbound_items', rows: items.children, complete: false };
       const family = { parent: toInboundRow(inbound.value, resource), children: [lines] };
       if (onTop.size === 0 || resources.length > 0) return { family };
-      return { family, readById: inbound.value.attributes.status === kind.closed ? 'changed' : 'always' };
+      return { family, readById: inbound.value.attributes.status === open.closed ? 'changed' : 'always' };
     };
   }),
 };
@@ -91,53 +82,4 @@ function toItemRow(
     product_id: relationships.product,
     inbound_packing_slip_item_id: relationships.inboundPackingSlipItem,
   };
-}
-
-/**
- * Runs one poll. The pass `new` reads the inbounds that were added at the end of the list. The pass `open` reads the
- * open ones. Then the poll reads the inbounds that are stored as open but are no longer in the list of open ones: by
- * pages of the list if several are on one page, else by id.
- */
-export async function pullInbounds(context: PullContext): Promise<void> {
-  const passes = new PassRunner(context);
-  // If the pass fails, few rows are read by id, as in every later poll.
-  const firstLoadDone = (await passes.run(() => continueWalk(context, inbounds, 'new', {}))) ?? true;
-  const open = { 'filter[status][in]': openStatuses };
-  const listed = await passes.run(() => walkWhole(context, inbounds, 'open', open));
-  if (listed !== undefined) await passes.run(() => readMoved(context, listed.ids, firstLoadDone));
-  passes.end();
-}
-
-/** Reads the inbounds that are no longer open, and those that wait for a reread or are in quarantine. */
-async function readMoved(context: PullContext, listed: ReadonlySet<number>, firstLoadDone: boolean): Promise<void> {
-  const { db, client } = context;
-  const moved = await findUnlistedOpenRows(db, client, kind, [...listed]);
-  const found = await readByPages(
-    context,
-    inbounds,
-    moved.filter(({ gone }) => !gone).map(({ id }) => id),
-  );
-  await postponeUnsettled(
-    context,
-    kind,
-    moved.filter(({ id }) => found.has(id)),
-  );
-  const waits = mayWait(context);
-  const waiting = waits ? await findRereadsDue(db, client, kind) : [];
-  const quarantined = waits ? await findQuarantinedDue(db, client, inbounds.name) : [];
-  const unreadIds = moved.map(({ id }) => id).filter((id) => !found.has(id));
-  const ids = interleave([unreadIds, waiting, quarantined], firstLoadDone ? rereadsPerRun : null);
-  await readByIds(context, inbounds, ids, {
-    beside: async (transaction, { absent, readNo }) => ({
-      changes: await unlist(transaction, inbounds, absent, readNo),
-      result: null,
-    }),
-    unsettled: ({ trx }, read) =>
-      findStillOpen(
-        trx,
-        client,
-        kind,
-        read.filter((id) => !listed.has(id)),
-      ),
-  });
 }

@@ -3,14 +3,9 @@ import { requestRereads } from '../../erp/pull/rereads.ts';
 import { findUnlinkedAuthorizations } from '../../erp/resources/authorization-rows.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type ReturnItem, returnItemSchema } from '../../warehouse/decoding/v3.ts';
-import { PassRunner } from '../paging/pass-runner.ts';
-import { walkWindow } from '../paging/passes.ts';
 import { cachePerZone, type DecodedResource, withoutIncluded } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
-import type { PullContext } from '../run/pull-context.ts';
 import { authorizations, rereadArrivedAuthorizations } from './authorizations.ts';
-
-const firstRunDays = 400;
 
 /**
  * Lines of processed returns. There is no read by id (docs/interface.md, 12.2 Operations), so a quarantined one stays
@@ -29,6 +24,11 @@ export const returnItems: Stream = {
     horizonDays: null,
     recentDays: 120,
     sorted: true,
+  },
+  passes: {
+    // A cursor by id would not do: a return item may be processed long after others with larger ids.
+    window: { pass: 'processed', attribute: 'processedOn', column: 'processed_on', firstRunDays: 400 },
+    last: rereadArrivedAuthorizations,
   },
   tables: {
     parent: declareMirrorTable('return_items'),
@@ -72,17 +72,4 @@ function toReturnItemRow({ id, attributes, relationships }: ReturnItem, resource
     return_reason_id: relationships.returnReason,
     shipment_item_id: relationships.shipmentItem,
   };
-}
-
-/**
- * Runs one poll. Reads the return items processed since the watermark minus the lookback. It cannot use a cursor by id,
- * because a return item may be processed long after others with larger ids. Then reads the announcements of those that
- * have arrived.
- */
-export async function pullReturnItems(context: PullContext): Promise<void> {
-  const window = { filter: 'filter[processedOn][gt]', column: 'processed_on', firstRunDays };
-  const passes = new PassRunner(context);
-  await passes.run(() => walkWindow(context, returnItems, 'processed', window, {}));
-  await passes.run(() => rereadArrivedAuthorizations(context));
-  passes.end();
 }

@@ -1,25 +1,18 @@
 import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/mirror-tables.ts';
-import { findStillOpen, findUnlistedOpenRows, type OpenKind, type OpenRow } from '../../erp/pull/open-rows.ts';
-import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
-import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';
+import type { OpenRow } from '../../erp/pull/open-rows.ts';
 import { requestParcelReads } from '../../erp/resources/parcel-reads.ts';
 import { findShipmentsWithOrder, healOrderNumbers } from '../../erp/resources/shipment-rows.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type Shipment, type ShipmentItem, shipmentItemSchema, shipmentSchema } from '../../warehouse/decoding/v3.ts';
-import { unlist } from '../commit/commit-reading.ts';
-import { PassRunner } from '../paging/pass-runner.ts';
-import { continueWalk, walkWhole } from '../paging/passes.ts';
-import { readByIds } from '../paging/read-by-ids.ts';
+import { walkWhole } from '../paging/poll.ts';
 import { cachePerZone, type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
-import { mayWait, type PullContext } from '../run/pull-context.ts';
+import type { PullContext } from '../run/pull-context.ts';
 import { repairOrderNumbers } from './order-numbers.ts';
-import { interleave, postponeUnsettled } from './postpone.ts';
 
 /** The states in which a shipment may still change (docs/interface.md, 10.3 States). */
 const openStatuses = ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'ERROR'];
-const kind: OpenKind = { table: 'shipments', stream: 'shipments', open: openStatuses, closed: 'SHIPPED' };
 /** Number of days that the list reaches back (docs/interface.md, 5.1 Values). */
 const listDays = 90;
 const maxOrderIds = 100;
@@ -43,6 +36,14 @@ export const shipments: Stream = {
   tables: {
     parent: declareMirrorTable('shipments', { external_order_number: 'order_id' }),
     children: [declareChildTable('shipment_items', 'shipment_id')],
+  },
+  passes: {
+    new: true,
+    // Also shows those with a low id that became visible late.
+    open: { statuses: openStatuses, closed: 'SHIPPED' },
+    settle: readByOrders,
+    rereads: { until: 'answered', absent: 'unlisted' },
+    last: repairOrderNumbers,
   },
   healDerived: ({ trx, client }, ids) => healOrderNumbers(trx, client, ids),
   afterChanges: async ({ trx, client }, changes) => {
@@ -109,49 +110,18 @@ function toItemRow(
   };
 }
 
-/**
- * Runs one poll. The pass `new` reads the shipments that were added at the end of the list. The pass `open` reads the
- * open ones, also those with a low id that became visible late. The pass `settle` reads the shipments that are stored
- * as open but are no longer in the list of open ones.
- */
-export async function pullShipments(context: PullContext): Promise<void> {
-  const passes = new PassRunner(context);
-  // If the pass fails, few rows are read by id, as in every later poll.
-  const firstLoadDone = (await passes.run(() => continueWalk(context, shipments, 'new', {}))) ?? true;
-  const open = { 'filter[status][in]': openStatuses };
-  const listed = await passes.run(() => walkWhole(context, shipments, 'open', open));
-  // Only a complete list of the open shipments shows which ones are no longer open.
-  if (listed !== undefined) await passes.run(() => readMoved(context, [...listed.ids], firstLoadDone));
-  await repairOrderNumbers(context);
-  passes.end();
-}
-
-/** Reads the shipments that are no longer open, those that wait for a reread, and those in quarantine. */
-async function readMoved(context: PullContext, listed: readonly number[], firstLoadDone: boolean): Promise<void> {
-  const candidates = await findUnlistedOpenRows(context.db, context.client, kind, listed);
+/** Reads shipments by the orders that they belong to. */
+async function readByOrders(
+  context: PullContext,
+  stream: Stream,
+  rows: readonly OpenRow[],
+): Promise<ReadonlySet<number>> {
   const found = new Set<number>();
-  for (const orderIds of batchOrderIds(candidates.filter(({ gone }) => !gone))) {
-    const parameters = { 'filter[orderId][in]': orderIds };
-    const { ids } = await walkWhole(context, shipments, 'settle', parameters, false);
+  for (const orderIds of batchOrderIds(rows)) {
+    const { ids } = await walkWhole(context, stream, null, { 'filter[orderId][in]': orderIds });
     for (const id of ids) found.add(id);
   }
-  await postponeUnsettled(
-    context,
-    kind,
-    candidates.filter(({ id }) => found.has(id)),
-  );
-  const unseen = candidates.map(({ id }) => id).filter((id) => !found.has(id));
-  const waits = mayWait(context);
-  const quarantined = waits ? await findQuarantinedDue(context.db, context.client, shipments.name) : [];
-  const requested = waits ? await findRequestedRereads(context.db, context.client, shipments.name) : [];
-  const ids = interleave([requested, unseen, quarantined], firstLoadDone ? rereadsPerRun : null);
-  await readByIds(context, shipments, ids, {
-    beside: async (transaction, { absent, readNo }) => ({
-      changes: await unlist(transaction, shipments, absent, readNo),
-      result: null,
-    }),
-    unsettled: ({ trx }, ids) => findStillOpen(trx, context.client, kind, ids),
-  });
+  return found;
 }
 
 /** Divides the order ids of the rows into batches that fit into a URL. */

@@ -7,6 +7,7 @@ import type { Dispatcher } from 'undici';
 import type { OperationName, Operations } from '../../../config/operations.ts';
 import { pauses, toPauseMs } from '../../core/backoff.ts';
 import { makeUndecodableError, toStopError, WarehouseError } from '../../core/errors.ts';
+import { type AnswerPart, answerBudget, freeAnswerBytes, unknownAnswerBytes } from './answer-budget.ts';
 import { makeEncodingError, toStatusError, toTransportError } from './http-error.ts';
 import { encodeValue } from './query.ts';
 import type { RequestBudget } from './request-budget.ts';
@@ -39,6 +40,11 @@ export interface HttpRequest {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
   readonly signal: AbortSignal;
+  /**
+   * Takes over the memory of the answer (answer-budget.ts): the caller calls `release` when it no longer needs the
+   * answer, and sends no other request before. Without this function the memory counts only while the answer is read.
+   */
+  readonly keep?: (release: () => void) => void;
 }
 
 export interface HttpAnswer {
@@ -49,7 +55,7 @@ export interface HttpAnswer {
 }
 
 /** A request with any method and path, for questions that docs/interface.md does not answer. */
-export interface RawRequest extends Pick<HttpRequest, 'path' | 'query' | 'headers' | 'body' | 'signal'> {
+export interface RawRequest extends Pick<HttpRequest, 'path' | 'query' | 'headers' | 'body' | 'signal' | 'keep'> {
   readonly method: Dispatcher.HttpMethod;
   /** A path as in `config/operations.ts`. */
   readonly template: string;
@@ -139,7 +145,8 @@ export class WarehouseHttp {
   async #exchange(operation: string, { method, template, ...request }: RawRequest): Promise<RawAnswer> {
     const { baseUrl, dispatcher, timeoutMs } = this.#options;
     const url = buildUrl(baseUrl, template, { operation, ...request });
-    const deadline = AbortSignal.timeout(timeoutMs * 2);
+    const deadline = new Deadline(timeoutMs * 2);
+    const signal = AbortSignal.any([request.signal, deadline.signal]);
     try {
       const { statusCode, headers, body } = await dispatcher.request({
         origin: url.origin,
@@ -149,7 +156,7 @@ export class WarehouseHttp {
         body: request.body ?? null,
         headersTimeout: timeoutMs,
         bodyTimeout: timeoutMs,
-        signal: AbortSignal.any([request.signal, deadline]),
+        signal,
       });
       const encoding = String(headers['content-encoding'] ?? '');
       if (isDone(statusCode) && compression.test(encoding)) {
@@ -157,7 +164,13 @@ export class WarehouseHttp {
         body.on('error', () => undefined).destroy();
         throw makeEncodingError(operation, encoding);
       }
-      const bytes = await body.arrayBuffer();
+      const length = Number(readFirst(headers['content-length']) ?? Number.NaN);
+      const text = await readText(body, Number.isNaN(length) ? null : length, {
+        isStrict: isDone(statusCode),
+        signal,
+        deadline,
+        keep: isDone(statusCode) ? request.keep : undefined,
+      });
       return {
         url,
         status: statusCode,
@@ -165,7 +178,7 @@ export class WarehouseHttp {
         retryAfter: readFirst(headers['retry-after']),
         allow: readFirst(headers.allow)?.toUpperCase() ?? null,
         dateMs: readDateHeader(headers.date),
-        body: new TextDecoder('utf-8', { fatal: isDone(statusCode) }).decode(bytes),
+        body: text,
       };
     } catch (error) {
       if (error instanceof WarehouseError) throw error;
@@ -173,8 +186,81 @@ export class WarehouseHttp {
       if (error instanceof TypeError && 'code' in error && error.code === 'ERR_ENCODING_INVALID_ENCODED_DATA') {
         throw makeUndecodableError(`${operation}: the answer is not UTF-8`);
       }
-      throw toTransportError(operation, deadline.aborted ? deadline.reason : error);
+      throw toTransportError(operation, deadline.signal.aborted ? deadline.signal.reason : error);
+    } finally {
+      deadline.pause();
     }
+  }
+}
+
+/** The longest time of an exchange. It does not pass while the exchange waits for memory. */
+class Deadline {
+  readonly #abort = new AbortController();
+  readonly #ms: number;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(ms: number) {
+    this.#ms = ms;
+    this.start();
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  start(): void {
+    this.#timer = setTimeout(() => this.#abort.abort(new DOMException('too slow', 'TimeoutError')), this.#ms);
+  }
+
+  pause(): void {
+    clearTimeout(this.#timer);
+  }
+}
+
+interface ReadTextOptions {
+  /** True if bytes that are not UTF-8 are an error. */
+  readonly isStrict: boolean;
+  readonly signal: AbortSignal;
+  readonly deadline: Deadline;
+  readonly keep: HttpRequest['keep'];
+}
+
+/**
+ * Reads a body as text. A large one waits for its part of the answer budget; the connection then waits, too.
+ * @param length number of bytes; null if the service did not state it
+ */
+async function readText(
+  body: AsyncIterable<Uint8Array>,
+  length: number | null,
+  { isStrict, signal, deadline, keep }: ReadTextOptions,
+): Promise<string> {
+  const decoder = new TextDecoder('utf-8', { fatal: isStrict });
+  const parts: string[] = [];
+  let bytes = 0;
+  let part: AnswerPart | undefined;
+  let reserved = freeAnswerBytes;
+  try {
+    for await (const chunk of body) {
+      bytes += chunk.length;
+      if (Math.max(bytes, length ?? 0) > reserved) {
+        deadline.pause();
+        // Gives back its part before it asks for a larger one.
+        part?.release();
+        reserved = length ?? (part === undefined ? unknownAnswerBytes : Number.POSITIVE_INFINITY);
+        part = await answerBudget.reserve(reserved, signal);
+        deadline.start();
+      }
+      parts.push(decoder.decode(chunk, { stream: true }));
+    }
+    parts.push(decoder.decode());
+    const text = parts.join('');
+    part?.shrink(bytes);
+    if (keep === undefined) part?.release();
+    else keep(part?.release ?? (() => undefined));
+    return text;
+  } catch (error) {
+    part?.release();
+    throw error;
   }
 }
 

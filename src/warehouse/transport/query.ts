@@ -44,20 +44,25 @@ export function setPageCursor(query: string, cursor: number): string {
   return query === '' ? added : `${query}&${added}`;
 }
 
+/** Maximum length of a link, before and after its characters are encoded. Its query is stored with the cursor. */
+const maxLinkCharacters = 8_192;
+
 /**
  * Reads the query of `links.next`. The link may be a string or `{href}`, absolute or relative; it is null or absent at
  * the end. Only its query is used, with the path that we request, so that the token is never sent to an address that a
  * page names. Its host must be that of the request; its scheme may differ.
  * @param requested the URL of the request for this page
- * @throws WarehouseError `link_elsewhere` if the link has another host, `undecodable` if it is not a link
+ * @throws WarehouseError `link_elsewhere` if the link has another host, `undecodable` if it is not a link or too long
  */
 export function readNextQuery(links: Json | undefined, requested: URL): string | null {
   if (links === undefined || links === null) return null;
   if (!isObject(links)) throw makeLinkError('links is not an object');
   const next = isObject(links.next) ? links.next.href : links.next;
   if (next === undefined || next === null || next === '') return null;
-  if (typeof next !== 'string' || !URL.canParse(next, requested.href))
-    throw makeLinkError('links.next is not an address');
+  if (typeof next !== 'string') throw makeLinkError('links.next is not an address');
+  // Checked first: to parse it costs time, and the query is stored.
+  if (next.length > maxLinkCharacters) throw makeLongLinkError(next.length);
+  if (!URL.canParse(next, requested.href)) throw makeLinkError('links.next is not an address');
   const target = new URL(next, requested.href);
   // Behind a proxy that ends TLS, the service may write http: although the request came with https:.
   if (target.host !== requested.host || !/^https?:$/.test(target.protocol)) {
@@ -68,8 +73,12 @@ export function readNextQuery(links: Json | undefined, requested: URL): string |
       { outcome: 'refused' },
     );
   }
+  if (target.search.length > maxLinkCharacters) throw makeLongLinkError(target.search.length);
   return target.search.replace(/^\?/, '');
 }
+
+const makeLongLinkError = (characters: number) =>
+  makeLinkError(`links.next has ${characters} characters; the maximum is ${maxLinkCharacters}`);
 
 function makeLinkError(reason: string): WarehouseError {
   return makeUndecodableError(`The next page of the list cannot be read: ${reason}`);

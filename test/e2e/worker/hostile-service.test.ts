@@ -1,7 +1,8 @@
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, test } from 'vitest';
 import { jobNames, toScheduleVariable } from '../../../config/jobs.ts';
@@ -134,6 +135,104 @@ const quarantined: Readonly<Record<string, { answer: Answer; reason: RegExp }>> 
     reason: /is not an ISO 8601 date-time/,
   },
 };
+
+describe('a worker with the services of several clients', () => {
+  /** Starts a worker for clients whose lists of shipments are given, and for the client `good`. */
+  async function start(lists: Readonly<Record<string, Answer>>) {
+    const folder = mkdtempSync(`${tmpdir()}/clients-`);
+    closers.push(() => rmSync(folder, { recursive: true }));
+    const clients = await Promise.all(
+      Object.entries({ ...lists, good: json(list(shipment(1))) }).map(async ([key, answer]) => {
+        const service = await services.start((request, response) => {
+          const path = (request.url ?? '').split('?')[0];
+          if (path === '/base/token') return sendJson(response, 200, { access_token: token, expires_in: 1_200 });
+          if (path === '/base/v3/shipments' && !request.url?.includes('filter')) return answer(response, request);
+          return sendJson(response, 200, list());
+        });
+        return { key, baseUrl: service.url.href, username: key, password: 'the-password' };
+      }),
+    );
+    writeFileSync(`${folder}/clients.json`, JSON.stringify(clients), { mode: 0o600 });
+    const worker = processes.cli(['worker'], {
+      ...Object.fromEntries(jobNames.map((job) => [toScheduleVariable(job), 'off'])),
+      SCHEDULE_PULL_SHIPMENTS: '1s',
+      DATABASE_URL: database.url,
+      WAREHOUSE_CLIENTS_FILE: `${folder}/clients.json`,
+      ADMIN_PORT: '0',
+      NODE_OPTIONS: '--max-old-space-size=600',
+    });
+    await worker.line('worker_started');
+    return worker;
+  }
+  const readRuns = async (client: string) =>
+    (
+      await database.query<{ last_error: string | null; last_success_at: Date | null }>(
+        `select last_error, last_success_at from sync.jobs where job = 'pull-shipments' and client = '${client}'`,
+      )
+    )[0];
+  const countRows = async (client: string) =>
+    (
+      await database.query<{ n: number }>(
+        `select count(*)::int as n from fulfilment.shipments where client = '${client}'`,
+      )
+    )[0]?.n;
+
+  test('holds only as much of their answers as its memory allows, and keeps the others going', async () => {
+    const rows = 18_600;
+    const pad = 'x'.repeat(2_600);
+    const largePage: Answer = (response) => {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.write('{"data":[');
+      let row = 0;
+      const pump = () => {
+        while (row < rows)
+          if (!response.write(`${row > 0 ? ',' : ''}${JSON.stringify(shipment(++row, { pad }))}`)) return;
+        response.end('],"links":{"next":null}}');
+      };
+      response.on('drain', pump);
+      pump();
+    };
+    const worker = await start({ one: largePage, two: largePage });
+    const assertAlive = () => {
+      if (worker.child.exitCode !== null || worker.child.signalCode !== null)
+        throw new Error(`the worker has died: ${worker.output.slice(-2_000)}`);
+    };
+    // On a slow machine the page takes longer than a lease lasts: then the run ends without rows.
+    for (const client of ['one', 'two'])
+      await waitFor(
+        `the end of a run of ${client}`,
+        async () => {
+          assertAlive();
+          const [ended] = await database.query<{ ended: boolean }>(
+            `select key > 1 or expires_at is null as ended from sync.leases where client = '${client}' and name = 'pull-shipments'`,
+          );
+          return ended?.ended === true;
+        },
+        240_000,
+      );
+    const before = (await readRuns('good'))?.last_success_at;
+    await waitFor('another run of the good client', async () => {
+      assertAlive();
+      return (await readRuns('good'))?.last_success_at?.getTime() !== before?.getTime();
+    });
+    expect(await readRuns('good')).toMatchObject({ last_error: null });
+  }, 600_000);
+
+  test('refuses a link that grows with each page, and stores no long query', async () => {
+    const growing: Answer = (response, request) => {
+      const page = Number(/cursor(?:\]|%5D)=(\d+)/.exec(request.url ?? '')?.[1] ?? 0) + 1;
+      const next = `?page[cursor]=${page}&x=${'a'.repeat(12_000_000 * page)}`;
+      sendJson(response, 200, { data: [shipment(page)], links: { next } });
+    };
+    const worker = await start({ growing });
+    const said = await waitFor('the failure', async () => (await readRuns('growing'))?.last_error, 120_000);
+    expect(said).toMatch(/links\.next has 120000\d\d characters; the maximum is 8192/);
+    await waitFor('a run of the good client', async () => (await readRuns('good'))?.last_success_at ?? null);
+    expect(await countRows('growing')).toBe(1);
+    expect(await database.query('select from sync.cursors where length(query) > 8192')).toEqual([]);
+    expect(worker.child.exitCode).toBeNull();
+  }, 150_000);
+});
 
 describe('a worker whose service is hostile', () => {
   /** Starts a worker, a service whose list of shipments a test sets, and another service that must get no request. */

@@ -20,6 +20,7 @@ function page(readNo: number, decoded: Partial<StreamPage['decoded']>, next: str
     readNo,
     pages: 1,
     resources: data.length,
+    release: () => undefined,
     decoded: whole,
   };
 }

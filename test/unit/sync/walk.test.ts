@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { WarehouseError } from '../../../src/core/errors.ts';
-import { type WalkStart, walk } from '../../../src/sync/paging/walk.ts';
+import { type WalkablePage, type WalkOptions, type WalkStart, walk } from '../../../src/sync/paging/walk.ts';
 import { findChildren, indexIncluded } from '../../../src/warehouse/decoding/included.ts';
 import { decodeDocument, type Resource } from '../../../src/warehouse/decoding/jsonapi.ts';
 import { readNextQuery, readPageCursor } from '../../../src/warehouse/transport/query.ts';
@@ -13,6 +13,13 @@ interface ListOptions {
   readonly pageSize?: number;
   readonly emptyLastPage?: boolean;
 }
+
+const makePage = (ids: readonly number[], next: string | null | WarehouseError) => ({
+  data: ids.map((id) => ({ id })),
+  next,
+  size: 0,
+  release: () => undefined,
+});
 
 /** Makes a list that is paged as a service would page it. `meaning` says what its cursor means. */
 function makeList(ids: readonly number[], meaning: Meaning, { pageSize = 3, emptyLastPage = false }: ListOptions = {}) {
@@ -30,7 +37,7 @@ function makeList(ids: readonly number[], meaning: Meaning, { pageSize = 3, empt
     const end = start + shown.length;
     const cursorAfter = { id: shown.at(-1) ?? 0, offset: end, opaque: end * 17 + 1_000_003 }[meaning];
     const more = end < ids.length || (emptyLastPage && shown.length === pageSize);
-    return { data: shown.map((id) => ({ id })), next: more ? `page[cursor]=${cursorAfter}` : null };
+    return makePage(shown, more ? `page[cursor]=${cursorAfter}` : null);
   };
   return { queries, fetch };
 }
@@ -40,18 +47,12 @@ async function walkAll(list: ReturnType<typeof makeList>, start = beginning) {
   let end: WalkStart = start;
   let steppedBack = false;
   const signal = new AbortController().signal;
-  for await (const step of walk({
-    firstQuery: 'first=1',
-    start,
-    fetch: list.fetch,
-    signal,
-    pageSize: 3,
-    sorted: true,
-  })) {
+  const options = { firstQuery: 'first=1', start, fetch: list.fetch, signal, pageSize: 3, sorted: true };
+  await walk(options, async (step) => {
     seen.push(...step.page.data.map(({ id }) => id));
     steppedBack ||= step.steppedBack;
     if (step.lastId !== null) end = { query: step.query, meaning: step.meaning, lastId: step.lastId };
-  }
+  });
   return { seen, end, steppedBack };
 }
 
@@ -127,7 +128,7 @@ test.each(combinations)('%j: every shipment is read, each with its own line', as
       lines.set(Number(resource.id), complete ? resources.map(({ id }) => Number(id)) : 'incomplete');
     }
     const requested = new URL(`https://service.test/v3/shipments?${query}`);
-    return { data, next: readNextQuery(document.links, requested) };
+    return { ...makePage([], readNextQuery(document.links, requested)), data };
   };
   const { seen, end } = await walkAll({ queries: list.queries, fetch });
   expect([...new Set(seen)]).toEqual(range(11, 20));
@@ -173,8 +174,9 @@ test('a walk of an unsorted list begins anew if its page lacks the last row seen
   const start = { query: 'page[cursor]=3', meaning: 'offset' as const, lastId: 19 };
   const seen: number[] = [];
   const options = { firstQuery: 'first=1', start, signal: new AbortController().signal, pageSize: 3, sorted: false };
-  for await (const { page } of walk({ ...options, fetch: makeList(ids, 'offset').fetch }))
+  await walk({ ...options, fetch: makeList(ids, 'offset').fetch }, async ({ page }) => {
     seen.push(...page.data.map(({ id }) => id));
+  });
   expect(seen).toEqual(ids);
 });
 
@@ -188,11 +190,10 @@ test('a link that cannot be followed ends the walk after its page', async () => 
     pageSize: 3,
     sorted: true,
   };
-  const work = async () => {
-    for await (const { page } of walk({ ...options, fetch: async () => ({ data: [{ id: 1 }], next: elsewhere }) }))
-      seen.push(...page.data.map(({ id }) => id));
-  };
-  await expect(work()).rejects.toBe(elsewhere);
+  const work = walk({ ...options, fetch: async () => makePage([1], elsewhere) }, async ({ page }) => {
+    seen.push(...page.data.map(({ id }) => id));
+  });
+  await expect(work).rejects.toBe(elsewhere);
   expect(seen).toEqual([1]);
 });
 
@@ -215,17 +216,11 @@ test('a walk steps back from an offset beyond a shrunken list, 200 rows at first
   expect(shrunk.queries[1]).toBe('page[cursor]=790');
 });
 
-const neverEnding = (next: string) => async () => ({ data: [{ id: 1 }], next });
-const run = async (fetch: () => Promise<{ data: { id: number }[]; next: string | null }>, maxPages = 5) => {
-  for await (const _ of walk({
-    firstQuery: 'a',
-    start: beginning,
-    fetch,
-    signal: new AbortController().signal,
-    pageSize: 3,
-    maxPages,
-    sorted: true,
-  }));
+const neverEnding = (next: string) => async () => makePage([1], next);
+const run = (fetch: WalkOptions<WalkablePage>['fetch'], maxPages = 5) => {
+  const { signal } = new AbortController();
+  const options = { firstQuery: 'a', start: beginning, fetch, signal, pageSize: 3, maxPages, sorted: true };
+  return walk(options, async () => undefined);
 };
 
 test('a link that leads back is an error, not a loop', async () => {
@@ -234,7 +229,7 @@ test('a link that leads back is an error, not a loop', async () => {
 
 test('a list without an end is an error', async () => {
   let page = 0;
-  await expect(run(async () => ({ data: [{ id: ++page }], next: `page[cursor]=${page}` }))).rejects.toMatchObject({
+  await expect(run(async () => makePage([++page], `page[cursor]=${page}`))).rejects.toMatchObject({
     code: 'too_many_pages',
   });
 });

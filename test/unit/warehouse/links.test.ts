@@ -33,6 +33,13 @@ describe('readNextQuery', () => {
     'file:///etc/passwd',
   ])('refuses %s', (next) => expect(readErrorCode(() => readNextQuery({ next }, requested))).toBe('link_elsewhere'));
 
+  test.each(['a', 'é'])('refuses a link that is too long when its characters are encoded: %s', (character) => {
+    const read = (count: number) => readNextQuery({ next: `?x=${character.repeat(count)}` }, requested);
+    const longest = Math.floor((8_192 - 3) / encodeURIComponent(character).length);
+    expect(read(longest)).toHaveLength(encodeURIComponent(character).length * longest + 2);
+    expect(() => read(longest + 1)).toThrow(/links\.next has \d+ characters; the maximum is 8192/);
+  });
+
   test.each([{ next: 5 }, { next: { href: {} } }, 'text', []])('refuses %j as undecodable', (links) =>
     expect(readErrorCode(() => readNextQuery(links, requested))).toBe('undecodable'),
   );

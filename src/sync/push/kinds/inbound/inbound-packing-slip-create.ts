@@ -14,7 +14,7 @@ import {
   inboundPackingSlipItemSchema,
   inboundPackingSlipSchema,
 } from '../../../../warehouse/decoding/v3.ts';
-import { listPages } from '../../../paging/list-pages.ts';
+import { listPages } from '../../../paging/list-page.ts';
 import { inboundPackingSlips, openStatuses } from '../../../streams/inbound-packing-slips.ts';
 import {
   defineKind,

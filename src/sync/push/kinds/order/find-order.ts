@@ -12,7 +12,7 @@ import { addIncluded, indexIncluded } from '../../../../warehouse/decoding/inclu
 import { type Document, decodeDocument, decodeKept, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { type Order, orderSchema } from '../../../../warehouse/decoding/v3.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
-import { listPages } from '../../../paging/list-pages.ts';
+import { listPages } from '../../../paging/list-page.ts';
 import { orders } from '../../../streams/orders.ts';
 import { NotFoundError, PayloadError, PostponedError, type PushContext } from '../../payload/kind.ts';
 

@@ -1,0 +1,323 @@
+/**
+ * One poll of any stream. Its passes are those that the declaration of the stream names. A pass whose page cannot be
+ * read fails alone, because the other passes read other pages.
+ */
+
+import { describeError } from '../../core/errors.ts';
+import { addDays, dayMs, toUtcDay } from '../../core/time.ts';
+import { noCursor, saveCursor } from '../../erp/pull/cursors.ts';
+import { findStillOpen, findUnlistedOpenRows, type OpenKind, type OpenRow } from '../../erp/pull/open-rows.ts';
+import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
+import { findRequestedRereads, findRereadsDue, postponeStillOpen, rereadsPerRun } from '../../erp/pull/rereads.ts';
+import type { Cursor, CursorPass } from '../../erp/runs/stored-stream.ts';
+import { writeStream } from '../../erp/runs/stream-transaction.ts';
+import type { QueryParameters } from '../../warehouse/transport/query.ts';
+import { commitReading, unlist } from '../commit/commit-reading.ts';
+import type { DateWindow, Stream } from '../reading/stream.ts';
+import { mayWait, type PullContext, readStored, warn } from '../run/pull-context.ts';
+import { isErrorOfOnePass, type StreamPage, walkList } from './list-page.ts';
+import { readByIds } from './read-by-ids.ts';
+import { readIds, type WalkedPage } from './walk.ts';
+
+/** An empty poll is a warning if a poll usually fetches at least this number of resources. */
+const minUsualFetched = 5;
+
+/**
+ * Polls a stream. If all passes succeed, records how fresh the stream is, and a gap if the service no longer lists days
+ * that no poll has read. Warns if the poll fetched nothing, but usually fetches some.
+ * @throws the first error of a pass; further ones become warnings
+ */
+export async function pollStream(context: PullContext, stream: Stream): Promise<void> {
+  const { totals, service, end } = context.state;
+  const { completeAt, usualFetched } = readStored(context);
+  await runPasses(context, stream);
+  const beganAt = new Date(service.firstMs ?? context.run.startedAt.getTime());
+  const { horizonDays } = stream.rescan;
+  const listedSince = horizonDays === null ? null : new Date(beganAt.getTime() - horizonDays * dayMs);
+  if (totals.fetched === 0 && (usualFetched ?? 0) >= minUsualFetched)
+    warn(context, `fetched nothing; a poll usually fetches ${Math.round(usualFetched ?? 0)} resources`);
+  const newestSource = service.newestSourceMs === null ? null : new Date(service.newestSourceMs);
+  const hasGap = listedSince !== null && completeAt !== null && completeAt < listedSince;
+  const gap = hasGap ? { from: completeAt, to: listedSince } : null;
+  end.poll = { stream: stream.name, beganAt, newestSource, gap };
+}
+
+async function runPasses(context: PullContext, stream: Stream): Promise<void> {
+  const { passes } = stream;
+  const failures: unknown[] = [];
+  const attempt = async <T>(isDeclared: unknown, pass: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return isDeclared ? await pass() : undefined;
+    } catch (error) {
+      if (!isErrorOfOnePass(error)) throw error;
+      failures.push(error);
+      return undefined;
+    }
+  };
+  const added = await attempt(passes.new, () => walkNew(context, stream));
+  const open = await attempt(passes.open, () =>
+    walkWhole(context, stream, 'open', { 'filter[status][in]': passes.open?.statuses ?? [] }),
+  );
+  const window = await attempt(passes.window, () => walkWindow(context, stream, passes.window as DateWindow));
+  // If the first load fails, few rows are read by id, as in every later poll.
+  const limit = (added ?? window)?.isFirstLoad ? null : rereadsPerRun;
+  // Only a complete list of the open rows shows which ones are no longer open.
+  const mayRead = passes.rereads !== undefined && (passes.open === undefined || open !== undefined);
+  await attempt(mayRead, () => readWaiting(context, stream, open?.ids ?? new Set(), limit));
+  await attempt(passes.last, async () => passes.last?.(context, { open, window }));
+  const [first, ...others] = failures;
+  for (const other of others) warn(context, describeError(other));
+  if (first !== undefined) throw first;
+}
+
+/** A walk that keeps a cursor. */
+interface CursorWalk {
+  /** True if no earlier run has reached the end. */
+  readonly isFirstLoad: boolean;
+}
+
+/**
+ * Walks a list from the stored cursor to its end, and stores the cursor with each page. For lists in ascending order of
+ * id, in which new rows come at the end.
+ */
+async function walkNew(context: PullContext, stream: Stream): Promise<CursorWalk> {
+  const start = readStored(context).cursors.get('new') ?? noCursor;
+  let cursor = start;
+  let { completed } = start;
+  await walkList(context, stream, {}, start, async (walked) => {
+    const { page, query, meaning, lastId, atEnd } = walked;
+    warnOfWalk(context, 'new', walked);
+    // An empty page does not move the cursor: it stays at the last page with rows.
+    const moved = lastId === null ? { ...cursor, meaning } : { ...cursor, query, meaning, lastId };
+    const isUnchanged = isSameCursor(cursor, moved) && (completed || !atEnd);
+    await commitWithCursor(context, stream, page, 'new', isUnchanged ? null : moved, atEnd);
+    cursor = moved;
+    completed ||= atEnd;
+  });
+  return { isFirstLoad: !start.completed };
+}
+
+/** The result of a walk without a cursor. */
+export interface WholeWalk {
+  readonly ids: ReadonlySet<number>;
+  /** False if the last page was full and had no next link: the list may have more rows. */
+  readonly whole: boolean;
+  /** Number of the first reading. */
+  readonly readNo: number;
+}
+
+/**
+ * Walks a whole list from its start, without a cursor.
+ * @param pass its name in warnings; null: a full last page is no warning
+ * @throws WarehouseError if the walk does not reach the end
+ */
+export async function walkWhole(
+  context: PullContext,
+  stream: Stream,
+  pass: string | null,
+  parameters: QueryParameters,
+): Promise<WholeWalk> {
+  const ids = new Set<number>();
+  let whole = true;
+  let readNo = Number.POSITIVE_INFINITY;
+  await walkList(context, stream, parameters, noCursor, async (walked) => {
+    const { page, full } = walked;
+    if (pass !== null) warnOfWalk(context, pass, walked);
+    whole &&= !full;
+    readNo = Math.min(readNo, page.readNo);
+    await commitReading(context, stream, page);
+    for (const id of readIds(page.data)) ids.add(id);
+  });
+  return { ids, whole, readNo };
+}
+
+/** The result of a walk of a date window in this run. It holds no ids, because a first load may have a million. */
+interface WindowWalk extends CursorWalk, Pick<WholeWalk, 'whole'> {
+  readonly rows: number;
+}
+
+/**
+ * Walks the resources whose date is after the watermark minus the lookback. At the end of the list, moves the watermark
+ * to the largest date seen, but never more than a day past the service's clock. An interrupted walk continues from its
+ * stored cursor. If that cursor is stale, the walk starts again.
+ */
+async function walkWindow(context: PullContext, stream: Stream, window: DateWindow): Promise<WindowWalk> {
+  const { pass, attribute, column } = window;
+  let [whole, rows] = [true, 0];
+  const stored = readStored(context).cursors.get(pass) ?? noCursor;
+  // Rows that the interrupted walk has passed may have changed since. The watermark must not pass days that no walk has
+  // read again.
+  const before = stored.stale ? { ...stored, query: null, lastId: null, largestSeen: null } : stored;
+  let largest = before.largestSeen;
+  let current = stored;
+  const fromDay = await findWindowStart(before, window, context);
+  const filter: QueryParameters = fromDay === null ? {} : { [`filter[${attribute}][gt]`]: fromDay };
+  const write = async (walked: WalkedPage<StreamPage>) => {
+    const { page, query, meaning, lastId, atEnd, full } = walked;
+    warnOfWalk(context, pass, walked);
+    whole &&= !full;
+    rows += page.data.length;
+    if (page.dateMs === null) warn(context, `${pass}: the service sends no Date header, so the watermark cannot move`);
+    const cap = page.dateMs === null ? '' : addDays(toUtcDay(page.dateMs), 1);
+    const values = page.decoded.families.map(({ parent }) => parent[column]);
+    // Only the day of a time counts. The lookback covers the difference of a day.
+    const dates = values.filter((value) => typeof value === 'string').map((value) => value.slice(0, 10));
+    largest = findLatest([largest, ...dates.filter((date) => date <= cap)]);
+    const watermark = findLatest([before.watermark, largest]);
+    const next: Cursor = atEnd
+      ? { ...before, query: null, meaning, lastId: null, largestSeen: null, watermark }
+      : { ...before, query, meaning, lastId, largestSeen: largest };
+    const isUnchanged = isSameCursor(current, next) && (stored.completed || !atEnd);
+    await commitWithCursor(context, stream, page, pass, isUnchanged ? null : next, atEnd);
+    current = next;
+  };
+  await walkList(context, stream, filter, before, write, false);
+  return { rows, whole, isFirstLoad: !before.completed };
+}
+
+/**
+ * Returns the exclusive lower date of the window; null for the beginning of the list. It is one day before the lookback
+ * because the filter is exclusive (docs/interface.md, 2.5 Filters). If walks have found nothing so far, the database's
+ * clock is used and the span is doubled, to save a request for the service's clock in each run.
+ */
+async function findWindowStart(
+  { watermark, completed }: Cursor,
+  window: DateWindow,
+  { warehouse, state: { service }, signal, run, lookbackDays }: PullContext,
+): Promise<string | null> {
+  if (watermark !== null) return addDays(watermark, -lookbackDays - 1);
+  if (window.firstRunDays === null) return null;
+  if (completed) return addDays(toUtcDay(run.startedAt.getTime()), -2 * window.firstRunDays);
+  service.firstMs ??= await warehouse.readClock(signal);
+  return addDays(toUtcDay(service.firstMs ?? run.startedAt.getTime()), -window.firstRunDays);
+}
+
+/** Commits a page. @param cursor the cursor to store with it; null: it has not moved */
+const commitWithCursor = (
+  context: PullContext,
+  stream: Stream,
+  page: StreamPage,
+  pass: CursorPass,
+  cursor: Cursor | null,
+  atEnd: boolean,
+) =>
+  commitReading(
+    context,
+    stream,
+    page,
+    cursor &&
+      (async (transaction) => {
+        await saveCursor(transaction, pass, cursor, atEnd);
+        return { changes: [], result: null };
+      }),
+  );
+
+/** Returns true if two cursors have the same place, meaning and dates. */
+function isSameCursor(a: Cursor, b: Cursor): boolean {
+  const toPlaceText = ({ query, meaning, lastId, largestSeen, watermark }: Cursor) =>
+    JSON.stringify([query, meaning, lastId, largestSeen, watermark]);
+  return toPlaceText(a) === toPlaceText(b);
+}
+
+function findLatest(dates: readonly (string | null)[]): string | null {
+  return dates.reduce((later, date) => (date !== null && (later === null || date > later) ? date : later), null);
+}
+
+function warnOfWalk(context: PullContext, pass: string, { steppedBack, full }: WalkedPage<StreamPage>): void {
+  if (steppedBack)
+    warn(context, `${pass}: rows had left the list, or the service refused the cursor; it stepped back and read again`);
+  if (full)
+    warn(
+      context,
+      `${pass}: the last page is full and has no next link; if the list has more rows, they cannot be read`,
+    );
+}
+
+/**
+ * Reads by id what the lists did not show: rows that are stored as open but that the list of open rows lacked, rows
+ * that wait for a reread, and quarantined ones.
+ * @param listed the ids of the list of open rows
+ * @param limit maximum number of ids; null: no limit
+ */
+async function readWaiting(
+  context: PullContext,
+  stream: Stream,
+  listed: ReadonlySet<number>,
+  limit: number | null,
+): Promise<void> {
+  const { client, db } = context;
+  const { open, settle, rereads } = stream.passes;
+  const kind = open && {
+    table: stream.tables.parent.name,
+    stream: stream.name,
+    open: open.statuses,
+    closed: open.closed,
+  };
+  const unlisted = kind === undefined ? [] : await findUnlistedOpenRows(db, client, kind, [...listed]);
+  const listable = unlisted.filter(({ gone }) => !gone);
+  const found = settle === undefined ? new Set() : await settle(context, stream, listable);
+  if (kind !== undefined)
+    await postponeUnsettled(
+      context,
+      kind,
+      unlisted.filter(({ id }) => found.has(id)),
+    );
+  const unread = unlisted.map(({ id }) => id).filter((id) => !found.has(id));
+  const missing = (await rereads?.findMissing?.(context, limit)) ?? [];
+  const waits = mayWait(context);
+  const findRereads = () =>
+    kind !== undefined && rereads?.until === 'unlisted'
+      ? findRereadsDue(db, client, kind)
+      : findRequestedRereads(db, client, stream.name);
+  const requested = waits ? await findRereads() : [];
+  const quarantined = waits ? await findQuarantinedDue(db, client, stream.name) : [];
+  await readByIds(context, stream, interleave([requested, unread, missing, quarantined], limit), {
+    beside: async (transaction, { absent, readNo }) => ({
+      changes: rereads?.absent === 'unlisted' ? await unlist(transaction, stream, absent, readNo) : [],
+      result: null,
+    }),
+    unsettled: async ({ trx }, ids) =>
+      kind === undefined
+        ? []
+        : findStillOpen(
+            trx,
+            client,
+            kind,
+            ids.filter((id) => !listed.has(id)),
+          ),
+  });
+}
+
+/**
+ * Postpones the rows of `found` that are still open, for example because their status is not documented. Without this,
+ * every poll would ask for them.
+ */
+async function postponeUnsettled(
+  { client, db, run }: PullContext,
+  kind: OpenKind,
+  found: readonly OpenRow[],
+): Promise<void> {
+  if (found.length === 0) return;
+  const ids = found.map(({ id }) => id);
+  const open = new Set(await findStillOpen(db, client, kind, ids));
+  const unsettled = found.filter(({ id }) => open.has(id));
+  if (unsettled.length === 0) return;
+  await writeStream(db, run, kind.stream, (transaction) => postponeStillOpen(transaction, unsettled));
+}
+
+/**
+ * Takes ids from the lists in turn, so that a long list does not delay the others.
+ * @param limit maximum number of ids; null: no limit
+ */
+function interleave(lists: readonly (readonly number[])[], limit: number | null): number[] {
+  const longest = Math.max(0, ...lists.map(({ length }) => length));
+  const taken = new Set<number>();
+  for (let place = 0; place < longest; place++)
+    for (const list of lists) {
+      const id = list[place];
+      if (id === undefined) continue;
+      if (limit !== null && taken.size >= limit) return [...taken];
+      taken.add(id);
+    }
+  return [...taken];
+}
