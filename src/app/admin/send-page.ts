@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Html } from '../../core/html.ts';
 import { removeQuotes } from '../../core/quote.ts';
 import type { OutboxDetail } from '../../erp/outbox/read-outbox.ts';
-import { shortenResult } from '../../sync/push/payload/mask.ts';
+import { maskResult } from '../../sync/push/payload/mask.ts';
 import { adviseOperator } from '../terminal/outbox-advice.ts';
 import { toShownPayload } from '../terminal/shown-payload.ts';
 import { hasSession, readFormOwner } from './access/access.ts';
@@ -67,7 +67,7 @@ function sendJson(reply: FastifyReply, data: unknown, isViewer: boolean): Fastif
 
 /**
  * Sends the page of an outbox row.
- * @param isRevealed true to show the payload without masks
+ * @param isRevealed true to show payload and result without masks
  */
 export function sendRowPage(
   request: FastifyRequest,
@@ -76,7 +76,7 @@ export function sendRowPage(
   isRevealed: boolean,
 ): FastifyReply {
   const payload = toShownPayload(found, isRevealed);
-  const result = found.result === null || isRevealed ? found.result : shortenResult(found.result);
+  const result = found.result === null || isRevealed ? found.result : maskResult(found.result);
   const row = { ...found, result };
   return sendPage(request, reply, {
     title: `Row ${row.id}`,

@@ -13,7 +13,7 @@ import {
 } from '../../erp/outbox/operator-actions.ts';
 import { listOutbox, type OutboxFilter, outboxStatuses, readOutbox } from '../../erp/outbox/read-outbox.ts';
 import { followUpRules } from '../../sync/push/kinds/registry.ts';
-import { shortenResult } from '../../sync/push/payload/mask.ts';
+import { maskResult } from '../../sync/push/payload/mask.ts';
 import {
   parseWholeNumber,
   print,
@@ -76,7 +76,7 @@ async function outboxListCommand(options: OutboxOptions): Promise<number> {
   return 0;
 }
 
-/** Prints one row with its history. Personal data in its payload is masked, unless `reveal` is set. */
+/** Prints one row with its history. Personal data in payload and result is masked, unless `reveal` is set. */
 async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): Promise<number> {
   const row = await withDatabase('outbox', (db) =>
     reveal ? revealOutbox(db, parseRowId(id), readOperatorName()) : readOutbox(db, parseRowId(id)),
@@ -85,14 +85,14 @@ async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): P
   const shown = {
     ...row,
     payload: toShownPayload(row, reveal ?? false),
-    result: reveal || row.result === null ? row.result : shortenResult(row.result),
+    result: reveal || row.result === null ? row.result : maskResult(row.result),
   };
   if (json) print(JSON.stringify(shown, null, 2));
   else {
     const { history, payload, result, ...about } = shown;
     for (const [name, value] of Object.entries(about))
       print(toVisible(`${name}: ${value instanceof Date ? value.toISOString() : value}`));
-    print(toVisible(`result: ${JSON.stringify(result)}`));
+    print(toVisible(`result${reveal ? '' : ' (masked)'}: ${JSON.stringify(result)}`));
     print(toVisible(`payload${reveal ? '' : ' (masked; --reveal shows it)'}: ${JSON.stringify(payload, null, 2)}`));
     print(
       `\n${formatTable(

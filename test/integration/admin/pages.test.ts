@@ -49,6 +49,21 @@ describe('the page of an outbox row', () => {
     ]);
   });
 
+  test('masks its result until somebody reveals it', async () => {
+    const { visitor } = await admin();
+    const id = await insertRow('dead');
+    await database.query(
+      `update fulfilment.outbox set status = 'done', result = '{"orderId": 5, "fileName": "CANARY.pdf"}' where id = $1`,
+      [id],
+    );
+    for (const accept of ['text/html', 'application/json']) {
+      const page = await (await visitor.get(`/outbox/${id}`, { accept })).text();
+      expect(page).toContain('orderId');
+      expect(page).not.toContain('CANARY');
+    }
+    expect(await (await visitor.post(`/outbox/${id}/reveal`, {}, `/outbox/${id}`)).text()).toContain('CANARY.pdf');
+  });
+
   test('retries, replaces, marks as done and cancels a row, each with an entry in the audit', async () => {
     const { visitor } = await admin();
     const ids = {

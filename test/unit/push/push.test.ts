@@ -10,7 +10,7 @@ import {
 } from '../../../src/core/push/push-outcome.ts';
 import { batchRows } from '../../../src/sync/push/kinds/order/look-up-orders.ts';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
-import { maskPayload } from '../../../src/sync/push/payload/mask.ts';
+import { maskPayload, maskResult } from '../../../src/sync/push/payload/mask.ts';
 import { toStatusError, toTransportError } from '../../../src/warehouse/transport/http-error.ts';
 
 const policy = { maxAttempts: 25, maxAgeMs: 3 * 86_400_000 };
@@ -305,4 +305,26 @@ test('personal members of a payload are masked, others are shown', () => {
     reference: 'R-1',
   });
   expect(maskPayload(undefined, { a: 'CANARY', b: [1] })).toEqual({ a: '•••', b: ['•••'] });
+});
+
+test('a masked result keeps ids, codes and our note, and hides what the service adds', () => {
+  const result = {
+    orderId: 5,
+    orderItems: [{ id: 6, sku: 'MUG', email: 'CANARY' }],
+    note: 'checked',
+    fileName: 'CANARY.pdf',
+    content: 'CANARY'.repeat(50),
+    address: { lastName: ['CANARY'] },
+    phone: 612345678,
+  };
+  expect(maskResult(result)).toEqual({
+    orderId: 5,
+    orderItems: [{ id: 6, sku: 'MUG', email: '•••' }],
+    note: 'checked',
+    fileName: '•••',
+    content: '•••',
+    address: { lastName: ['•••'] },
+    phone: '•••',
+  });
+  expect(maskResult('CANARY')).toBe('•••');
 });

@@ -1,4 +1,5 @@
 import { isObject, type Json } from '../../../core/json.ts';
+import { maskJson } from '../../../core/personal-data.ts';
 import type { AnyKind } from './kind.ts';
 import { toPayloadSchema } from './payload.ts';
 
@@ -39,12 +40,21 @@ function maskBy(schema: Json | null, value: Json): Json {
   );
 }
 
-/** Returns a result in which long texts, such as documents, are replaced by their length. */
-export function shortenResult(value: Json): Json {
-  if (Array.isArray(value)) return value.map(shortenResult);
-  if (isObject(value))
-    return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, shortenResult(member)]));
-  return typeof value === 'string' && value.length > 500 ? `(${value.length} characters)` : value;
+/**
+ * Returns the result of an outbox row without personal data, to be shown. Hides each member that is not known to be
+ * harmless: the service may answer with anything, such as documents. The names of members stay visible.
+ */
+export function maskResult(value: Json): Json {
+  if (!isObject(value)) return hide(value);
+  const maskMember = (name: string, member: Json): Json => {
+    // Our own words.
+    if (name === 'note') return member;
+    const kept = maskJson({ [name]: member });
+    if (!isObject(kept) || !(name in kept)) return hide(member);
+    if (isObject(member)) return maskResult(member);
+    return Array.isArray(member) && member.some(isObject) ? member.map(maskResult) : (kept[name] ?? null);
+  };
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, maskMember(name, member)]));
 }
 
 function hide(value: Json): Json {
