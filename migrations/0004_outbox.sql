@@ -38,6 +38,7 @@ create table fulfilment.outbox (
   result jsonb,
   created_at timestamptz not null default now(),
   finished_at timestamptz,
+  not_before timestamptz,
   family text not null generated always as (
     case when split_part(kind, '.', 1) in ('order', 'order_item', 'order_attachment', 'return_label') then 'order'
          else split_part(kind, '.', 1) end) stored,
@@ -56,6 +57,7 @@ create table fulfilment.outbox (
   erased_at timestamptz,
   constraint outbox_status check (status in ('pending', 'sending', 'done', 'dead', 'unknown', 'cancelled')),
   constraint outbox_pending check (status <> 'pending' or next_attempt_at is not null),
+  constraint outbox_not_before check (isfinite(not_before)),
   constraint outbox_sending check ((status = 'sending') = (lease_until is not null)),
   constraint outbox_claimed check (status <> 'sending' or claim_no is not null),
   constraint outbox_sent check (sent_at is null or status = 'sending'),
@@ -103,6 +105,8 @@ comment on column fulfilment.outbox.last_error is 'Why the row is not done, as t
 comment on column fulfilment.outbox.result is 'Answer of the service; docs/outbox.md lists its members by kind';
 comment on column fulfilment.outbox.created_at is 'When it was inserted';
 comment on column fulfilment.outbox.finished_at is 'When it became done, dead or cancelled';
+comment on column fulfilment.outbox.not_before is
+  'The row is not sent before this time; the writer may set it. Later rows of its lane wait for it';
 comment on column fulfilment.outbox.family is
   'Kinds that share a lane: order (with order_item, order_attachment, return_label), return, inbound_packing_slip, product';
 comment on column fulfilment.outbox.claim_no is
@@ -141,6 +145,9 @@ begin
   if octet_length(new.payload::text) > 16777216 then
     raise exception 'payload has % bytes; at most 16777216 (16 MB) are taken', octet_length(new.payload::text)
       using errcode = '22001';
+  end if;
+  if new.status = 'pending' then
+    new.next_attempt_at := greatest(new.next_attempt_at, new.not_before);
   end if;
   return new;
 end
@@ -388,6 +395,7 @@ select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt
     when o.status = 'pending' and d.reason is not null then d.reason
     when o.status = 'pending' and p.since is not null then format('pushes are paused since %s', p.since)
     when o.status = 'pending' and h.reason is not null then h.reason
+    when o.status = 'pending' and o.not_before > now() then format('it is not to be sent before %s', o.not_before)
     when o.status = 'pending' and w.id is not null then format('row %s (product.save of %s) comes first and is %s%s', w.id,
       w.reference, w.status, coalesce(': ' || w.last_error, ''))
     else o.last_error
@@ -917,7 +925,7 @@ returns table (
   creation as (
     select a.status
     from asked a
-    where a.kind = 'order.create'
+    where a.kind in ('order.create', 'order.replace')
     order by a.status in ('pending', 'sending', 'unknown', 'dead') desc, a.id desc
     limit 1
   )
@@ -1035,7 +1043,7 @@ begin
     execute format('grant execute on function fulfilment.order_state to %I', found);
   end loop;
   if exists (select from pg_roles where rolname = 'fulfilment_writer') then
-    grant insert (client, kind, reference, payload) on fulfilment.outbox to fulfilment_writer;
+    grant insert (client, kind, reference, payload, not_before) on fulfilment.outbox to fulfilment_writer;
     grant execute on function fulfilment.outbox_replace, fulfilment.outbox_cancel to fulfilment_writer;
   end if;
 end

@@ -193,6 +193,7 @@ create table fulfilment.outbox (
   result jsonb, -- Answer of the service; docs/outbox.md lists its members by kind
   created_at timestamp with time zone not null default now(), -- When it was inserted
   finished_at timestamp with time zone, -- When it became done, dead or cancelled
+  not_before timestamp with time zone, -- The row is not sent before this time; the writer may set it. Later rows of its lane wait for it
   family text not null default 
 CASE
     WHEN (split_part(kind, '.'::text, 1) = ANY (ARRAY['order'::text, 'order_item'::text, 'order_attachment'::text, 'return_label'::text])) THEN 'order'::text
@@ -790,6 +791,7 @@ alter table fulfilment.outbox add constraint outbox_claimed CHECK (((status <> '
 alter table fulfilment.outbox add constraint outbox_dead CHECK (((status <> 'dead'::text) OR (last_error IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_done CHECK (((status <> 'done'::text) OR (result IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_finished CHECK (((status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])) = (finished_at IS NOT NULL)));
+alter table fulfilment.outbox add constraint outbox_not_before CHECK (isfinite(not_before));
 alter table fulfilment.outbox add constraint outbox_not_due CHECK (((status = ANY (ARRAY['pending'::text, 'unknown'::text])) OR (next_attempt_at IS NULL)));
 alter table fulfilment.outbox add constraint outbox_pending CHECK (((status <> 'pending'::text) OR (next_attempt_at IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_pkey PRIMARY KEY (id);
@@ -1154,6 +1156,7 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
             WHEN ((o.status = 'pending'::text) AND (d.reason IS NOT NULL)) THEN d.reason
             WHEN ((o.status = 'pending'::text) AND (p.since IS NOT NULL)) THEN format('pushes are paused since %s'::text, p.since)
             WHEN ((o.status = 'pending'::text) AND (h.reason IS NOT NULL)) THEN h.reason
+            WHEN ((o.status = 'pending'::text) AND (o.not_before > now())) THEN format('it is not to be sent before %s'::text, o.not_before)
             WHEN ((o.status = 'pending'::text) AND (w.id IS NOT NULL)) THEN format('row %s (product.save of %s) comes first and is %s%s'::text, w.id, w.reference, w.status, COALESCE((': '::text || w.last_error), ''::text))
             ELSE o.last_error
         END AS because
@@ -1460,7 +1463,7 @@ AS $function$
   creation as (
     select a.status
     from asked a
-    where a.kind = 'order.create'
+    where a.kind in ('order.create', 'order.replace')
     order by a.status in ('pending', 'sending', 'unknown', 'dead') desc, a.id desc
     limit 1
   )
@@ -1652,6 +1655,9 @@ begin
   if octet_length(new.payload::text) > 16777216 then
     raise exception 'payload has % bytes; at most 16777216 (16 MB) are taken', octet_length(new.payload::text)
       using errcode = '22001';
+  end if;
+  if new.status = 'pending' then
+    new.next_attempt_at := greatest(new.next_attempt_at, new.not_before);
   end if;
   return new;
 end

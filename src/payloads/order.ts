@@ -109,7 +109,7 @@ export const orderRename = z.strictObject({
     .meta({ description: 'the new number; the reference of the row is the present one' }),
 });
 
-/** Payload of order_item.cancel. */
+/** Payload of order_item.cancel. The interface cancels what is left of an item, not a part of it. */
 export const cancelledItem = z.strictObject({ orderItemId: idNumber.nullish(), sku: requiredText.nullish() });
 
 /** Payload of order_attachment.create. */

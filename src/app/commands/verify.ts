@@ -31,7 +31,7 @@ interface VerifyOptions {
 }
 
 const warning =
-  'This places up to 9 orders on hold at the service, with numbers that begin with VERIFY-, changes one of them, and ' +
+  'This places up to 19 orders on hold at the service, with numbers that hold VERIFY-, changes one of them, and ' +
   'cancels all of them. The service keeps cancelled orders in its lists.';
 
 /**

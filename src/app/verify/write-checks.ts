@@ -57,6 +57,18 @@ export function createWriteChecks(session: WriteSession): readonly Check[] {
       ),
     },
     {
+      id: 'number-characters',
+      section: '7.5',
+      assumption: 'An order is found by its number, whatever characters the number has.',
+      run: withOrder(checkNumbers),
+    },
+    {
+      id: 'number-unique',
+      section: '7.1',
+      assumption: 'A second order with the number of another is refused.',
+      run: withOrder(checkUnique),
+    },
+    {
       id: 'route-v3.orders.update',
       section: '7.7',
       assumption: 'The method and the path of `v3.orders.update` are those of config/operations.ts.',
@@ -149,6 +161,49 @@ async function checkCancel({ order: { id } }: SharedOrder, session: WriteSession
   const open = items.filter((item) => readAttribute(item, 'quantity') !== 0).length;
   const words = `${describeAnswer(answer)}; ${open} of ${items.length} items are open`;
   return isDone(answer) && open === 0 ? holds(words) : differs(words);
+}
+
+/** Characters that a filter may confuse, as parts of an order number. */
+const confusing: Readonly<Record<string, string>> = {
+  'a comma': ',1',
+  'a percent sign': '%41',
+  'a plus sign': '+1',
+  'white space': ' 1',
+  'a letter outside ASCII': 'é',
+  'letters of both cases': 'aA',
+};
+
+/** Places an order whose number has all these characters; if it is not found, one for each. */
+async function checkNumbers(shared: SharedOrder, session: WriteSession): Promise<Finding> {
+  const all = await tryNumber((number) => `0${number}${Object.values(confusing).join('')}`, shared, session);
+  if (all === 'found') return holds('a number with all characters in question, and a leading zero, is found');
+  const tried: string[] = [];
+  for (const [name, text] of Object.entries(confusing))
+    tried.push(`${name}: ${await tryNumber((number) => `${number}${text}`, shared, session)}`);
+  tried.push(`a leading zero: ${await tryNumber((number) => `0${number}`, shared, session)}`);
+  const words = `${tried.join('; ')}; an order that is not found is looked up in the list of its days`;
+  return tried.some((one) => one.endsWith(': not found')) ? differs(words) : holds(words);
+}
+
+async function tryNumber(
+  make: (number: string) => string,
+  shared: SharedOrder,
+  session: WriteSession,
+): Promise<'found' | 'not found' | 'refused'> {
+  const made = await session.makePayload();
+  if ('problem' in made) return 'refused';
+  const payload = { ...made.payload, externalOrderNumber: make(made.payload.externalOrderNumber) };
+  const placed = await session.place(payload, made.orderTypeId, shared.options);
+  if ('refused' in placed) return 'refused';
+  return (await session.find(payload.externalOrderNumber)) === null ? 'not found' : 'found';
+}
+
+/** Places a second order with the number of the first. */
+async function checkUnique({ payload, orderTypeId, options }: SharedOrder, session: WriteSession): Promise<Finding> {
+  const placed = await session.place(payload, orderTypeId, options);
+  return 'refused' in placed
+    ? holds(placed.refused)
+    : differs('a second order with the same number was taken: an order that is sent twice is shipped twice');
 }
 
 const updateName = 'v3.orders.update' satisfies OperationName;

@@ -46,12 +46,17 @@ type Placement = { readonly order: PlacedOrder } | { readonly refused: string };
 const shippingDays = 60;
 const include = 'orderItems,deliveryAddress,billingAddress';
 
+interface AskedOrder {
+  readonly number: string;
+  state: number | 'refused' | 'unknown';
+}
+
 /** The orders that are placed to check what the service takes. Each is on hold, and is cancelled at the end. */
 export class WriteSession {
   readonly service: Service;
   readonly #givenSku: string | null;
-  /** The state of each order by its number: its id, refused, or not known. */
-  readonly #asked = new Map<string, number | 'refused' | 'unknown'>();
+  /** The orders that were asked for, each with its id, or whether it was refused or is not known. */
+  readonly #asked: AskedOrder[] = [];
 
   /** @param sku article of the orders; null: one that the client's orders name */
   constructor(service: Service, sku: string | null) {
@@ -95,19 +100,20 @@ export class WriteSession {
   async place(payload: OrderPayload, orderTypeId: number, options: OrderOptions): Promise<Placement> {
     const json = buildOrderDocument(payload, { orderTypeId, shippingMethodId: null }, options);
     const { externalOrderNumber: number } = payload;
-    this.#asked.set(number, 'unknown');
+    const asked: AskedOrder = { number, state: 'unknown' };
+    this.#asked.push(asked);
     const answer = await this.service.call('v3.orders.create', { json }).catch((error: unknown) => {
       if (error instanceof WarehouseError) return error;
       throw error;
     });
     const isAnswer = !(answer instanceof WarehouseError);
     if (isAnswer && !isDone(answer)) {
-      this.#asked.set(number, 'refused');
+      asked.state = 'refused';
       return { refused: describeAnswer(answer) };
     }
     const id = (isAnswer ? readNumber((readData(answer) ?? [])[0]?.id) : null) ?? (await this.find(number));
     if (id !== null) {
-      this.#asked.set(number, id);
+      asked.state = id;
       return { order: await this.read(id) };
     }
     if (isAnswer) return { refused: `${describeAnswer(answer)}, but no order has the number` };
@@ -136,7 +142,7 @@ export class WriteSession {
   /** Cancels every order that was placed. Returns what remains at the service, in words. */
   async cleanUp(): Promise<string[]> {
     const left: string[] = [];
-    for (const [number, state] of this.#asked) {
+    for (const { number, state } of this.#asked) {
       if (state === 'refused') continue;
       const words = await this.#cancel(number, state === 'unknown' ? null : state).catch((error: unknown) => {
         if (!(error instanceof CodedError)) throw error;

@@ -998,6 +998,10 @@ export interface FulfilmentOutbox {
    */
   next_attempt_at: Generated<Timestamp | null>;
   /**
+   * The row is not sent before this time; the writer may set it. Later rows of its lane wait for it
+   */
+  not_before: Timestamp | null;
+  /**
    * Contents of the request, at most 16 MB of JSON text; fulfilment.outbox_schema(kind) returns its JSON Schema
    */
   payload: Generated<Json>;

@@ -68,7 +68,8 @@ async function readKinds(trx: Transaction<DB>, client: string): Promise<{ any: b
 /** SQL: true if the ERP sent the order of an erased order.create again, so its number names newer data. */
 export const isSentAgain = sql`exists (
   select from fulfilment.outbox o
-  where o.client = e.client and o.reference = e.external_order_number and o.kind = 'order.create' and o.id > e.id
+  where o.client = e.client and o.reference = e.external_order_number
+    and o.kind in ('order.create', 'order.replace') and o.id > e.id
     and o.erased_at is null)`;
 
 /** Records the erasures of orders that are read for the first time: from now on their ids name them. */

@@ -110,7 +110,8 @@ async function claimWithin(
       cross join lateral (
         select o.id, o.kind, o.family, o.reference, s.next_attempt_at as due_at, s.failed,
           o.written_at > statement_timestamp() - ${lingerSpan(options)} and o.replaced_at > o.written_at
-            and o.kind = any(${options.lingering.kinds}::text[]) as was_replaced, o.written_at
+            and o.kind = any(${options.lingering.kinds}::text[]) as was_replaced, o.written_at,
+          o.not_before as earliest
         from fulfilment.outbox o
         where o.id = s.id and o.status = 'pending' and o.next_attempt_at = s.next_attempt_at and ${maxRows} > 0
         for update of o skip locked

@@ -48,6 +48,8 @@ export function judgedRows(options: LaneOptions) {
   const noWait = sql`select null::bigint as waits_for where false`;
   return sql`judged as materialized (
       select l.id, l.due_at, l.failed, w.waits_for, case
+        -- The writer chose the time. Whatever woke the row earlier does not count.
+        when l.earliest > statement_timestamp() then l.earliest
         when exists (
           select from fulfilment.outbox b where ${inLane} and b.id < l.id and b.status in ${unfinishedStatuses}
             and ${isNeeded}

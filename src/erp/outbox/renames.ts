@@ -50,6 +50,16 @@ export async function stampSentFor(db: Kysely<DB>, { id, claimNo }: HeldClaim, t
   return rows.length > 0;
 }
 
+/** Returns the id of the order that a row was first sent for; null if nothing was sent. */
+export async function findSentTarget(db: Kysely<DB>, rowId: number): Promise<number | null> {
+  const found = await db
+    .selectFrom('sync.outbox_targets')
+    .select('target_id')
+    .where('outbox_id', '=', rowId)
+    .executeTakeFirst();
+  return found?.target_id ?? null;
+}
+
 /** Returns the names of the members that the order of a row had before the row was first sent. */
 export async function readPresentMembers(db: Kysely<DB>, rowId: number): Promise<readonly string[]> {
   const found = await db
@@ -176,7 +186,7 @@ export async function findUserOfNumber(
     .where('o.family', '=', 'order')
     .where('o.reference', '=', number)
     .where(sql<boolean>`o.status in ${unfinishedStatuses}`)
-    .where(sql<boolean>`(o.kind = 'order.create' or o.kind = 'order.rename' and o.id < ${id})`)
+    .where(sql<boolean>`(o.kind in ('order.create', 'order.replace') or o.kind = 'order.rename' and o.id < ${id})`)
     .orderBy('o.id')
     .limit(1)
     .executeTakeFirst();

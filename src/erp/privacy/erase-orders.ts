@@ -19,6 +19,9 @@ import { readOrderScope } from './order-scope.ts';
 import { findOpenRows, lockOrderRows, maskOutboxRows, type OrderRow } from './outbox-rows.ts';
 import { removeQuotedWords } from './quoted-words.ts';
 
+/** The kinds that create an order. */
+const creatingKinds = ['order.create', 'order.replace'];
+
 /** An order has outbox rows that may still be sent or settled. */
 export class OpenOrderError extends CodedError {
   constructor(rows: readonly OrderRow[]) {
@@ -90,7 +93,7 @@ export async function eraseOrders(
 
 function checkOrderRows(orders: readonly OrderToErase[], open: readonly OrderRow[], rows: readonly OrderRow[]): void {
   if (open.length > 0) throw new OpenOrderError(open);
-  const isPlaced = rows.some(({ kind, status }) => kind === 'order.create' && status === 'done');
+  const isPlaced = rows.some(({ kind, status }) => creatingKinds.includes(kind) && status === 'done');
   // Without its id, a later reading of the order could not be masked.
   if (isPlaced && orders.some(({ id }) => id === null))
     throw new CodedError(
@@ -103,7 +106,9 @@ function checkOrderRows(orders: readonly OrderToErase[], open: readonly OrderRow
 /** Names the orders without an id that the service may have, each by its last order.create. */
 function findLostCreates(orders: readonly OrderToErase[], rows: readonly OrderRow[]): Erasure[] {
   return orders.flatMap(({ id, number }) => {
-    const last = rows.findLast((row) => row.kind === 'order.create' && row.reference === number && row.mayBeCarriedOut);
+    const last = rows.findLast(
+      (row) => creatingKinds.includes(row.kind) && row.reference === number && row.mayBeCarriedOut,
+    );
     return id === null && last !== undefined ? [{ entity: 'outbox', id: last.id, number }] : [];
   });
 }

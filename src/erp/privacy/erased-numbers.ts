@@ -94,7 +94,7 @@ const findAfter = (client: string) => sql`case
 const findBefore = (client: string) => sql`case when not p.is_present then coalesce((
   select min(c.id)
   from fulfilment.outbox c
-  where c.client = ${anyClient(client)} and c.reference = p.number and c.kind = 'order.create'
+  where c.client = ${anyClient(client)} and c.reference = p.number and c.kind in ('order.create', 'order.replace')
     and c.id > coalesce(greatest(p.last, p.taken_by), 0)), (
   select coalesce(greatest(p.last, p.taken_by), 0) + 1
   from fulfilment.orders o

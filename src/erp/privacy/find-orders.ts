@@ -56,7 +56,8 @@ export async function findOrders(
       from former f
       where exists (
         select from pushed p
-        where p.client = f.client and p.kind = 'order.create' and p.id is null and p.row_id > f.row_id)
+        where p.client = f.client and p.kind in ('order.create', 'order.replace')
+            and p.id is null and p.row_id > f.row_id)
     ), found as (
       select client, id, number, 0 as row_id
       from stored

@@ -137,7 +137,7 @@ function concludeFound(
   { operations }: PushDeps,
   rule: LookUpRule<unknown>,
   row: UnknownRow & { readonly payloadRead: unknown },
-  { resource, escaped, isOlder, lost }: LookUpResult & { readonly seen: 'there' },
+  { resource, escaped, isOlder, lost, alsoInResult, reread }: LookUpResult & { readonly seen: 'there' },
 ): Conclusion {
   const reading = { stream: rule.stream, resource, escaped };
   const error = row.replaced
@@ -148,7 +148,11 @@ function concludeFound(
   if (error !== null) return { verdict: { status: 'dead', error }, pushed: { result: {}, reading } };
   return {
     verdict: null,
-    pushed: { result: rule.resultOf(resource, row.payloadRead, operations), reading },
+    pushed: {
+      result: { ...rule.resultOf(resource, row.payloadRead, operations), ...alsoInResult },
+      reading,
+      ...(reread === undefined ? {} : { reread: { stream: rule.stream, id: reread } }),
+    },
   };
 }
 

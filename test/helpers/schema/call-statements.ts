@@ -29,7 +29,13 @@ import * as actions from '../../../src/erp/outbox/operator-actions.ts';
 import { delayGates, markEnded, noteDatabase } from '../../../src/erp/outbox/push-database.ts';
 import * as rates from '../../../src/erp/outbox/rates.ts';
 import { listOutbox, readOutbox } from '../../../src/erp/outbox/read-outbox.ts';
-import { findRenameTo, findTargetIds, readPresentMembers, stampSentFor } from '../../../src/erp/outbox/renames.ts';
+import {
+  findRenameTo,
+  findSentTarget,
+  findTargetIds,
+  readPresentMembers,
+  stampSentFor,
+} from '../../../src/erp/outbox/renames.ts';
 import { insertFollowUps, lockForSettling, wakeFreeLanes, wakeLanes } from '../../../src/erp/outbox/settle-rows.ts';
 import * as agedData from '../../../src/erp/privacy/aged-data.ts';
 import { maskAgedReturns, returnTables } from '../../../src/erp/privacy/aged-returns.ts';
@@ -275,6 +281,7 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   await stampSent(trx, claimed);
   await stampSentFor(trx, claimed, { id: 7, present: ['reference'] });
   await readPresentMembers(trx, id);
+  await findSentTarget(trx, id);
   await findStoredOrders(trx, [id]);
   await findLastOrderSince(trx, client, '2026-05-04');
   await findTargetIds(trx, [id]);

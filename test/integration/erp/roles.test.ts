@@ -87,7 +87,7 @@ describe.each(['fulfilment_reader', 'fulfilment_writer'] as const)('%s', (role) 
       role === 'fulfilment_reader'
         ? {}
         : {
-            'fulfilment.outbox': ['client', 'kind', 'reference', 'payload'],
+            'fulfilment.outbox': ['client', 'kind', 'not_before', 'payload', 'reference'],
             'fulfilment.stock_watch': ['client', 'sku'],
             'fulfilment.service_products': ['client', 'sku', 'is_pattern'],
             'fulfilment.carrier_links': ['client', 'shipping_method', 'url'],

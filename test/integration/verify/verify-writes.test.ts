@@ -21,7 +21,8 @@ test('every order that was placed is on hold and cancelled in the end, and is na
   for (const [index, { resource, included }] of orders.entries()) {
     expect(resource).toMatchObject({ attributes: { onHold: true } });
     const number = (resource as { attributes: { externalOrderNumber: string } }).attributes.externalOrderNumber;
-    expect(report.left[index]).toMatch(new RegExp(`^${number} \\(id \\d+\\) is cancelled`));
+    expect(report.left[index]?.startsWith(`${number} (id `)).toBe(true);
+    expect(report.left[index]).toContain(' is cancelled');
     const items = included.filter((one) => 'type' in one && one.type === 'orderItem');
     expect(items).toMatchObject([{ attributes: { quantity: 0 } }, { attributes: { quantity: 0 } }]);
   }
@@ -58,7 +59,7 @@ test('Ctrl-C ends the checks, and cancels the orders that were placed', async ()
   );
   process.kill('SIGINT');
   expect(await process.ended).toMatchObject({ code: 1 });
-  const left = process.lines.filter((text) => text.startsWith('Left at the service: VERIFY-'));
+  const left = process.lines.filter((text) => text.startsWith('Left at the service: ') && text.includes('VERIFY-'));
   expect(left.length).toBeGreaterThan(0);
   expect(left.every((text) => text.includes('is cancelled'))).toBe(true);
   const cancels = (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.cancel');
@@ -69,7 +70,7 @@ test('orders that the list does not show yet are cancelled, too', async () => {
   await sandbox.faults({ operation: 'v3.orders.list', effect: { lagMs: 600_000 } });
   const { differs, report } = await verifyAsJson(['--allow-writes', '--yes', '--sku', 'MUG-BLUE']);
   expect(differs).toContain('read-back');
-  expect(report.left).toHaveLength(5);
+  expect(report.left).toHaveLength(13);
   expect(report.left.every((text) => text.includes('is cancelled'))).toBe(true);
 });
 

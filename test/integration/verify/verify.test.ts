@@ -138,6 +138,17 @@ describe('against a service that differs', () => {
     expect(report.variables).toEqual({ WAREHOUSE_TIME_ZONE: 'a zone of UTC+2 or further east' });
   });
 
+  test('numbers that are not found or not unique, and updates that erase, are found with writes', async () => {
+    await sandbox.switches({ decodesBeforeSplit: true, repeatedNumbers: true, omittedRelationships: 'erase' });
+    const { differs, report, output } = await verifyAsJson(['--allow-writes', '--yes', '--sku', 'MUG-BLUE']);
+    expect(differs).toEqual(['number-characters', 'number-unique', 'route-v3.orders.update', 'required-members']);
+    expect(output).toContain('a comma: not found; a percent sign: found');
+    expect(output).toContain('erased deliveryAddress.lastName');
+    expect(report.operations).toMatchObject({
+      'v3.orders.update': { method: 'PATCH', path: '/v3/orders/{id}', sendsRelationships: true },
+    });
+  });
+
   test('other requests are found with writes; rows are dead before, and done with the file', async () => {
     await sandbox.switches({ changeableRelationships: true });
     differ({
@@ -156,7 +167,7 @@ describe('against a service that differs', () => {
       '--write-operations',
       written,
     ]);
-    expect(output).toContain('This places up to 9 orders on hold');
+    expect(output).toContain('This places up to 19 orders on hold');
     expect(code).toBe(1);
     const writing = ['request-included', 'route-v3.orders.update', 'update-takes', 'required-members', 'item-cancel'];
     expect(differs).toEqual(writing);

@@ -13,6 +13,7 @@ import { orderCreate } from './order/order-create.ts';
 import { orderItemCancel } from './order/order-item-cancel.ts';
 import { orderRelease } from './order/order-release.ts';
 import { orderRename } from './order/order-rename.ts';
+import { orderReplace } from './order/order-replace.ts';
 import { orderUpdate } from './order/order-update.ts';
 import { productSave } from './product/product-save.ts';
 import { returnCreate } from './return/return-create.ts';
@@ -25,6 +26,7 @@ export const outboxKinds: readonly AnyKind[] = [
   orderCreate,
   orderUpdate,
   orderRename,
+  orderReplace,
   orderCancel,
   orderRelease,
   orderItemCancel,

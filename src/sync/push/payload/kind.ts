@@ -120,6 +120,10 @@ export type LookUpResult =
       readonly isOlder?: boolean;
       /** What the attempt lost of it, in words. The row is then dead. */
       readonly lost?: string;
+      /** Members of the row's result besides those of `resultOf`. */
+      readonly alsoInResult?: JsonObject;
+      /** Id of another resource of the stream that the row changed. It is read again. */
+      readonly reread?: number;
     }
   | { readonly seen: 'absent'; readonly why?: string }
   | { readonly seen: 'no answer'; readonly why: string; readonly cause?: WarehouseError }

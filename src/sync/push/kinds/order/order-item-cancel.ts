@@ -16,6 +16,10 @@ type CancelledItem = z.infer<typeof cancelledItem>;
 export const orderItemCancel = defineKind<CancelledItem>({
   name: 'order_item.cancel',
   schema: cancelledItem,
+  refused: {
+    quantity:
+      'the interface cancels all that is left of an item, not a part of it; to change the quantity, use order.replace',
+  },
   operation: 'v3.orderItems.cancel',
   notFoundMeansRoute: true,
   unknown: { do: 'resend' },

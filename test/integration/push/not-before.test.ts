@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const outbox = usePusher(database, sandbox);
+
+test('a row is not sent before its not_before, whatever wakes it, and then without delay', async () => {
+  const first = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  const [later] = await database.query<{ id: number; next_attempt_at: Date; not_before: Date }>(
+    `insert into fulfilment.outbox (kind, reference, payload, not_before)
+     values ('order.update', 'SO-1', '{"reference": "later"}', now() + interval '1 hour')
+     returning id, next_attempt_at, not_before`,
+  );
+  const id = later?.id ?? 0;
+  expect(later?.next_attempt_at).toEqual(later?.not_before);
+  const behind = await outbox.insert('order.cancel', 'SO-1');
+  // The settlement of the first row wakes the lane.
+  await outbox.push();
+  expect(await outbox.row(first)).toMatchObject({ status: 'done' });
+  expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0, next_attempt_at: later?.not_before });
+  expect(await outbox.row(behind)).toMatchObject({ status: 'pending', attempts: 0 });
+  const [open] = await database.query('select because from fulfilment.outbox_open where id = $1', [id]);
+  expect(open).toEqual({ because: expect.stringMatching(/^it is not to be sent before \d{4}-/) });
+  await database.query('select fulfilment.outbox_replace($1, $2)', [id, '{"reference": "still later"}']);
+  await outbox.push();
+  expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0, next_attempt_at: later?.not_before });
+  await database.query('update fulfilment.outbox set not_before = now(), next_attempt_at = now() where id = $1', [id]);
+  await outbox.push();
+  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+});
+
+test('a part of an order item is refused with the way out', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  const id = await outbox.insert('order_item.cancel', 'SO-1', { sku: 'MUG-BLUE', quantity: 1 });
+  await outbox.push();
+  expect(await outbox.row(id)).toMatchObject({
+    status: 'dead',
+    last_error: expect.stringMatching(/quantity: the interface cancels all that is left of an item.*order\.replace/),
+  });
+});
