@@ -52,6 +52,7 @@ export type ErrorCode =
   | 'not_in_time'
   | 'port_taken'
   | 'postgres_too_old'
+  | 'queue_schema_emptied'
   | 'queue_schema_missing'
   | 'queue_schema_too_new'
   | 'redis_evicts'

@@ -137,11 +137,23 @@ export function buildRedisBackend(producer: Redis, consumer: Redis): QueueBacken
   };
 }
 
-/** Creates or upgrades the queue's schema in Postgres. */
+/**
+ * Drops a schema whose tables were emptied: without its record of migrations, BullMQ would create everything again, and
+ * fail. Nothing is lost with it.
+ */
+const dropEmptiedSchema = `do $$ begin
+  if to_regclass('bullmq.migration') is not null and to_regclass('bullmq.job') is not null then
+    lock table bullmq.migration in access exclusive mode;
+    if not exists (select from bullmq.migration) then drop schema bullmq cascade; end if;
+  end if;
+end $$`;
+
+/** Creates or upgrades the queue's schema in Postgres. Creates it again if all of its tables were emptied. */
 export async function migrateQueue(pool: PgPool): Promise<void> {
   // The migration takes an advisory lock, so it needs one session.
   const session = await pool.connect();
   try {
+    await session.query(dropEmptiedSchema);
     await runMigrations(session);
   } finally {
     session.release();
@@ -154,21 +166,18 @@ export async function migrateQueue(pool: PgPool): Promise<void> {
  */
 export async function assertPostgresQueueFits(pool: PgPool): Promise<void> {
   try {
-    await assertSchemaCompatibility(pool);
+    if ((await assertSchemaCompatibility(pool)) > 0) return;
   } catch (cause) {
     if (cause instanceof SchemaMigrationRequiredError) {
       const message = "The database lacks the queue's schema; run: fulfilment-sync migrate";
       throw new QueueSetupError('queue_schema_missing', message, { cause });
     }
     if (!(cause instanceof SchemaVersionMismatchError)) throw cause;
-    throw new QueueSetupError(
-      'queue_schema_too_new',
-      "The queue's schema is newer than this version; upgrade fulfilment-sync",
-      {
-        cause,
-      },
-    );
+    const message = "The queue's schema is newer than this version; upgrade fulfilment-sync";
+    throw new QueueSetupError('queue_schema_too_new', message, { cause });
   }
+  const message = "The tables of the queue's schema were emptied; create it again with: fulfilment-sync migrate";
+  throw new QueueSetupError('queue_schema_emptied', message);
 }
 
 const minRedisVersion = [6, 2] as const;

@@ -5,6 +5,7 @@ import { describeError, hasCode, WarehouseError } from '../../core/errors.ts';
 import type { KnownClient } from '../../erp/runs/clients.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { decodeServiceLists } from '../../warehouse/decoding/decode-service-lists.ts';
+import { findSharedAccounts } from '../deps/shared-accounts.ts';
 import { openWarehouses } from '../deps/warehouses.ts';
 import { type Finding, fail, ok, runCheck, warn } from './finding.ts';
 
@@ -30,10 +31,24 @@ export async function checkClients(config: Config, known: readonly KnownClient[]
       const row = known.find((one) => one.client === client.key);
       return [...checkIdentity(client, row), ...(await checkService(client, warehouse, signal))];
     });
-    return (await Promise.all(checked)).flat();
+    return [...(await Promise.all(checked)).flat(), ...(await checkSharedAccounts(config))];
   } finally {
     await close();
   }
+}
+
+/** Checks that no two clients are one account: both would ask for its track-trace in the same hour. */
+async function checkSharedAccounts({ clients }: Config): Promise<readonly Finding[]> {
+  const shared = await findSharedAccounts(clients);
+  const note = 'whether a worker with another database uses the same accounts cannot be seen from here';
+  if (shared.length === 0) return [ok('accounts', `no two clients share one; ${note}`)];
+  return shared.map((keys) =>
+    warn(
+      'accounts',
+      `${keys.join(' and ')} may be one account: same addresses, port, path and user name; ${note}`,
+      'if they are one account, keep one of them: each asks for track-trace once an hour',
+    ),
+  );
 }
 
 function checkIdentity(client: WarehouseClient, row: KnownClient | undefined): readonly Finding[] {

@@ -17,6 +17,7 @@ import { Sweeper } from '../../queue/sweeper.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { connectForWriting, openLeaseKeeper, workerName } from '../deps/database.ts';
 import { openQueueBackend } from '../deps/queue.ts';
+import { findSharedAccounts } from '../deps/shared-accounts.ts';
 import { openWarehouses } from '../deps/warehouses.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
@@ -74,6 +75,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     closers.add(openAlerter(config, databaseUrl, log));
     closers.add(new FigureMaker(db, log)).start();
     runInBackground(logReachability(warehouses, log, stopping.signal), log);
+    runInBackground(logSharedAccounts(config, log), log);
     log.info({ event: 'worker_started', version, worker, queue: backend.kind, clients: config.clients.length });
     return {
       outdated,
@@ -168,6 +170,16 @@ function openSweeper(schedules: Schedules, runs: Runs, log: Logger): Sweeper {
       warn({ event: 'sweep_failed', task, code, error: words });
     },
   });
+}
+
+/** Warns about clients that may be one account. */
+async function logSharedAccounts({ clients }: Config, log: Logger): Promise<void> {
+  for (const keys of await findSharedAccounts(clients))
+    log.warn({
+      event: 'clients_share_account',
+      clients: keys,
+      error: 'same addresses, port, path and user name; if they are one account, keep one of them',
+    });
 }
 
 /** Asks the service of each client once for its status, so that the first lines of the log show a wrong base URL. */

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
+import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { openQueueBackend } from '../../../src/app/deps/queue.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import type { QueueBackend, TaskQueue } from '../../../src/queue/backend.ts';
@@ -162,5 +163,20 @@ describe('a database that was never migrated', () => {
       code: 'queue_schema_missing',
       message: expect.stringContaining('fulfilment-sync migrate'),
     });
+  });
+});
+
+describe('a schema of the queue whose tables were all emptied', () => {
+  const database = useDatabase();
+  test('is refused with what to do, and migrate creates it again', async () => {
+    const tables = await database.query<{ name: string }>(
+      `select string_agg('bullmq.' || quote_ident(tablename), ', ') as name from pg_tables where schemaname = 'bullmq'`,
+    );
+    await database.query(`truncate ${tables[0]?.name} cascade`);
+    const open = () => openQueueBackend({}, database.url, silentLogger);
+    await expect(open()).rejects.toMatchObject({ code: 'queue_schema_emptied' });
+    await migrateDatabase(database.url, silentLogger);
+    const { close } = await open();
+    await close();
   });
 });
