@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { defaultSchedules, type JobName, jobNames, polledStreams, toScheduleVariable } from '../../config/jobs.ts';
+import { parseSchedule } from '../../config/schedules.ts';
 import { findNextDue } from '../../src/queue/next-due.ts';
 import { startRedis } from '../../test/helpers/processes/redis-server.ts';
 import type { TestRedis } from '../../test/helpers/processes/test-servers.ts';
@@ -40,10 +41,16 @@ const recorder = `
     when (new.last_started_at is distinct from old.last_started_at and new.stream is not null and isfinite(old.due_at))
     execute function public.bench_record()`;
 
+/** Returns the interval of a default schedule; of two, the shorter one, as if something moved all the time. */
+function toEveryMs(text: string): number {
+  const schedule = parseSchedule(text);
+  return schedule.kind === 'every' ? schedule.everyMs : Number.NaN;
+}
+
 /** Returns the schedules of the polls. Turns off the jobs that run daily or read other lists. */
 function makeSchedules(speed: number): Record<string, string> {
   const toSchedule = (job: JobName) =>
-    job in polledStreams ? `${Math.round((Number.parseInt(defaultSchedules[job], 10) * 60) / speed)}s` : 'off';
+    job in polledStreams ? `${Math.round(toEveryMs(defaultSchedules[job]) / 1_000 / speed)}s` : 'off';
   return Object.fromEntries(jobNames.map((job) => [toScheduleVariable(job), toSchedule(job)]));
 }
 
