@@ -139,7 +139,7 @@ const others: [string, string, unknown, string][] = [
     'order.crate',
     'SO-1',
     {},
-    'there is no kind order.crate; known are order.create, order.update, order.rename, order.cancel, order.release, order_item.cancel, order_attachment.create, return.create, return.replace, return.delete, inbound_packing_slip.create, product.save, return_label.create',
+    'there is no kind order.crate; known are order.create, order.update, order.rename, order.replace, order.cancel, order.release, order_item.cancel, order_attachment.create, return.create, return.replace, return.delete, inbound_packing_slip.create, product.save, return_label.create',
   ],
 ];
 

@@ -97,7 +97,7 @@ test('every job with a schedule has a scheduler of its name; the repair of an em
     'pull-orders 600000',
     'pull-parcels 600000',
     'pull-return-items 300000',
-    'pull-shipments 120000',
+    'pull-shipments 30000',
     'push-outbox 15000',
     'reconcile 600000',
     'refresh-settings 600000',

@@ -13,13 +13,15 @@ const read = (name: string) => readFileSync(new URL(`../../../docs/${name}`, imp
 const optionalByOperation = Object.entries(optionalMembers) as [OperationName, readonly string[]][];
 
 /** The members that the interface itself requires, each with the section of docs/interface.md that says so. */
+const fixedOfOrder = {
+  externalOrderNumber: '7.1 Fields',
+  items: '7.6 Create',
+  deliveryAddress: '7.6 Create',
+  'attachments.content': '9.2 Operations',
+};
 const fixed: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  'order.create': {
-    externalOrderNumber: '7.1 Fields',
-    items: '7.6 Create',
-    deliveryAddress: '7.6 Create',
-    'attachments.content': '9.2 Operations',
-  },
+  'order.create': fixedOfOrder,
+  'order.replace': fixedOfOrder,
   'order.rename': { externalOrderNumber: '7.1 Fields' },
   'order_attachment.create': { content: '9.2 Operations' },
   'return.create': { shipmentId: '11.1 Fields', 'items.shipmentItemId': '11.2 Items' },
