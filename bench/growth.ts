@@ -28,8 +28,8 @@ async function fill({ query }: Stand, client: string, rows: number): Promise<voi
   if (to <= from) return;
   const raw = `jsonb_build_object('id', -n, 'type', 'shipment', 'attributes', jsonb_build_object('status', 'SHIPPED', 'text', repeat('x', 300)))`;
   await query(
-    `insert into fulfilment.shipments (client, id, status, shipped_on, order_id, external_order_number, raw, read_no)
-     select $1, -n, 'SHIPPED', now() - interval '40 days', -n, 'SO-' || -n, ${raw}, 0 from generate_series($2::int + 1, $3::int) n`,
+    `insert into fulfilment.shipments (client, id, status, shipped_on, order_id, raw, read_no)
+     select $1, -n, 'SHIPPED', now() - interval '40 days', -n, ${raw}, 0 from generate_series($2::int + 1, $3::int) n`,
     [client, from, to],
   );
   for (const place of [1, 2])

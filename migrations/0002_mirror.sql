@@ -173,7 +173,6 @@ create table fulfilment.shipments (
   order_id bigint,
   order_type_id bigint,
   shipping_method_id bigint,
-  external_order_number text,
   raw jsonb not null,
   first_seen_at timestamptz not null default now(),
   changed_at timestamptz not null default now(),
@@ -183,9 +182,6 @@ create table fulfilment.shipments (
 ) with (fillfactor = 90);
 create index shipments_by_order on fulfilment.shipments (order_id, client);
 create index shipments_open on fulfilment.shipments (client, id) where status is distinct from 'SHIPPED';
-create index shipments_without_number on fulfilment.shipments (client, order_id)
-  where external_order_number is null and order_id is not null;
-create index shipments_by_number on fulfilment.shipments (external_order_number, client);
 -- A summary for each range of pages is enough: rows are stored nearly in the order of their arrival.
 create index shipments_by_arrival on fulfilment.shipments using brin (first_seen_at);
 comment on table fulfilment.shipments is 'Shipments of the warehouse, one row each (v3 shipment)';
@@ -202,7 +198,6 @@ comment on column fulfilment.shipments.order_id is 'Order it belongs to';
 comment on column fulfilment.shipments.order_type_id is 'Order type (service list orderTypes)';
 comment on column fulfilment.shipments.shipping_method_id is
   'Shipping method; the interface does not show whether it is a main or a nested id';
-comment on column fulfilment.shipments.external_order_number is 'Your order number, from orders';
 comment on column fulfilment.shipments.raw is 'The resource as received, without its included';
 comment on column fulfilment.shipments.first_seen_at is 'When it was first stored here';
 comment on column fulfilment.shipments.changed_at is 'When its content last changed here';
@@ -945,13 +940,39 @@ comment on column fulfilment.parcel_overview.items is
   'shipmentItems of the look-up: an array of {shipmentItemId, quantity, sku, lotNumber}; null if it names none';
 comment on column fulfilment.parcel_overview.unlisted_since is 'Since when the look-up no longer returns the package';
 
+-- It is not known whether the shipping method of a shipment is a main or a nested one.
+create view fulfilment.shipment_overview as
+select s.*, o.external_order_number, t.name as order_type, coalesce(m.name, n.name) as shipping_method,
+  case when m.id is null then n.code else (
+    select n.code
+    from fulfilment.main_shipping_method_warehouses w
+    join fulfilment.setting_options n on n.client = w.client and n.list = 'shippingMethods' and n.id = w.shipping_method_id
+    where w.client = s.client and w.main_shipping_method_id = m.id and w.warehouse = s.warehouse_code
+      and w.removed_at is null
+    order by n.id
+    limit 1) end as carrier
+from fulfilment.shipments s
+left join fulfilment.orders o on o.client = s.client and o.id = s.order_id
+left join fulfilment.setting_options t on t.client = s.client and t.list = 'orderTypes' and t.id = s.order_type_id
+left join fulfilment.setting_options m
+  on m.client = s.client and m.list = 'mainShippingMethods' and m.id = s.shipping_method_id
+left join fulfilment.setting_options n on n.client = s.client and n.list = 'shippingMethods' and n.id = s.shipping_method_id;
+comment on view fulfilment.shipment_overview is
+  'Shipments with the number of their order, and the names of order type, shipping method and carrier';
+comment on column fulfilment.shipment_overview.external_order_number is 'Your order number; null until the order is stored';
+comment on column fulfilment.shipment_overview.order_type is 'Name of the order type';
+comment on column fulfilment.shipment_overview.shipping_method is 'Name of the shipping method, main or nested';
+comment on column fulfilment.shipment_overview.carrier is
+  'Code of the nested shipping method, which names the carrier; of a main method, that of the shipment''s warehouse';
+
 create view fulfilment.shipment_lines as
-select s.client, s.external_order_number, s.order_id, s.id as shipment_id, s.status, s.shipped_on, s.warehouse_code,
+select s.client, o.external_order_number, s.order_id, s.id as shipment_id, s.status, s.shipped_on, s.warehouse_code,
   i.id as shipment_item_id, i.order_item_id, i.sku, i.quantity, i.lot_number, i.expiration_date, i.serial_numbers,
   p.package_numbers, p.track_trace_statuses, p.track_trace_at, s.unlisted_since, p.package_statuses,
   p.track_and_trace_codes, coalesce(p.tracking_url, s.raw #>> '{attributes,tracking,url}') as tracking_url
 from fulfilment.shipments s
 join fulfilment.shipment_items i on i.client = s.client and i.shipment_id = s.id
+left join fulfilment.orders o on o.client = s.client and o.id = s.order_id
 left join lateral (
   select array_agg(nullif(p.package_number, '') order by p.package_number) as package_numbers,
     array_agg(case when p.current_track_trace_status ~ '^-?\d{1,9}$' then p.current_track_trace_status::integer end

@@ -345,7 +345,6 @@ create table fulfilment.shipments (
   order_id bigint, -- Order it belongs to
   order_type_id bigint, -- Order type (service list orderTypes)
   shipping_method_id bigint, -- Shipping method; the interface does not show whether it is a main or a nested id
-  external_order_number text, -- Your order number, from orders
   raw jsonb not null, -- The resource as received, without its included
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
@@ -941,10 +940,8 @@ CREATE INDEX shipment_events_by_shipment ON fulfilment.shipment_events USING btr
 CREATE INDEX shipment_events_by_time ON fulfilment.shipment_events USING btree (seen_at);
 CREATE INDEX shipment_items_by_shipment ON fulfilment.shipment_items USING btree (client, shipment_id);
 CREATE INDEX shipments_by_arrival ON fulfilment.shipments USING brin (first_seen_at);
-CREATE INDEX shipments_by_number ON fulfilment.shipments USING btree (external_order_number, client);
 CREATE INDEX shipments_by_order ON fulfilment.shipments USING btree (order_id, client);
 CREATE INDEX shipments_open ON fulfilment.shipments USING btree (client, id) WHERE (status IS DISTINCT FROM 'SHIPPED'::text);
-CREATE INDEX shipments_without_number ON fulfilment.shipments USING btree (client, order_id) WHERE ((external_order_number IS NULL) AND (order_id IS NOT NULL));
 CREATE INDEX stock_events_by_sku ON fulfilment.stock_events USING btree (client, sku, id);
 CREATE INDEX stock_events_by_time ON fulfilment.stock_events USING btree (seen_at);
 CREATE INDEX track_trace_events_by_package ON fulfilment.track_trace_events USING btree (client, shipment_id, package_number, id);
@@ -1324,7 +1321,7 @@ create view fulfilment.service_product_candidates as -- Articles that seem to be
   GROUP BY r.client, r.sku;
 create view fulfilment.shipment_lines as -- Lines of shipments, shipped or not, with their orders and packages
  SELECT s.client,
-    s.external_order_number,
+    o.external_order_number,
     s.order_id,
     s.id AS shipment_id,
     s.status,
@@ -1344,8 +1341,9 @@ create view fulfilment.shipment_lines as -- Lines of shipments, shipped or not, 
     p.package_statuses,
     p.track_and_trace_codes,
     COALESCE(p.tracking_url, (s.raw #>> '{attributes,tracking,url}'::text[])) AS tracking_url
-   FROM ((fulfilment.shipments s
+   FROM (((fulfilment.shipments s
      JOIN fulfilment.shipment_items i ON (((i.client = s.client) AND (i.shipment_id = s.id))))
+     LEFT JOIN fulfilment.orders o ON (((o.client = s.client) AND (o.id = s.order_id))))
      LEFT JOIN LATERAL ( SELECT array_agg(NULLIF(p_1.package_number, ''::text) ORDER BY p_1.package_number) AS package_numbers,
             array_agg(
                 CASE
@@ -1359,6 +1357,40 @@ create view fulfilment.shipment_lines as -- Lines of shipments, shipped or not, 
            FROM (fulfilment.parcels p_1
              LEFT JOIN fulfilment.track_traces t ON (((t.client = p_1.client) AND (t.shipment_id = p_1.shipment_id) AND (t.package_number = p_1.package_number))))
           WHERE ((p_1.client = s.client) AND (p_1.shipment_id = s.id) AND (p_1.unlisted_since IS NULL))) p ON (true));
+create view fulfilment.shipment_overview as -- Shipments with the number of their order, and the names of order type, shipping method and carrier
+ SELECT s.client,
+    s.id,
+    s.status,
+    s.ready_to_pick_on,
+    s.ready_to_ship_on,
+    s.shipped_on,
+    s.warehouse_code,
+    s.return_label,
+    s.order_id,
+    s.order_type_id,
+    s.shipping_method_id,
+    s.raw,
+    s.first_seen_at,
+    s.changed_at,
+    s.unlisted_since,
+    s.read_no,
+    o.external_order_number,
+    t.name AS order_type,
+    COALESCE(m.name, n.name) AS shipping_method,
+        CASE
+            WHEN (m.id IS NULL) THEN n.code
+            ELSE ( SELECT n_1.code
+               FROM (fulfilment.main_shipping_method_warehouses w
+                 JOIN fulfilment.setting_options n_1 ON (((n_1.client = w.client) AND (n_1.list = 'shippingMethods'::text) AND (n_1.id = w.shipping_method_id))))
+              WHERE ((w.client = s.client) AND (w.main_shipping_method_id = m.id) AND (w.warehouse = s.warehouse_code) AND (w.removed_at IS NULL))
+              ORDER BY n_1.id
+             LIMIT 1)
+        END AS carrier
+   FROM ((((fulfilment.shipments s
+     LEFT JOIN fulfilment.orders o ON (((o.client = s.client) AND (o.id = s.order_id))))
+     LEFT JOIN fulfilment.setting_options t ON (((t.client = s.client) AND (t.list = 'orderTypes'::text) AND (t.id = s.order_type_id))))
+     LEFT JOIN fulfilment.setting_options m ON (((m.client = s.client) AND (m.list = 'mainShippingMethods'::text) AND (m.id = s.shipping_method_id))))
+     LEFT JOIN fulfilment.setting_options n ON (((n.client = s.client) AND (n.list = 'shippingMethods'::text) AND (n.id = s.shipping_method_id))));
 
 CREATE OR REPLACE FUNCTION fulfilment.changes_since(after bigint, max integer DEFAULT 1000)
  RETURNS SETOF fulfilment.changes
@@ -2474,6 +2506,8 @@ grant select on fulfilment.shipment_items to fulfilment_reader;
 grant select on fulfilment.shipment_items to fulfilment_writer;
 grant select on fulfilment.shipment_lines to fulfilment_reader;
 grant select on fulfilment.shipment_lines to fulfilment_writer;
+grant select on fulfilment.shipment_overview to fulfilment_reader;
+grant select on fulfilment.shipment_overview to fulfilment_writer;
 grant select on fulfilment.shipments to fulfilment_reader;
 grant select on fulfilment.shipments to fulfilment_writer;
 grant select on fulfilment.stock_events to fulfilment_reader;

@@ -1,9 +1,58 @@
+import type { ChildDeclaration, Stream } from '../../sync/reading/stream.ts';
+import type { ResourceFields } from '../../warehouse/decoding/fields.ts';
 import type { StateEntry, StateResource } from './sandbox-state.ts';
 
 /** The values that a row of a table must have, by column. */
 export type ExpectedRow = Readonly<Record<string, unknown>>;
 
-const toSnakeCase = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+/** Returns the name of the sandbox's list of a stream: `returnItems` of the stream `return-items`. */
+export const toListName = ({ name }: Stream) => name.replace(/-[a-z]/g, (letter) => letter.slice(1).toUpperCase());
+
+/** Makes the rows that the tables of a stream must hold from the sandbox's list of one client, by table. */
+export function makeExpectedRows(stream: Stream, entries: readonly StateEntry[]): ReadonlyMap<string, ExpectedRow[]> {
+  const { table, fields, children, kept } = stream.resource;
+  const visible = entries.filter((entry) => entry.visible);
+  const rows = new Map<string, ExpectedRow[]>(
+    [table, ...children.map((child) => child.table)].map((name) => [name, []]),
+  );
+  for (const { resource, instants, included, items } of visible) {
+    const own = toRow(fields, resource, instants);
+    const whole = kept && { [kept.column]: included.find(({ type }) => type === kept.relationship) ?? null };
+    rows.get(table)?.push({ ...own, ...whole });
+    for (const child of children)
+      for (const related of findChildren(child, resource, [...included, ...items]))
+        rows.get(child.table)?.push({
+          ...toRow(child.fields, related, {}),
+          [child.parentColumn]: resource.id,
+          ...child.constants,
+        });
+  }
+  return rows;
+}
+
+/** Returns the included resources of a kind, and only the linked one if the parent links to one. */
+function findChildren(
+  { fields, listedIn }: ChildDeclaration,
+  parent: StateResource,
+  related: readonly StateResource[],
+) {
+  const link = listedIn === null ? null : readLink(parent, listedIn);
+  return related.filter(({ type, id }) => type === fields.type && (link === null || id === link));
+}
+
+const readLink = ({ relationships }: StateResource, name: string): number | null => {
+  const data = relationships?.[name]?.data ?? null;
+  return data === null || Array.isArray(data) ? null : data.id;
+};
+
+function toRow({ columns }: ResourceFields, resource: StateResource, instants: StateEntry['instants']): ExpectedRow {
+  const values = columns.map(({ from, member, column, field: { sql } }) => {
+    if (from === 'relationships') return [column, readLink(resource, member)];
+    const value = resource.attributes[member] ?? null;
+    return [column, sql === 'timestamptz' ? toInstant(instants[member] ?? value) : toValue(sql, value)];
+  });
+  return { ...Object.fromEntries(values), id: resource.id, raw: resource };
+}
 
 /** Returns an instant as Postgres writes it in JSON: without zeros at the end of the fraction. */
 const toInstant = (text: unknown) =>
@@ -11,106 +60,6 @@ const toInstant = (text: unknown) =>
     ? text.replace(/(?<!0)0+Z$/, (zeros) => (text.includes('.') ? 'Z' : zeros)).replace(/\.?Z$/, '+00:00')
     : null;
 
-const toNumber = (value: unknown) => (value === undefined || value === null ? null : Number(value));
-
-const readRelatedId = (resource: StateResource, name: string): number | null => {
-  const data = resource.relationships?.[name]?.data ?? null;
-  return data === null || Array.isArray(data) ? null : data.id;
-};
-
-/** Converts a resource to a row: each attribute to a column, each relationship to one resource to `<name>_id`. */
-function toColumns(resource: StateResource, renamed: Readonly<Record<string, unknown>> = {}): ExpectedRow {
-  const attributes = Object.entries(resource.attributes).map(([name, value]) => [toSnakeCase(name), value] as const);
-  const related = Object.entries(resource.relationships ?? {})
-    .filter(([, relationship]) => !Array.isArray(relationship?.data))
-    .map(([name]) => [`${toSnakeCase(name)}_id`, readRelatedId(resource, name)] as const);
-  return {
-    id: resource.id,
-    ...Object.fromEntries(attributes),
-    ...Object.fromEntries(related),
-    ...renamed,
-    raw: resource,
-  };
-}
-
-const toInstants = (values: Readonly<Record<string, unknown>>) =>
-  Object.fromEntries(Object.entries(values).map(([name, value]) => [toSnakeCase(name), toInstant(value)]));
-const pickInstants = (resource: StateResource, ...names: string[]) =>
-  toInstants(Object.fromEntries(names.map((name) => [name, resource.attributes[name]])));
-
-/** The rows that a table must hold, and the lists of the sandbox that they are made from. */
-interface ExpectedTable {
-  readonly lists: readonly string[];
-  readonly rows: (...entries: readonly (readonly StateEntry[])[]) => ExpectedRow[];
-}
-
-const filterVisible = (entries: readonly StateEntry[] = []) => entries.filter(({ visible }) => visible);
-
-/** Makes the rows of items, each with the id of its parent in this column. */
-const toChildRows =
-  (parentColumn: string) =>
-  (entries: readonly StateEntry[] = []) =>
-    filterVisible(entries).flatMap(({ resource, items }) =>
-      items.map((item) => toColumns(item, { [parentColumn]: resource.id })),
-    );
-
-/** The expected rows of each table, made from the sandbox's lists of one client. */
-export const expectedRows: Readonly<Record<string, ExpectedTable>> = {
-  orders: {
-    lists: ['orders'],
-    rows: (orders = []) =>
-      orders.map(({ resource, included }) =>
-        toColumns(resource, { pick_up_point: included.find(({ type }) => type === 'pickUpPoint') ?? null }),
-      ),
-  },
-  order_items: {
-    lists: ['orders'],
-    rows: (orders = []) =>
-      orders.flatMap(({ included }) =>
-        included
-          .filter(({ type }) => type === 'orderItem')
-          .map((item) => toColumns(item, { vat: toNumber(item.attributes.vat) })),
-      ),
-  },
-  order_addresses: {
-    lists: ['orders'],
-    rows: (orders = []) =>
-      orders.flatMap(({ resource, included }) =>
-        ['delivery', 'billing'].map((role) => {
-          const id = readRelatedId(resource, `${role}Address`);
-          const address = included.find((other) => other.type === 'address' && other.id === id) as StateResource;
-          return toColumns(address, { order_id: resource.id, role });
-        }),
-      ),
-  },
-  shipments: {
-    // The order numbers of shipments come from the orders.
-    lists: ['shipments', 'orders'],
-    rows: (shipments, orders = []) => {
-      const numbers = new Map(orders.map(({ resource }) => [resource.id, resource.attributes.externalOrderNumber]));
-      return filterVisible(shipments).map(({ resource, instants }) => {
-        const number = numbers.get(readRelatedId(resource, 'order') ?? 0) ?? null;
-        return toColumns(resource, { ...toInstants(instants), external_order_number: number });
-      });
-    },
-  },
-  shipment_items: { lists: ['shipments'], rows: toChildRows('shipment_id') },
-  return_items: {
-    lists: ['returnItems'],
-    rows: (items) => filterVisible(items).map(({ resource, instants }) => toColumns(resource, toInstants(instants))),
-  },
-  inbounds: {
-    lists: ['inbounds'],
-    rows: (inbounds = []) =>
-      inbounds.map(({ resource }) =>
-        toColumns(resource, pickInstants(resource, 'createdOn', 'checkingOn', 'completedOn')),
-      ),
-  },
-  inbound_items: { lists: ['inbounds'], rows: toChildRows('inbound_id') },
-  inbound_packing_slips: {
-    lists: ['inboundPackingSlips'],
-    rows: (slips = []) =>
-      slips.map(({ resource }) => toColumns(resource, pickInstants(resource, 'receivedOn', 'completedOn'))),
-  },
-  inbound_packing_slip_items: { lists: ['inboundPackingSlips'], rows: toChildRows('inbound_packing_slip_id') },
-};
+/** Returns a value as Postgres writes it in JSON. */
+const toValue = (sql: string | null, value: unknown) =>
+  sql === 'numeric' && value !== null ? Number(value) : sql === 'text[]' ? (value ?? []) : value;

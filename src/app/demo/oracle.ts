@@ -8,7 +8,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import { keyColumns } from '../../erp/mirror/mirror-tables.ts';
 import { readTable, type StoredRow } from '../../erp/reports/stored-rows.ts';
 import type { Stream } from '../../sync/reading/stream.ts';
-import { type ExpectedRow, expectedRows } from './expected-rows.ts';
+import { type ExpectedRow, makeExpectedRows, toListName } from './expected-rows.ts';
 import { type ClientState, stateSchema } from './sandbox-state.ts';
 
 /**
@@ -39,20 +39,17 @@ function compareRows(
   return [...differences, ...extra.map(([name]) => `${what} ${name} is not in the sandbox`)];
 }
 
-async function compareStream(db: Database, state: ClientState, { tables }: Stream): Promise<string[]> {
+async function compareStream(db: Database, state: ClientState, stream: Stream): Promise<string[]> {
+  const { parent, children } = stream.tables;
+  const expected = makeExpectedRows(stream, state.lists[toListName(stream)] ?? []);
   const differences: string[] = [];
-  for (const table of [tables.parent, ...tables.children]) {
-    const { lists, rows } = expectedRows[table.name] ?? { lists: [], rows: () => [] };
-    const expected = rows(...lists.map((list) => state.lists[list] ?? []));
+  for (const table of [parent, ...children]) {
     const stored = await readTable(db, state.client, table.name);
-    differences.push(...compareRows(`${state.client}: ${table.name}`, keyColumns(table), expected, stored));
+    const what = `${state.client}: ${table.name}`;
+    differences.push(...compareRows(what, keyColumns(table), expected.get(table.name) ?? [], stored));
   }
   return differences;
 }
-
-/** Returns the lists of the sandbox that the rows of a stream are made from. */
-const findLists = ({ tables: { parent, children } }: Stream) =>
-  [parent, ...children].flatMap(({ name }) => expectedRows[name]?.lists ?? []);
 
 /**
  * Compares the tables of some streams, or of all, with the state that the sandbox reports: every row, and every column
@@ -65,7 +62,7 @@ export async function compareWithSandbox(
   streams = allStreams.map(({ name }) => name),
 ): Promise<string[]> {
   const compared = allStreams.filter(({ name }) => streams.includes(name));
-  const lists = new Set(compared.flatMap(findLists));
+  const lists = new Set(compared.map(toListName));
   const answer = await fetch(new URL(`/_sandbox/state?lists=${[...lists].join(',')}`, sandbox));
   const clients = stateSchema.parse(await answer.json());
   const differences = clients.flatMap((state) => compared.map((stream) => compareStream(db, state, stream)));

@@ -10,8 +10,8 @@ import { describeLoss, findLoss, listMembers } from '../../sync/push/kinds/order
 import { buildUpdate, buildWantedState } from '../../sync/push/kinds/order/order-state.ts';
 import { buildTakenChange, type TakenChange } from '../../sync/push/kinds/order/taken-members.ts';
 import { anyCode } from '../../sync/push/payload/find-code.ts';
-import { decodeWith } from '../../warehouse/decoding/jsonapi.ts';
-import { orderSchema } from '../../warehouse/decoding/v3.ts';
+import { order as orderFields } from '../../sync/streams/orders.ts';
+import { decodeRow } from '../../warehouse/decoding/fields.ts';
 import { describeAnswer, isDone, readAttribute, readNumber, readRelated } from './answer.ts';
 import { type Check, cannotTell, differs, entry, type Finding, holds } from './check.ts';
 import type { OrderOptions, PlacedOrder, SharedOrder, WriteSession } from './write-session.ts';
@@ -268,10 +268,10 @@ function buildBody(
   taken: Awaited<ReturnType<typeof buildTakenChange>> | undefined,
   options: Pick<Operation, 'included' | 'sendsRelationships'>,
 ) {
-  const decoded = decodeWith(orderSchema, { ...order.resource });
+  const decoded = decodeRow(orderFields, { ...order.resource });
   if ('problem' in decoded) throw makeUndecodableError(`the order: ${decoded.problem.path}: ${decoded.problem.reason}`);
   const change = { reference: changedReference, metadata: undefined };
-  const { attributes } = buildWantedState(decoded.value, change, anyDay);
+  const { attributes } = buildWantedState(decoded.row, change, anyDay);
   return buildUpdate({ ...order.resource, id: order.id }, { attributes, ...taken }, options);
 }
 

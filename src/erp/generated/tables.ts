@@ -1762,6 +1762,41 @@ export interface FulfilmentShipmentLines {
   warehouse_code: string | null;
 }
 
+export interface FulfilmentShipmentOverview {
+  /**
+   * Code of the nested shipping method, which names the carrier; of a main method, that of the shipment's warehouse
+   */
+  carrier: string | null;
+  changed_at: Timestamp | null;
+  client: string | null;
+  /**
+   * Your order number; null until the order is stored
+   */
+  external_order_number: string | null;
+  first_seen_at: Timestamp | null;
+  id: number | null;
+  order_id: number | null;
+  /**
+   * Name of the order type
+   */
+  order_type: string | null;
+  order_type_id: number | null;
+  raw: Json | null;
+  read_no: number | null;
+  ready_to_pick_on: Timestamp | null;
+  ready_to_ship_on: Timestamp | null;
+  return_label: string | null;
+  shipped_on: Timestamp | null;
+  /**
+   * Name of the shipping method, main or nested
+   */
+  shipping_method: string | null;
+  shipping_method_id: number | null;
+  status: string | null;
+  unlisted_since: Timestamp | null;
+  warehouse_code: string | null;
+}
+
 export interface FulfilmentShipments {
   /**
    * When its content last changed here
@@ -1771,10 +1806,6 @@ export interface FulfilmentShipments {
    * Client key
    */
   client: string;
-  /**
-   * Your order number, from orders
-   */
-  external_order_number: string | null;
   /**
    * When it was first stored here
    */
@@ -3248,6 +3279,7 @@ export interface DB {
   "fulfilment.shipment_events": FulfilmentShipmentEvents;
   "fulfilment.shipment_items": FulfilmentShipmentItems;
   "fulfilment.shipment_lines": FulfilmentShipmentLines;
+  "fulfilment.shipment_overview": FulfilmentShipmentOverview;
   "fulfilment.shipments": FulfilmentShipments;
   "fulfilment.stock_events": FulfilmentStockEvents;
   "fulfilment.stock_levels": FulfilmentStockLevels;

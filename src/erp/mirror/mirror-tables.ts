@@ -1,7 +1,6 @@
 import { sql } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import { anyClient } from '../connection/any-client.ts';
-import { mirrorColumns } from '../generated/mirror-columns.ts';
 
 /** A row, by column. Times are ISO text with an offset. `id` is null only if it is no part of the key. */
 export type MirrorRow = { readonly id: number | null; readonly raw: Json; readonly [column: string]: unknown };
@@ -14,67 +13,11 @@ export interface MirrorTable {
   /** Columns that come from the resource, with their SQL types. */
   readonly columns: Readonly<Record<string, string>>;
   /**
-   * Columns that are filled from other resources. If a reading brings no value for one, its stored value stays, unless
+   * Columns that are filled from included resources. If a reading brings no value for one, its stored value stays, unless
    * the column that it depends on (`dependsOn`) changes.
    */
   readonly derived?: Readonly<Record<string, { readonly type: string; readonly dependsOn: string }>>;
 }
-
-/** The type of a column's values, by SQL type. Times are ISO text with an offset. */
-interface ColumnValues {
-  readonly bigint: number;
-  readonly boolean: boolean;
-  readonly date: string;
-  readonly integer: number;
-  readonly jsonb: unknown;
-  readonly numeric: string | number;
-  readonly text: string;
-  readonly 'text[]': readonly string[];
-  readonly timestamptz: string;
-}
-
-type TableName = keyof typeof mirrorColumns;
-type ColumnName<Name extends TableName> = keyof (typeof mirrorColumns)[Name] & string;
-
-/**
- * A row of a mirror table, with every column that a reading fills. A missing column is a compile error. `Derived` names
- * the columns that are filled from other resources.
- */
-export type TableRow<Name extends TableName, Derived extends string = never> = {
-  readonly [Column in Exclude<keyof (typeof mirrorColumns)[Name], Derived>]:
-    | ((typeof mirrorColumns)[Name][Column] extends keyof ColumnValues
-        ? ColumnValues[(typeof mirrorColumns)[Name][Column]]
-        : never)
-    | null;
-} & { readonly id: number; readonly raw: Json };
-
-/**
- * Declares a mirror table. Its columns are those of the schema.
- * @param dependencies the columns that are filled from other resources, each with the column that it depends on
- */
-export function declareMirrorTable<Name extends TableName>(
-  name: Name,
-  dependencies?: { readonly [Column in ColumnName<Name>]?: ColumnName<Name> },
-): MirrorTable {
-  const others = (dependencies ?? {}) as Readonly<Record<string, string>>;
-  const all: Readonly<Record<string, string>> = mirrorColumns[name];
-  const columns = Object.fromEntries(Object.entries(all).filter(([column]) => others[column] === undefined));
-  const derived = Object.fromEntries(
-    Object.entries(others).map(([column, other]) => [column, { type: all[column] ?? '', dependsOn: other }]),
-  );
-  return Object.keys(derived).length === 0 ? { name, columns } : { name, columns, derived };
-}
-
-/** Declares a table of child rows. */
-export const declareChildTable = <Name extends TableName>(
-  name: Name,
-  parentColumn: ColumnName<Name>,
-  key?: readonly ColumnName<Name>[],
-): ChildTable => ({
-  ...declareMirrorTable(name),
-  parentColumn,
-  ...(key === undefined ? {} : { key }),
-});
 
 /** A table of child rows. `parentColumn` holds the id of the parent. */
 export interface ChildTable extends MirrorTable {

@@ -1,42 +1,17 @@
 import type { Json } from '../../core/json.ts';
 import { maskJson, toPostcodeArea } from '../../core/personal-data.ts';
-import { mirrorColumns } from '../generated/mirror-columns.ts';
+import { streamColumns } from '../generated/stream-columns.ts';
 import type { Family, MirrorRow } from './mirror-tables.ts';
 
 /** The effect of erasing on a column: it becomes null, or JSON is masked, or only the area of a postcode stays. */
 type Effect = 'null' | 'mask' | 'area';
 
-/** The columns with personal data of each table that holds resources of an order. Other columns are not changed. */
+/**
+ * The columns with personal data of each table that holds resources of an order. Other columns are not changed. Those
+ * of the tables of streams follow from the streams.
+ */
 export const personalColumns = {
-  orders: {
-    reference: 'null',
-    consumer_reference: 'null',
-    promotion_code: 'null',
-    email: 'null',
-    phone_number: 'null',
-    vat_number: 'null',
-    metadata: 'null',
-    pick_up_point_id: 'null',
-    pick_up_point: 'null',
-    raw: 'mask',
-  },
-  order_items: { name: 'null', metadata: 'null', raw: 'mask' },
-  order_addresses: {
-    first_name: 'null',
-    last_name: 'null',
-    prefix: 'null',
-    street1: 'null',
-    house_number: 'null',
-    house_number_extension: 'null',
-    postcode: 'area',
-    city: 'null',
-    raw: 'mask',
-  },
-  shipments: { return_label: 'null', raw: 'mask' },
-  shipment_items: { raw: 'mask' },
-  return_items: { comment: 'null', raw: 'mask' },
-  return_merchandise_authorizations: { comments: 'null', metadata: 'null', raw: 'mask' },
-  return_merchandise_authorization_items: { metadata: 'null', raw: 'mask' },
+  ...streamColumns,
   parcels: { track_and_trace_code: 'null', track_and_trace_bar_code: 'null', raw: 'mask' },
   track_traces: { raw: 'mask' },
   track_trace_events: { raw: 'mask' },
@@ -45,12 +20,17 @@ export const personalColumns = {
 
 export type PersonalTable = keyof typeof personalColumns;
 
+/** Types of the columns with personal data that are not text. */
+const otherTypes: Readonly<Record<string, string>> = {
+  metadata: 'jsonb',
+  pick_up_point: 'jsonb',
+  pick_up_point_id: 'bigint',
+  raw: 'jsonb',
+  result: 'jsonb',
+};
+
 /** Returns the SQL type of a column with personal data. */
-export function findColumnType(table: PersonalTable, column: string): string {
-  if (column === 'raw' || column === 'result') return 'jsonb';
-  const mirrored: Readonly<Record<string, Readonly<Record<string, string>>>> = mirrorColumns;
-  return mirrored[table]?.[column] ?? 'text';
-}
+export const findColumnType = (column: string): string => otherTypes[column] ?? 'text';
 
 /** Returns the columns of a table that hold personal data, with the effect of erasing; none for other tables. */
 function findEffects(table: string): readonly (readonly [string, Effect])[] {

@@ -131,7 +131,7 @@ async function maskTable(
     const parsed = parseExact(row);
     return isObject(parsed) ? maskRow(name, parsed) : {};
   });
-  const types = [...Object.entries(key), ...columns.map((column) => [column, findColumnType(name, column)] as const)];
+  const types = [...Object.entries(key), ...columns.map((column) => [column, findColumnType(column)] as const)];
   const keys = Object.keys(key).map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`);
   const assignments = columns.map((column) => sql`${sql.ref(column)} = ${sql.ref(`i.${column}`)}`);
   if (stamp !== null) assignments.push(sql`${sql.ref(stamp)} = now()`);

@@ -31,28 +31,23 @@ export async function findOrders(db: Kysely<DB>, text: string, limit: number): P
        where r.external_order_number = ${text}
        limit ${limit})
       union all
-      (select s.client, s.external_order_number, 'order number'
-       from fulfilment.shipments s
-       where s.external_order_number = ${text}
-       limit ${limit})
-      union all
       select r.client, r.external_order_number, 'order id'
       from sync.clients c
       join fulfilment.orders r on r.client = c.client and r.id = ${id}::bigint
       union all
       select s.client, s.external_order_number, 'shipment id'
       from sync.clients c
-      join fulfilment.shipments s on s.client = c.client and s.id = ${id}::bigint
+      join fulfilment.shipment_overview s on s.client = c.client and s.id = ${id}::bigint
       union all
       (select s.client, s.external_order_number, 'parcel code'
        from fulfilment.parcels p
-       join fulfilment.shipments s on s.client = p.client and s.id = p.shipment_id
+       join fulfilment.shipment_overview s on s.client = p.client and s.id = p.shipment_id
        where p.track_and_trace_code = ${text}
        limit ${limit})
       union all
       (select s.client, s.external_order_number, 'return reference'
        from fulfilment.return_merchandise_authorizations a
-       join fulfilment.shipments s on s.client = a.client and s.id = a.shipment_id
+       join fulfilment.shipment_overview s on s.client = a.client and s.id = a.shipment_id
        where a.external_reference = ${text}
        limit ${limit})
     )

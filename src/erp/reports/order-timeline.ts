@@ -53,15 +53,10 @@ const findOrder = (client: RawBuilder<string>, number: string) => sql`
     from named n
     join fulfilment.orders r on r.client = ${client} and r.id = n.id and r.external_order_number is not null
   ), sent as materialized (
-    (select s.id
-     from named n
-     join fulfilment.shipments s on s.order_id = n.id and s.client = ${client}
-     limit ${maxRows})
-    union
-    (select s.id
-     from numbers n
-     join fulfilment.shipments s on s.external_order_number = n.number and s.client = ${client}
-     limit ${maxRows})
+    select s.id
+    from named n
+    join fulfilment.shipments s on s.order_id = n.id and s.client = ${client}
+    limit ${maxRows}
   ), announced as materialized (
     select a.id, a.external_reference
     from sent s

@@ -38,13 +38,12 @@ export interface ShippedLine {
   readonly warehouseCode: string | null;
   readonly quantity: number | null;
   readonly sku: string | null;
-  readonly changedAt: Date;
 }
 
 /** Reads the shipment items of the shipments that changed last, at most `limit`. */
 export async function readLatestLines(db: Database, limit: number): Promise<ShippedLine[]> {
   return db
-    .selectFrom('fulfilment.shipments as s')
+    .selectFrom('fulfilment.shipment_overview as s')
     .innerJoin('fulfilment.shipment_items as i', (join) =>
       join.onRef('i.client', '=', 's.client').onRef('i.shipment_id', '=', 's.id'),
     )
@@ -54,7 +53,6 @@ export async function readLatestLines(db: Database, limit: number): Promise<Ship
       's.warehouse_code as warehouseCode',
       'i.quantity',
       'i.sku',
-      's.changed_at as changedAt',
     ])
     .where('s.external_order_number', 'is not', null)
     .orderBy('s.changed_at', 'desc')

@@ -110,11 +110,11 @@ async function commitPage<Result>(
     const { othersAtWork, waits } = await enterStream(transaction);
     const written = await upsertFamilies(transaction, { readNo, compare }, stream.tables, page.families);
     if (othersAtWork) await recordConfirmations(transaction, findReadNos(reading, page, written.unchanged));
-    const followUps = (await stream.afterChanges?.(transaction, findParentChanges(stream, written))) ?? [];
+    await stream.afterChanges?.(transaction, findParentChanges(stream, written));
     await updateWaiting(transaction, stream, reading, { ...page, written }, waits);
     const quarantined = await quarantineResources(transaction, readNo, page.quarantined);
     const extra = (await writeExtra?.(transaction, { ...page, written })) ?? null;
-    const others = [...followUps, ...(extra?.changes ?? [])];
+    const others = extra?.changes ?? [];
     const totals = addCounts(state.totals, reading, page, written, quarantined, others.length);
     await recordProgress(transaction, totals);
     await appendChanges(transaction.trx, transaction.client, [...written.changes, ...others]);

@@ -214,6 +214,6 @@ async function writeReadings(
   await requestRereads(transaction, left, 'a push changed it');
   if (left.length > 0) await bringPollsForward(trx, client, [stream.name]);
   const parents = written.changes.filter(({ entity }) => entity === stream.tables.parent.name);
-  const followUps = (await stream.afterChanges?.(transaction, parents)) ?? [];
-  return [...written.changes, ...followUps];
+  await stream.afterChanges?.(transaction, parents);
+  return written.changes;
 }

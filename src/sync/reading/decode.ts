@@ -1,17 +1,10 @@
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
-import type { z } from 'zod';
 import { CodedError } from '../../core/errors.ts';
 import { findUnstorableReason, isObject, type Json } from '../../core/json.ts';
-import type { Family, MirrorRow } from '../../erp/mirror/mirror-tables.ts';
+import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import type { QuarantineEntry } from '../../erp/pull/quarantine.ts';
 import { addIncluded, type IncludedIndex, indexIncluded } from '../../warehouse/decoding/included.ts';
-import {
-  type DecodingProblem,
-  type Document,
-  decodeWith,
-  type Resource,
-  readId,
-} from '../../warehouse/decoding/jsonapi.ts';
+import { type DecodingProblem, type Document, type Resource, readId } from '../../warehouse/decoding/jsonapi.ts';
 import { PageSizes } from './page-sizes.ts';
 
 /**
@@ -20,46 +13,18 @@ import { PageSizes } from './page-sizes.ts';
  */
 export type ReadById = 'always' | 'changed';
 
+/** A resource as rows. */
+export interface DecodedFamily {
+  readonly family: Family;
+  readonly warning?: string;
+  readonly readById?: ReadById;
+}
+
 /** A resource as rows, or the reason why it cannot be decoded. */
-export type DecodedResource =
-  | { readonly family: Family; readonly warning?: string; readonly readById?: ReadById }
-  | { readonly problem: DecodingProblem };
+export type DecodedResource = DecodedFamily | { readonly problem: DecodingProblem };
 
 /** Decodes one resource into rows. `onTop` holds the resources of the document's `included`. */
 export type DecodeResource = (resource: Resource, onTop: IncludedIndex) => DecodedResource;
-
-/** Caches the decoder of each time zone, because zod compiles a schema at its first use. Clients have few zones. */
-export function cachePerZone(make: (zone: string) => DecodeResource): (zone: string) => DecodeResource {
-  const made = new Map<string, DecodeResource>();
-  return (zone) => {
-    const decode = made.get(zone) ?? make(zone);
-    made.set(zone, decode);
-    return decode;
-  };
-}
-
-/**
- * Decodes the resources that belong to a parent, each into a row of the child table. If one cannot be decoded, returns
- * its problem: then the whole parent is quarantined, so that no incomplete resource is stored. The path names the
- * child.
- */
-export function decodeChildren<T>(
-  type: string,
-  resources: readonly Resource[],
-  schema: z.ZodType<T>,
-  toRow: (child: T, resource: Resource) => MirrorRow,
-): { readonly children: readonly MirrorRow[] } | Extract<DecodedResource, { readonly problem: DecodingProblem }> {
-  const children: MirrorRow[] = [];
-  for (const resource of resources) {
-    const decoded = decodeWith(schema, resource);
-    if ('problem' in decoded) {
-      const path = `included.${type}.${readId(resource) ?? 'without id'}.${decoded.problem.path}`;
-      return { problem: { ...decoded.problem, path } };
-    }
-    children.push(toRow(decoded.value, resource));
-  }
-  return { children };
-}
 
 /** The decoded resources of one page. */
 export interface DecodedPage {
@@ -154,12 +119,6 @@ export function quarantineRefused(page: DecodedPage, refused: ReadonlyMap<number
     families: page.families.filter(({ parent }) => !refused.has(parent.id)),
     quarantined: [...page.quarantined, ...entries],
   };
-}
-
-/** Returns a resource without its `included`, whose resources are stored as rows. */
-export function withoutIncluded(resource: Resource): Resource {
-  const { included: _included, ...rest } = resource;
-  return rest;
 }
 
 /**

@@ -1,32 +1,77 @@
 /**
- * The declaration of a stream, and the decoding of its resources into rows. A resource that cannot be decoded is
- * quarantined alone; the others are stored.
+ * The declaration of a stream. Its tables and its decoder follow from the fields of its resources. A resource that
+ * cannot be decoded is quarantined alone; the others are stored.
  */
 
 import type { OperationName } from '../../../config/operations.ts';
+import { isObject, type Json } from '../../core/json.ts';
 import type { Change } from '../../erp/mirror/feed.ts';
-import type { MirrorTables } from '../../erp/mirror/mirror-tables.ts';
+import type { ChildTable, Family, MirrorRow, MirrorTable, MirrorTables } from '../../erp/mirror/mirror-tables.ts';
 import type { AgeColumns } from '../../erp/pull/age.ts';
 import type { OpenRow } from '../../erp/pull/open-rows.ts';
 import type { CursorPass } from '../../erp/runs/stored-stream.ts';
 import type { StreamTransaction } from '../../erp/runs/stream-transaction.ts';
+import { decodeRow, type Erasing, type ResourceFields, toColumn } from '../../warehouse/decoding/fields.ts';
+import { type Children, findChildren, type IncludedIndex } from '../../warehouse/decoding/included.ts';
+import { type Resource, readId } from '../../warehouse/decoding/jsonapi.ts';
 import type { PullContext } from '../run/pull-context.ts';
-import type { DecodeResource } from './decode.ts';
+import type { DecodedFamily, DecodedResource, DecodeResource } from './decode.ts';
+
+/** How the resources of a stream become rows. */
+interface ResourceDeclaration {
+  readonly table: string;
+  readonly fields: ResourceFields;
+  readonly children: readonly ChildDeclaration[];
+  /** True if erasing an order masks these rows and `raw`. */
+  readonly erasedWithOrders: boolean;
+  /** Warning about a resource that came without all resources that it links to; absent if that is usual. */
+  readonly incomplete?: string;
+  /** An included resource that a column of the parent keeps whole. */
+  readonly kept?: KeptResource;
+  /** Returns more about a decoded resource. */
+  readonly complement?: (family: Family, onTop: IncludedIndex) => Partial<DecodedFamily>;
+}
+
+/** Included resources that become rows of a table of their own. */
+export interface ChildDeclaration {
+  readonly table: string;
+  readonly fields: ResourceFields;
+  /** Column with the id of the parent. */
+  readonly parentColumn: string;
+  /** Relationship of the parent to one or to many; null if no relationship lists them. */
+  readonly listedIn: string | null;
+  /** Values of further columns. */
+  readonly constants?: Readonly<Record<string, string>>;
+  /** Key columns beside the client; default: `id`. */
+  readonly key?: readonly string[];
+  /** False if a stored row stays although a complete answer lacks it. */
+  readonly removes?: false;
+}
+
+/** A resource, linked by a relationship, that a jsonb column keeps. */
+interface KeptResource {
+  readonly relationship: string;
+  readonly column: string;
+  /** Column whose change makes the stored value obsolete. */
+  readonly dependsOn: string;
+  readonly erasing: Erasing;
+}
 
 /** A type of resource that tables mirror: its name, tables and decoder. */
 export interface MirroredResource {
   readonly name: string;
   /** Operation that reads one resource by id; null if the service has none. */
   readonly get: OperationName | null;
-  readonly tables: MirrorTables;
   /** Values of `include` for lists and reads. */
   readonly include: readonly string[];
-  /** How rescans read it; absent if the service does not list it. */
-  readonly rescan?: RescanPlan;
+  readonly resource: ResourceDeclaration;
+  readonly tables: MirrorTables;
   /** Returns the decoder. @param zone IANA time zone of the client's times without a zone */
   readonly decoder: (zone: string) => DecodeResource;
-  /** Writes what follows from changed rows, in the transaction of the reading. Returns the further changes. */
-  readonly afterChanges?: (transaction: StreamTransaction, changes: readonly Change[]) => Promise<readonly Change[]>;
+  /** How rescans read it; absent if the service does not list it. */
+  readonly rescan?: RescanPlan;
+  /** Writes what follows from changed rows, in the transaction of the reading. */
+  readonly afterChanges?: (transaction: StreamTransaction, changes: readonly Change[]) => Promise<void>;
 }
 
 /** A stream: a type of resource that the service lists. */
@@ -34,8 +79,6 @@ export interface Stream extends MirroredResource {
   readonly list: OperationName;
   readonly rescan: RescanPlan;
   readonly passes: Passes;
-  /** For rescans: corrects columns of these rows that are filled from other tables. Returns the changes. */
-  readonly healDerived?: (transaction: StreamTransaction, ids: readonly number[]) => Promise<readonly Change[]>;
   /**
    * Returns those of the ids unknown to the service that may be marked as unlisted. Without this function, all of them
    * may.
@@ -47,13 +90,10 @@ export interface Stream extends MirroredResource {
   readonly lines?: { readonly table: string; readonly get: OperationName };
   /** Requests what else is to be read again after a refetch. */
   readonly afterRefetch?: (transaction: StreamTransaction, id: number) => Promise<void>;
-  /** Runs at the end of a rescan or a refetch. */
-  readonly afterRescan?: (context: PullContext) => Promise<void>;
 }
 
 /** A resource that `refetch` reads by id: a stream, or a resource that the service does not list. */
-export type RefetchableResource = MirroredResource &
-  Partial<Pick<Stream, 'healDerived' | 'mayBeGone' | 'afterRefetch' | 'afterRescan'>>;
+export type RefetchableResource = MirroredResource & Partial<Pick<Stream, 'mayBeGone' | 'afterRefetch'>>;
 
 /** The filter by which a pass limits a list to recent dates. */
 export interface DateWindow {
@@ -121,6 +161,111 @@ export interface RescanPlan {
   readonly recentDays: number | null;
   /** True if the list is documented to be in ascending order of id. */
   readonly sorted: boolean;
+}
+
+/** Declares a stream, or a resource that the service does not list. */
+export function declareStream<Of extends MirroredResource>(declared: Omit<Of, 'tables' | 'decoder'>): Of {
+  const { resource } = declared as Pick<Of, 'resource'>;
+  const decoder = (zone: string) => (received: Resource, onTop: IncludedIndex) =>
+    decodeFamily(resource, received, onTop, zone);
+  return { ...declared, tables: makeTables(resource), decoder } as unknown as Of;
+}
+
+function makeTables({ table, fields, kept, children }: ResourceDeclaration): MirrorTables {
+  const parent: MirrorTable = { name: table, columns: listColumns(fields) };
+  const derived = kept && { [kept.column]: { type: 'jsonb', dependsOn: kept.dependsOn } };
+  const tables = children.map(({ table: name, fields: ofChild, parentColumn, constants = {}, key }): ChildTable => {
+    const own = Object.keys(constants).map((column) => [column, 'text']);
+    const columns = { [parentColumn]: 'bigint', ...Object.fromEntries(own), ...listColumns(ofChild) };
+    return { name, columns, parentColumn, ...(key && { key }) };
+  });
+  const byName = new Map(tables.map((child) => [child.name, child]));
+  return { parent: { ...parent, ...(derived && { derived }) }, children: [...byName.values()] };
+}
+
+const listColumns = ({ columns }: ResourceFields): Readonly<Record<string, string>> =>
+  Object.fromEntries(columns.flatMap(({ column, field: { sql } }) => (sql === null ? [] : [[column, sql]])));
+
+/** Decodes a resource and its included resources into the rows of a family. */
+function decodeFamily(
+  declaration: ResourceDeclaration,
+  resource: Resource,
+  onTop: IncludedIndex,
+  zone: string,
+): DecodedResource {
+  const read = decodeRow(declaration.fields, resource, zone);
+  if ('problem' in read) return read;
+  const { row } = read;
+  const children: Family['children'][number][] = [];
+  let isComplete = true;
+  for (const child of declaration.children) {
+    const found = findChildren(resource, child.fields.type, findListedIds(declaration.fields, child, row), onTop);
+    const decoded = decodeChildren(child, row.id, found, zone);
+    if ('problem' in decoded) return decoded;
+    isComplete &&= found.complete;
+    children.push({ table: child.table, rows: decoded.rows, complete: found.complete && child.removes !== false });
+  }
+  const parent = { ...row, raw: withoutIncluded(resource) };
+  const { kept, incomplete, complement } = declaration;
+  const found = kept && findKept(kept, resource, onTop);
+  if (found === undefined) isComplete &&= kept === undefined;
+  const family = { parent: kept ? { ...parent, [kept.column]: found ?? null } : parent, children };
+  const warning = isComplete || incomplete === undefined ? {} : { warning: incomplete };
+  return { family, ...warning, ...complement?.(family, onTop) };
+}
+
+/** Returns the ids of the children that the parent lists; null if it does not list them. */
+function findListedIds(
+  { relationships }: ResourceFields,
+  { listedIn }: ChildDeclaration,
+  row: MirrorRow,
+): readonly number[] | null {
+  if (listedIn === null) return null;
+  if (relationships[listedIn]?.sql === null) return row[`${toColumn(listedIn)}_ids`] as readonly number[] | null;
+  const id = row[`${toColumn(listedIn)}_id`] as number | null;
+  return id === null ? [] : [id];
+}
+
+/**
+ * Decodes the resources that belong to a parent, each into a row of the child table. If one cannot be decoded, returns
+ * its problem: then the whole parent is quarantined, so that no incomplete resource is stored. The path names the
+ * child.
+ */
+function decodeChildren(
+  { fields, parentColumn, constants }: ChildDeclaration,
+  parentId: number,
+  { resources }: Children,
+  zone: string,
+): { readonly rows: readonly MirrorRow[] } | Extract<DecodedResource, { readonly problem: unknown }> {
+  const rows: MirrorRow[] = [];
+  for (const resource of resources) {
+    const read = decodeRow(fields, resource, zone);
+    if ('problem' in read) {
+      const path = `included.${fields.type}.${readId(resource) ?? 'without id'}.${read.problem.path}`;
+      return { problem: { ...read.problem, path } };
+    }
+    rows.push({ ...read.row, [parentColumn]: parentId, ...constants });
+  }
+  return { rows };
+}
+
+/**
+ * Returns the resource that a column keeps, null if none is linked, or undefined if it was not included. One without an
+ * id can only be in the `included` of its parent.
+ */
+function findKept({ relationship }: KeptResource, resource: Resource, onTop: IncludedIndex): Json | undefined {
+  const link = isObject(resource.relationships) ? resource.relationships[relationship] : null;
+  const data = isObject(link) ? link.data : null;
+  if (data === null || data === undefined) return null;
+  const id = readId(data);
+  return findChildren(resource, relationship, id === null ? null : [id], onTop).resources[0];
+}
+
+/** Returns a resource without its `included`, whose resources are stored as rows. */
+function withoutIncluded(resource: Resource): Resource {
+  if (!('included' in resource)) return resource;
+  const { included: _included, ...rest } = resource;
+  return rest;
 }
 
 /** Returns the table and date columns of a stream, for SQL statements about the age of rows. */

@@ -6,6 +6,7 @@ import { underLease } from '../../erp/runs/leases.ts';
 import type { Stream } from '../reading/stream.ts';
 import { newShare, type PullContext, serviceNow, warn } from '../run/pull-context.ts';
 import { rereadAuthorizations } from '../streams/authorizations.ts';
+import { findOrdersOfShipments } from '../streams/orders.ts';
 import { backfillStream, reconcileStream } from './rescan.ts';
 
 /**
@@ -26,7 +27,12 @@ export async function reconcileAll(context: PullContext, streams: readonly Strea
     .map((stream) => () => reconcileStream(withColumnComparison(context), stream, 'worker'));
   await runEach<() => Promise<unknown>>(
     context,
-    [...tasks, () => rereadAuthorizations(withColumnComparison(context)), () => requestMissingParcels(context)],
+    [
+      ...tasks,
+      () => rereadAuthorizations(withColumnComparison(context)),
+      () => requestMissingParcels(context),
+      () => findOrdersOfShipments(context),
+    ],
     (work) => work(),
   );
 }

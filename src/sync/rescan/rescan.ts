@@ -54,7 +54,6 @@ export async function reconcileStream(
   const { rescan, doubts } = await checkUnseen(context, stream, walked, acceptMissing);
   const doubt = doubts.length === 0 ? null : new TooManyExtrasError(stream.name, doubts);
   await endRescan(context, rescan, doubt?.message ?? null);
-  await stream.afterRescan?.(context);
   await forgetFindings(db, client, stream.name, context.retentionDays);
   if (doubt !== null) throw doubt;
   return rescan;
@@ -71,7 +70,6 @@ export async function backfillStream(context: PullContext, stream: Stream, resca
   };
   const walked = await walkWindows(context, stream, begun, isInside);
   await endRescan(context, walked, null);
-  await stream.afterRescan?.(context);
   return walked;
 }
 
@@ -89,24 +87,22 @@ export async function refetch(
 ): Promise<RefetchResult | null> {
   const [found = null] = await readByIds(context, stream, [id], {
     beside: async (transaction, { families, written, absent, readNo }) => {
-      const healed = (await stream.healDerived?.(transaction, [id])) ?? [];
       const gone = await unlist(transaction, stream, absent, readNo);
       await stream.afterRefetch?.(transaction, id);
       return {
-        changes: [...healed, ...gone],
-        result: toRefetchResult(families.length, written, healed.length, absent.length),
+        changes: gone,
+        result: toRefetchResult(families.length, written, absent.length),
       };
     },
     unsettled: async () => [],
   });
-  await stream.afterRescan?.(context);
   return found;
 }
 
-function toRefetchResult(found: number, written: UpsertResult, healed: number, absent: number): RefetchResult | null {
+function toRefetchResult(found: number, written: UpsertResult, absent: number): RefetchResult | null {
   if (absent > 0) return 'absent';
   if (written.inserted.length > 0) return 'missing';
-  if (written.changed.length + healed > 0) return 'stale';
+  if (written.changed.length > 0) return 'stale';
   return found > 0 ? 'unchanged' : null;
 }
 

@@ -1,5 +1,4 @@
 import { dayMs } from '../../core/time.ts';
-import type { Change } from '../../erp/mirror/feed.ts';
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import { findRereads } from '../../erp/pull/rereads.ts';
 import { recordFindings } from '../../erp/rescan/findings.ts';
@@ -35,12 +34,12 @@ export async function walkWindows(
       const samePlace = { query, lastId, meaning, fullList, step: before.step };
       const nextPlace = { ...samePlace, query: null, lastId: null, step: before.step + 1 };
       const write = async (transaction: RunTransaction, committed: CommittedPage) => {
-        const { healed, ...counts } = await countHealed(transaction, context, stream, before, committed);
+        const counts = await countHealed(transaction, context, stream, before, committed);
         // If the last page has resources to read by id, its window ends after those reads. An interruption repeats it.
         const place = atEnd && committed.readById.size === 0 ? nextPlace : samePlace;
         const next: RescanStep = { ...place, ...counts, pages: page.pages, extra: 0, fetched: page.data.length };
         const ids = before.kind === 'reconcile' ? readIds(page.data) : [];
-        return { changes: healed, result: await saveRescan(transaction.trx, before, next, ids) };
+        return { changes: [], result: await saveRescan(transaction.trx, before, next, ids) };
       };
       const committed = await commitReading(context, stream, page, write, keep);
       // Reads by id must not wait for memory while the page holds some.
@@ -104,12 +103,12 @@ export async function readRescanByIds(
 ): Promise<Rescan> {
   const batches = await readByIds(context, stream, ids, {
     beside: async (transaction, batch) => {
-      const { healed, missing, stale } = await countHealed(transaction, context, stream, rescan, batch);
+      const { missing, stale } = await countHealed(transaction, context, stream, rescan, batch);
       const step = { ...rescan, ...zeroCounts, missing, stale };
       const saved = await saveRescan(transaction.trx, rescan, step, []);
       const gone = await onAbsent(transaction, batch);
       const after = gone?.result ?? saved;
-      return { changes: [...healed, ...(gone?.changes ?? [])], result: { after, families: batch.families } };
+      return { changes: gone?.changes ?? [], result: { after, families: batch.families } };
     },
     unsettled: async () => [],
   });
@@ -125,10 +124,8 @@ function toWindowFilter({ rescan: { filter } }: Stream, { after, before }: DayWi
   };
 }
 
-/** The changes by which a reading healed the tables. */
+/** The rows that a reading healed. */
 interface HealResult {
-  /** Changes of columns that are filled from other tables. */
-  readonly healed: readonly Change[];
   /** Number of rows that were not stored. */
   readonly missing: number;
   /** Number of stored rows that differed. */
@@ -141,16 +138,14 @@ async function countHealed(
   context: PullContext,
   stream: Stream,
   rescan: Rescan,
-  { families, written }: CommittedPage,
+  { written }: CommittedPage,
 ): Promise<HealResult> {
-  const ids = families.map(({ parent }) => parent.id);
-  const healed = (await stream.healDerived?.(transaction, ids)) ?? [];
   const inserted = new Set<number | null>(written.inserted);
-  const changed = [...new Set([...written.changed, ...healed.map(({ id }) => id)])].filter((id) => !inserted.has(id));
+  const changed = written.changed.filter((id) => !inserted.has(id));
   if (rescan.kind === 'reconcile') {
     const [age, now] = [toAgeColumns(stream), serviceNow(context)];
     await recordFindings(transaction, age, 'missing', written.inserted, now);
-    await recordFindings(transaction, age, 'stale', changed as number[], now);
+    await recordFindings(transaction, age, 'stale', changed, now);
   }
-  return { healed, missing: written.inserted.length, stale: changed.length };
+  return { missing: written.inserted.length, stale: changed.length };
 }

@@ -1,17 +1,8 @@
-import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/mirror-tables.ts';
 import { recordAbsences } from '../../erp/pull/absences.ts';
 import { type OpenKind, sortUnlistedOpenRows } from '../../erp/pull/open-rows.ts';
-import { findChildren } from '../../warehouse/decoding/included.ts';
-import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
-import {
-  type InboundPackingSlip,
-  type InboundPackingSlipItem,
-  inboundPackingSlipItemSchema,
-  inboundPackingSlipSchema,
-} from '../../warehouse/decoding/v3.ts';
+import { count, date, defineFields, json, many, one, text, time } from '../../warehouse/decoding/fields.ts';
 import { commitReading, makeEmptyReading, unlist } from '../commit/commit-reading.ts';
-import { cachePerZone, type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
-import { type PassResults, type Stream, toAgeColumns } from '../reading/stream.ts';
+import { declareStream, type PassResults, type Stream, toAgeColumns } from '../reading/stream.ts';
 import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
 
 /** The states in which a slip may still change (docs/interface.md, 14.3 States). */
@@ -27,12 +18,47 @@ const maxNamed = 5;
 const maxUnlisted = 20;
 const leftTheLists = 'are stored as open but no longer listed (unlisted_since)';
 
+/** Items of an inbound packing slip (docs/interface.md, 14.2 Items). */
+export const slipItem = defineFields('inboundPackingSlipItem', {
+  attributes: { sku: text, quantity: count, received: count },
+  relationships: {},
+});
+
+/** Inbound packing slips (docs/interface.md, 14.1 Fields). */
+export const slip = defineFields('inboundPackingSlip', {
+  attributes: {
+    expectedIn: text,
+    expectedOn: date,
+    receivedOn: time,
+    completedOn: time,
+    reference: text,
+    status: text,
+    comments: text,
+    metadata: json,
+  },
+  relationships: { inbound: one, inboundPackingSlipItems: many },
+});
+
 /** Expected deliveries with their items. There is no read by id (docs/interface.md, 14.4 Operations). */
-export const inboundPackingSlips: Stream = {
+export const inboundPackingSlips = declareStream<Stream>({
   name: 'inbound-packing-slips',
   list: 'v3.inboundPackingSlips.list',
   get: null,
   include: ['inboundPackingSlipItems'],
+  resource: {
+    table: 'inbound_packing_slips',
+    fields: slip,
+    children: [
+      {
+        table: 'inbound_packing_slip_items',
+        fields: slipItem,
+        parentColumn: 'inbound_packing_slip_id',
+        listedIn: 'inboundPackingSlipItems',
+      },
+    ],
+    erasedWithOrders: false,
+    incomplete: 'an inbound packing slip came without all of its items',
+  },
   rescan: {
     filter: null,
     dayColumn: 'expected_on',
@@ -48,61 +74,7 @@ export const inboundPackingSlips: Stream = {
     window: { pass: 'completed', attribute: 'completedOn', column: 'completed_on', firstRunDays: null },
     last: checkUnlisted,
   },
-  tables: {
-    parent: declareMirrorTable('inbound_packing_slips'),
-    children: [declareChildTable('inbound_packing_slip_items', 'inbound_packing_slip_id')],
-  },
-  decoder: cachePerZone((zone) => {
-    const schema = inboundPackingSlipSchema(zone);
-    return (resource, onTop): DecodedResource => {
-      const slip = decodeWith(schema, resource);
-      if ('problem' in slip) return slip;
-      const listed = slip.value.relationships.inboundPackingSlipItems;
-      const { resources, complete } = findChildren(resource, 'inboundPackingSlipItem', listed, onTop);
-      const items = decodeChildren('inboundPackingSlipItem', resources, inboundPackingSlipItemSchema, (item, raw) =>
-        toItemRow(slip.value.id, item, raw),
-      );
-      if ('problem' in items) return items;
-      const lines = { table: 'inbound_packing_slip_items', rows: items.children, complete };
-      const family = { parent: toSlipRow(slip.value, resource), children: [lines] };
-      return complete ? { family } : { family, warning: 'an inbound packing slip came without all of its items' };
-    };
-  }),
-};
-
-function toSlipRow(
-  { id, attributes, relationships }: InboundPackingSlip,
-  resource: Resource,
-): TableRow<'inbound_packing_slips'> {
-  return {
-    id,
-    raw: withoutIncluded(resource),
-    expected_in: attributes.expectedIn,
-    expected_on: attributes.expectedOn,
-    received_on: attributes.receivedOn,
-    completed_on: attributes.completedOn,
-    reference: attributes.reference,
-    status: attributes.status,
-    comments: attributes.comments,
-    metadata: attributes.metadata,
-    inbound_id: relationships.inbound,
-  };
-}
-
-function toItemRow(
-  slipId: number,
-  { id, attributes }: InboundPackingSlipItem,
-  resource: Resource,
-): TableRow<'inbound_packing_slip_items'> {
-  return {
-    id,
-    raw: resource,
-    inbound_packing_slip_id: slipId,
-    sku: attributes.sku,
-    quantity: attributes.quantity,
-    received: attributes.received,
-  };
-}
+});
 
 /** Marks slips that are stored as open, but that two polls found in neither list. Names them in a warning. */
 async function checkUnlisted(context: PullContext, { open, window }: PassResults): Promise<void> {

@@ -1,21 +1,48 @@
-import { declareMirrorTable, type TableRow } from '../../erp/mirror/mirror-tables.ts';
+import type { Change } from '../../erp/mirror/feed.ts';
 import { requestRereads } from '../../erp/pull/rereads.ts';
 import { findUnlinkedAuthorizations } from '../../erp/resources/authorization-rows.ts';
-import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
-import { type ReturnItem, returnItemSchema } from '../../warehouse/decoding/v3.ts';
-import { cachePerZone, type DecodedResource, withoutIncluded } from '../reading/decode.ts';
-import type { Stream } from '../reading/stream.ts';
+import type { StreamTransaction } from '../../erp/runs/stream-transaction.ts';
+import { count, date, defineFields, flag, one, personal, text, time } from '../../warehouse/decoding/fields.ts';
+import { declareStream, type Stream } from '../reading/stream.ts';
 import { authorizations, rereadArrivedAuthorizations } from './authorizations.ts';
 
 /**
- * Lines of processed returns. There is no read by id (docs/interface.md, 12.2 Operations), so a quarantined one stays
- * until the list shows it again.
+ * Lines of processed returns (docs/interface.md, 12.1 Fields). There is no read by id (12.2 Operations), so a
+ * quarantined one stays until the list shows it again.
  */
-export const returnItems: Stream = {
+export const returnItems = declareStream<Stream>({
   name: 'return-items',
   list: 'v3.returnItems.list',
   get: null,
   include: [],
+  resource: {
+    table: 'return_items',
+    fields: defineFields('returnItem', {
+      attributes: {
+        sku: text,
+        quantity: count,
+        condition: text,
+        processedOn: date,
+        processedIn: text,
+        restockIn: text,
+        restockOn: time,
+        comment: personal(text),
+        redeliver: flag,
+        externalOrderNumber: text,
+      },
+      relationships: {
+        order: one,
+        orderItem: one,
+        product: one,
+        return: one,
+        returnMerchandiseAuthorizationItem: one,
+        returnReason: one,
+        shipmentItem: one,
+      },
+    }),
+    children: [],
+    erasedWithOrders: true,
+  },
   rescan: {
     filter: 'processedOn',
     dayColumn: 'processed_on',
@@ -30,46 +57,12 @@ export const returnItems: Stream = {
     window: { pass: 'processed', attribute: 'processedOn', column: 'processed_on', firstRunDays: 400 },
     last: rereadArrivedAuthorizations,
   },
-  tables: {
-    parent: declareMirrorTable('return_items'),
-    children: [],
-  },
-  afterChanges: async (transaction, changes) => {
-    const ids = changes.map(({ id }) => id as number);
-    const unlinked = ids.length === 0 ? [] : await findUnlinkedAuthorizations(transaction.trx, transaction.client, ids);
-    await requestRereads({ ...transaction, stream: authorizations.name }, unlinked, 'a return item of it has arrived');
-    return [];
-  },
-  decoder: cachePerZone((zone) => {
-    const schema = returnItemSchema(zone);
-    return (resource): DecodedResource => {
-      const item = decodeWith(schema, resource);
-      if ('problem' in item) return item;
-      return { family: { parent: toReturnItemRow(item.value, resource), children: [] } };
-    };
-  }),
-};
+  afterChanges: rereadUnlinked,
+});
 
-function toReturnItemRow({ id, attributes, relationships }: ReturnItem, resource: Resource): TableRow<'return_items'> {
-  return {
-    id,
-    raw: withoutIncluded(resource),
-    sku: attributes.sku,
-    quantity: attributes.quantity,
-    condition: attributes.condition,
-    processed_on: attributes.processedOn,
-    processed_in: attributes.processedIn,
-    restock_in: attributes.restockIn,
-    restock_on: attributes.restockOn,
-    comment: attributes.comment,
-    redeliver: attributes.redeliver,
-    external_order_number: attributes.externalOrderNumber,
-    order_id: relationships.order,
-    order_item_id: relationships.orderItem,
-    product_id: relationships.product,
-    return_id: relationships.return,
-    return_merchandise_authorization_item_id: relationships.returnMerchandiseAuthorizationItem,
-    return_reason_id: relationships.returnReason,
-    shipment_item_id: relationships.shipmentItem,
-  };
+/** Requests to read the announced returns again whose return items have arrived. */
+async function rereadUnlinked(transaction: StreamTransaction, changes: readonly Change[]): Promise<void> {
+  const ids = changes.map(({ id }) => id as number);
+  const unlinked = ids.length === 0 ? [] : await findUnlinkedAuthorizations(transaction.trx, transaction.client, ids);
+  await requestRereads({ ...transaction, stream: authorizations.name }, unlinked, 'a return item of it has arrived');
 }

@@ -1,41 +1,57 @@
-import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/mirror-tables.ts';
+import type { Change } from '../../erp/mirror/feed.ts';
 import type { OpenRow } from '../../erp/pull/open-rows.ts';
 import { requestParcelReads } from '../../erp/resources/parcel-reads.ts';
-import { findShipmentsWithOrder, healOrderNumbers } from '../../erp/resources/shipment-rows.ts';
-import { findChildren } from '../../warehouse/decoding/included.ts';
-import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
-import { type Shipment, type ShipmentItem, shipmentItemSchema, shipmentSchema } from '../../warehouse/decoding/v3.ts';
+import { findShipmentsWithOrder, requestMissingOrders } from '../../erp/resources/shipment-rows.ts';
+import type { StreamTransaction } from '../../erp/runs/stream-transaction.ts';
+import { count, date, defineFields, many, one, personal, text, texts, time } from '../../warehouse/decoding/fields.ts';
 import { walkWhole } from '../paging/poll.ts';
-import { cachePerZone, type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
-import type { Stream } from '../reading/stream.ts';
+import { declareStream, type Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
-import { repairOrderNumbers } from './order-numbers.ts';
 
 /** The states in which a shipment may still change (docs/interface.md, 10.3 States). */
 const openStatuses = ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'ERROR'];
-/** Number of days that the list reaches back (docs/interface.md, 5.1 Values). */
-const listDays = 90;
 const maxOrderIds = 100;
 const maxOrderIdCharacters = 4_000;
 
-/** Shipments with their items. */
-export const shipments: Stream = {
+/** Items of a shipment (docs/interface.md, 10.2 Shipment items). */
+export const shipmentItem = defineFields('shipmentItem', {
+  attributes: { sku: text, quantity: count, lotNumber: text, expirationDate: date, serialNumbers: texts },
+  relationships: { orderItem: one, product: one },
+});
+
+/** Shipments with their items (docs/interface.md, 10.1 Fields). Their times have no zone designator. */
+export const shipments = declareStream<Stream>({
   name: 'shipments',
   list: 'v3.shipments.list',
   get: 'v3.shipments.get',
   include: ['shipmentItems'],
+  resource: {
+    table: 'shipments',
+    fields: defineFields('shipment', {
+      attributes: {
+        status: text,
+        readyToPickOn: time,
+        readyToShipOn: time,
+        shippedOn: time,
+        warehouseCode: text,
+        returnLabel: personal(text),
+      },
+      relationships: { order: one, orderType: one, shippingMethod: one, shipmentItems: many },
+    }),
+    children: [
+      { table: 'shipment_items', fields: shipmentItem, parentColumn: 'shipment_id', listedIn: 'shipmentItems' },
+    ],
+    erasedWithOrders: true,
+    incomplete: 'a shipment came without all of its items',
+  },
   rescan: {
     filter: null,
     dayColumn: 'ready_to_pick_on',
     dates: ['ready_to_pick_on', 'ready_to_ship_on', 'shipped_on'],
     moved: ['ready_to_pick_on', 'ready_to_ship_on', 'shipped_on'],
-    horizonDays: listDays,
+    horizonDays: 90,
     recentDays: null,
     sorted: true,
-  },
-  tables: {
-    parent: declareMirrorTable('shipments', { external_order_number: 'order_id' }),
-    children: [declareChildTable('shipment_items', 'shipment_id')],
   },
   passes: {
     new: true,
@@ -43,71 +59,17 @@ export const shipments: Stream = {
     open: { statuses: openStatuses, closed: 'SHIPPED' },
     settle: readByOrders,
     rereads: { until: 'answered', absent: 'unlisted' },
-    last: repairOrderNumbers,
   },
-  healDerived: ({ trx, client }, ids) => healOrderNumbers(trx, client, ids),
-  afterChanges: async ({ trx, client }, changes) => {
-    const ids = changes.map(({ id }) => id).filter((id) => id !== null);
-    await requestParcelReads(trx, client, ids);
-    return [];
-  },
+  afterChanges: requestWhatFollows,
   afterRefetch: ({ trx, client }, id) => requestParcelReads(trx, client, [id]),
-  mayBeGone: ({ trx, client }, ids) => findShipmentsWithOrder(trx, client, ids),
-  afterRescan: repairOrderNumbers,
-  decoder: cachePerZone((zone) => {
-    const schema = shipmentSchema(zone);
-    return (resource, onTop): DecodedResource => {
-      const shipment = decodeWith(schema, resource);
-      if ('problem' in shipment) return shipment;
-      const listed = shipment.value.relationships.shipmentItems;
-      const { resources, complete } = findChildren(resource, 'shipmentItem', listed, onTop);
-      const items = decodeChildren('shipmentItem', resources, shipmentItemSchema, (item, raw) =>
-        toItemRow(shipment.value.id, item, raw),
-      );
-      if ('problem' in items) return items;
-      const lines = { table: 'shipment_items', rows: items.children, complete };
-      const family = { parent: toShipmentRow(shipment.value, resource), children: [lines] };
-      return complete ? { family } : { family, warning: 'a shipment came without all of its items' };
-    };
-  }),
-};
+  mayBeGone: findShipmentsWithOrder,
+});
 
-function toShipmentRow(
-  { id, attributes, relationships }: Shipment,
-  resource: Resource,
-): TableRow<'shipments', 'external_order_number'> {
-  return {
-    id,
-    raw: withoutIncluded(resource),
-    status: attributes.status,
-    ready_to_pick_on: attributes.readyToPickOn,
-    ready_to_ship_on: attributes.readyToShipOn,
-    shipped_on: attributes.shippedOn,
-    warehouse_code: attributes.warehouseCode,
-    return_label: attributes.returnLabel,
-    order_id: relationships.order,
-    order_type_id: relationships.orderType,
-    shipping_method_id: relationships.shippingMethod,
-  };
-}
-
-function toItemRow(
-  shipmentId: number,
-  { id, attributes, relationships }: ShipmentItem,
-  resource: Resource,
-): TableRow<'shipment_items'> {
-  return {
-    id,
-    raw: resource,
-    shipment_id: shipmentId,
-    sku: attributes.sku,
-    quantity: attributes.quantity,
-    lot_number: attributes.lotNumber,
-    expiration_date: attributes.expirationDate,
-    serial_numbers: attributes.serialNumbers,
-    order_item_id: relationships.orderItem,
-    product_id: relationships.product,
-  };
+/** Requests to read the packages of changed shipments, and the orders that they name and that are not stored. */
+async function requestWhatFollows(transaction: StreamTransaction, changes: readonly Change[]): Promise<void> {
+  const ids = changes.map(({ id }) => id as number);
+  await requestParcelReads(transaction.trx, transaction.client, ids);
+  await requestMissingOrders(transaction, ids);
 }
 
 /** Reads shipments by the orders that they belong to. */

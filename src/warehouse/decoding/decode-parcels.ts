@@ -1,44 +1,40 @@
-import { z } from 'zod';
 import { makeUndecodableError } from '../../core/errors.ts';
-import { isObject, type Json, toWholeNumber } from '../../core/json.ts';
-import { readDateTime } from '../../core/time.ts';
-import { type DecodingProblem, decodeWith, idSchema } from './jsonapi.ts';
-import { convertedText, text } from './members.ts';
+import { isObject, type Json } from '../../core/json.ts';
+import { count, decodeMembers, type Field, type Fields, ownId, text, time, type ValueOf } from './fields.ts';
+import { type DecodingProblem, toId } from './jsonapi.ts';
 
-/** A number from a carrier. It may come as a string of digits; an empty string means that it is absent. */
-const code = z.preprocess(readNumber, z.int32().nullish()).transform((value) => value ?? null);
+/** A number from a carrier. It may come as a text of digits; an empty text means that it is absent. */
+const code: Field<number | null> = {
+  ...count,
+  read: (value, zone) => {
+    const digits = typeof value === 'string' ? value.trim() : value;
+    if (digits === '') return null;
+    return count.read(typeof digits === 'string' && /^-?\d{1,10}$/.test(digits) ? Number(digits) : value, zone);
+  },
+};
+
 /** A text that may come as a number. */
-const nameOrNumber = z
-  .preprocess(
-    (value) => (JSON.isRawJSON(value) ? value.rawJSON : typeof value === 'number' ? String(value) : value),
-    z.string().nullish(),
-  )
-  .transform((value) => value ?? null);
+const nameOrNumber: Field<string | null> = {
+  ...text,
+  read: (value, zone) =>
+    text.read(JSON.isRawJSON(value) ? value.rawJSON : typeof value === 'number' ? String(value) : value, zone),
+};
 
-/** A time without a zone designator, which is read in `zone`. An empty string means that it is absent. */
-const localTime = (zone: string) =>
-  z.preprocess(
-    (value) => (value === '' ? null : value),
-    convertedText((value) => readDateTime(value, zone)),
-  );
+/** A time whose empty text means that it is absent. */
+const timeOrEmpty: Field<string | null> = {
+  ...time,
+  read: (value, zone) => time.read(value === '' ? null : value, zone),
+};
 
-function readNumber(value: unknown): unknown {
-  if (typeof value !== 'string') return toWholeNumber(value);
-  if (value.trim() === '') return null;
-  return /^-?\d{1,10}$/.test(value.trim()) ? Number(value) : value;
-}
-
-function trackTraceSchema(zone: string) {
-  return z.looseObject({
-    shipmentId: idSchema,
-    externalOrderNumber: text,
-    packageNumber: nameOrNumber,
-    shipmentMethod: text,
-    currentTrackTraceStatus: code,
-    currentTrackTraceStatusDateTime: localTime(zone),
-    currentTrackTraceExceptionLevel: code,
-  });
-}
+const trackTraceFields = {
+  shipmentId: ownId,
+  externalOrderNumber: text,
+  packageNumber: nameOrNumber,
+  shipmentMethod: text,
+  currentTrackTraceStatus: code,
+  currentTrackTraceStatusDateTime: timeOrEmpty,
+  currentTrackTraceExceptionLevel: code,
+};
 
 /** The track-trace state of one package (docs/interface.md, 15.5 Track-trace item). */
 export interface TrackTrace {
@@ -65,7 +61,7 @@ export interface TrackTraceList {
  * @throws WarehouseError `undecodable` if the result is not a list; then nothing of it is used
  */
 export function decodeTrackTraces(result: Json, zone: string): TrackTraceList {
-  const { items, undecodable } = decodeItems('v2.shipment.trackTrace', result, trackTraceSchema(zone));
+  const { items, undecodable } = decodeItems('v2.shipment.trackTrace', result, trackTraceFields, zone);
   return {
     items: items.map(({ item, raw }) => ({
       shipmentId: item.shipmentId,
@@ -79,24 +75,22 @@ export function decodeTrackTraces(result: Json, zone: string): TrackTraceList {
     })),
     undecodable: undecodable.map((problem) => {
       const { raw } = problem;
-      return { ...problem, shipmentId: isObject(raw) ? (idSchema.safeParse(raw.shipmentId).data ?? null) : null };
+      return { ...problem, shipmentId: isObject(raw) ? toId(raw.shipmentId) : null };
     }),
   };
 }
 
-function parcelSchema(zone: string) {
-  return z.looseObject({
-    id: idSchema,
-    packageNumber: nameOrNumber,
-    colloNr: nameOrNumber,
-    trackAndTraceCode: nameOrNumber,
-    trackAndTraceBarCode: nameOrNumber,
-    returnPackageNumber: nameOrNumber,
-    currentTrackTraceStatus: nameOrNumber,
-    currentTrackTraceExceptionLevel: nameOrNumber,
-    shippingDate: localTime(zone),
-  });
-}
+const parcelFields = {
+  id: ownId,
+  packageNumber: nameOrNumber,
+  colloNr: nameOrNumber,
+  trackAndTraceCode: nameOrNumber,
+  trackAndTraceBarCode: nameOrNumber,
+  returnPackageNumber: nameOrNumber,
+  currentTrackTraceStatus: nameOrNumber,
+  currentTrackTraceExceptionLevel: nameOrNumber,
+  shippingDate: timeOrEmpty,
+};
 
 /** A package that the look-up by criteria returned (docs/interface.md, 15.7 Shipment item of the criteria lookup). */
 export interface Parcel {
@@ -126,7 +120,7 @@ export interface ParcelList {
  * @throws WarehouseError `undecodable` if the result is not a list
  */
 export function decodeParcels(result: Json, zone: string): ParcelList {
-  const { items, undecodable } = decodeItems('v2.shipment.search', result, parcelSchema(zone));
+  const { items, undecodable } = decodeItems('v2.shipment.search', result, parcelFields, zone);
   const parcels = items.map(({ item, raw }) => ({
     shipmentId: item.id,
     packageNumber: item.packageNumber ?? '',
@@ -143,14 +137,14 @@ export function decodeParcels(result: Json, zone: string): ParcelList {
 }
 
 /** Decodes the items of a list one by one. Each is returned with what was received. */
-function decodeItems<T>(operation: string, result: Json, schema: z.ZodType<T>) {
+function decodeItems<Of extends Fields>(operation: string, result: Json, fields: Of, zone: string) {
   // In other answers of this generation, null means that there is no result.
   const list = result ?? [];
   if (!Array.isArray(list)) throw makeUndecodableError(`${operation}: the result is not a list`);
-  const items: { readonly item: T; readonly raw: Json }[] = [];
+  const items: { readonly item: { readonly [Member in keyof Of]: ValueOf<Of[Member]> }; readonly raw: Json }[] = [];
   const undecodable: (DecodingProblem & { readonly raw: Json })[] = [];
   for (const raw of list) {
-    const decoded = decodeWith(schema, raw);
+    const decoded = decodeMembers(fields, raw, zone);
     if ('problem' in decoded) undecodable.push({ ...decoded.problem, raw });
     else items.push({ item: decoded.value, raw });
   }

@@ -1,8 +1,6 @@
-import { z } from 'zod';
 import { makeUndecodableError } from '../../core/errors.ts';
-import type { Json } from '../../core/json.ts';
-import { idSchema } from './jsonapi.ts';
-import { text } from './members.ts';
+import { isObject, type Json } from '../../core/json.ts';
+import { decodeMembers, type Fields, ownId, text, type ValueOf } from './fields.ts';
 
 /** Lists of settings/get (docs/interface.md, 6.2 Settings). */
 export const settingLists = [
@@ -17,21 +15,8 @@ export const settingLists = [
 ] as const;
 export type SettingList = (typeof settingLists)[number];
 
-const option = z.looseObject({ id: idSchema, name: text, code: text });
-const mainMethod = option.extend({
-  shippingMethods: z.array(z.looseObject({ id: idSchema, warehouse: text })).nullish(),
-});
-/** Any list may be absent, because a client may have no use for it. Then its stored entries stay. */
-const settingsSchema = z.looseObject({
-  mainShippingMethods: z.array(mainMethod).nullish(),
-  shippingMethods: z.array(option).nullish(),
-  returnShippingMethods: z.array(option).nullish(),
-  orderTypes: z.array(option).nullish(),
-  returnReasons: z.array(option).nullish(),
-  languages: z.array(option).nullish(),
-  countries: z.array(option).nullish(),
-  paymentMethods: z.array(option).nullish(),
-});
+const optionFields = { id: ownId, name: text, code: text };
+const methodFields = { id: ownId, warehouse: text };
 
 /** One entry of a list of settings. */
 interface SettingOption {
@@ -63,29 +48,40 @@ export interface DecodedLists {
  *   nothing of the answer is used
  */
 export function decodeServiceLists(result: Json): DecodedLists {
-  const read = settingsSchema.safeParse(result);
-  if (!read.success) {
-    const issue = read.error.issues[0];
-    const where = issue?.path.join('.') || 'result';
-    throw makeUndecodableError(`common.settings.get: ${where}: ${issue?.message ?? 'cannot be decoded'}`);
-  }
-  const absentLists = settingLists.filter((list) => (read.data[list] ?? null) === null);
-  if (absentLists.length === settingLists.length)
-    throw makeUndecodableError('common.settings.get: the answer has none of the lists');
-  const received = result as Readonly<Record<SettingList, readonly Json[] | null | undefined>>;
+  if (!isObject(result)) throw makeListsError('result', 'is not an object');
+  // Any list may be absent, because a client may have no use for it. Then its stored entries stay.
+  const absentLists = settingLists.filter((list) => (result[list] ?? null) === null);
   const options = settingLists.flatMap((list) =>
-    (read.data[list] ?? []).map(({ id, code, name }, index) => ({
-      list,
-      id,
-      code,
-      name,
-      raw: received[list]?.[index] ?? null,
-    })),
+    readEntries(list, result[list], optionFields).map(({ value, raw }) => ({ list, ...value, raw })),
   );
-  const warehouses = (read.data.mainShippingMethods ?? []).flatMap(({ id, shippingMethods }) =>
-    (shippingMethods ?? []).flatMap(({ id: shippingMethodId, warehouse }) =>
+  const main = readEntries('mainShippingMethods', result.mainShippingMethods, optionFields);
+  const warehouses = main.flatMap(({ value: { id }, raw }, index) =>
+    readEntries(
+      `mainShippingMethods.${index}.shippingMethods`,
+      isObject(raw) ? raw.shippingMethods : null,
+      methodFields,
+    ).flatMap(({ value: { id: shippingMethodId, warehouse } }) =>
       warehouse === null ? [] : [{ mainShippingMethodId: id, shippingMethodId, warehouse }],
     ),
   );
+  if (absentLists.length === settingLists.length)
+    throw makeUndecodableError('common.settings.get: the answer has none of the lists');
   return { options, warehouses, absentLists };
 }
+
+/** Decodes the entries of a list, each with what was received. */
+function readEntries<Of extends Fields>(path: string, list: Json | undefined, fields: Of) {
+  if (list === null || list === undefined) return [];
+  if (!Array.isArray(list)) throw makeListsError(path, 'is not a list');
+  return list.map((raw, index): { value: { readonly [Member in keyof Of]: ValueOf<Of[Member]> }; raw: Json } => {
+    const decoded = decodeMembers(fields, raw);
+    if ('value' in decoded) return { value: decoded.value, raw };
+    throw makeListsError(
+      [path, index, decoded.problem.path].filter((part) => part !== '').join('.'),
+      decoded.problem.reason,
+    );
+  });
+}
+
+const makeListsError = (path: string, reason: string) =>
+  makeUndecodableError(`common.settings.get: ${path}: ${reason}`);

@@ -93,8 +93,8 @@ const brokenSetups: readonly BrokenSetup[] = [
   },
   {
     name: 'an index that somebody dropped',
-    before: () => database.query('drop index fulfilment.shipments_by_number'),
-    finds: ['fail', 'schema', /missing: index fulfilment.shipments_by_number/, /restore/],
+    before: () => database.query('drop index fulfilment.shipments_by_order'),
+    finds: ['fail', 'schema', /missing: index fulfilment.shipments_by_order/, /restore/],
   },
   {
     name: 'a role that may only read',

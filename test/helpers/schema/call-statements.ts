@@ -62,9 +62,9 @@ import { hasAuthorization } from '../../../src/erp/resources/authorization-rows.
 import { requestMissingParcelReads, requestParcelReads } from '../../../src/erp/resources/parcel-reads.ts';
 import { readServiceLists, takeListsTurn } from '../../../src/erp/resources/service-lists.ts';
 import {
+  findMissingOrders,
   findShipmentsWithOrder,
-  healOrderNumbers,
-  renameOrderNumbers,
+  requestMissingOrders,
 } from '../../../src/erp/resources/shipment-rows.ts';
 import { storeStock } from '../../../src/erp/resources/stock-rows.ts';
 import { readAudit, recordAudit } from '../../../src/erp/runs/audit.ts';
@@ -221,9 +221,10 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
   await markUnlisted(scope, 'shipments', [-1], 1);
   await markChildrenUnlisted(scope, 'inbounds', line, [-1], 1);
   await hasAuthorization(trx, client, 1);
-  await renameOrderNumbers(trx, client, [1]);
-  await healOrderNumbers(trx, client, [1]);
-  await findShipmentsWithOrder(trx, client, [1]);
+  await requestMissingOrders({ trx, client }, [1]);
+  await requestMissingOrders({ trx, client }, null);
+  await findMissingOrders(trx, client);
+  await findShipmentsWithOrder({ trx, client }, [1]);
   await requestParcelReads(trx, client, [1]);
   await requestMissingParcelReads(trx, client, 0, now);
   await storeStock(trx, client, [{ sku: 'X', stock: 1 }]);

@@ -122,8 +122,8 @@ test('partial shipments, returns and errors of the warehouse are counted', async
   await database.query(`
     with o as (select id from fulfilment.orders where external_order_number = 'P'),
     s as (
-      insert into fulfilment.shipments (client, id, status, order_id, external_order_number, raw, read_no)
-      select 'default', n, case n when 1 then 'SHIPPED' else 'READY_TO_PICK' end, o.id, 'P', '{}', 1
+      insert into fulfilment.shipments (client, id, status, order_id, raw, read_no)
+      select 'default', n, case n when 1 then 'SHIPPED' else 'READY_TO_PICK' end, o.id, '{}', 1
       from o, generate_series(1, 2) n returning id)
     insert into fulfilment.shipment_items (client, id, shipment_id, sku, quantity, raw)
     select 'default', id, id, 'MUG-BLUE', id + 1, '{}' from s`);

@@ -58,7 +58,7 @@ async function fill(): Promise<void> {
   await outbox.insert('return_label.create', 'SO-1001', {
     shipmentId: (
       await database.query<{ id: number }>(
-        "select id from fulfilment.shipments where external_order_number = 'SO-1001'",
+        "select id from fulfilment.shipment_overview where external_order_number = 'SO-1001'",
       )
     )[0]?.id,
   });
@@ -89,13 +89,13 @@ async function fill(): Promise<void> {
     update fulfilment.order_items set quantity = quantity + 5 where id = (
       select min(i.order_item_id)
       from fulfilment.shipment_items i
-      join fulfilment.shipments s on s.id = i.shipment_id
+      join fulfilment.shipment_overview s on s.id = i.shipment_id
       where s.status = 'SHIPPED' and s.external_order_number like 'SO-default%')`);
   // A service product that the page does not name.
   await database.query("update fulfilment.order_items set sku = 'GIFT-WRAP' where sku = 'SHIPPING' and id % 2 = 0");
   await database.query(
-    `insert into fulfilment.shipments (client, id, status, external_order_number, shipped_on, raw, read_no)
-     select 'default', 9000000 + n, case n when 3 then 'ERROR' else 'SHIPPED' end, 'SO-MANY', now(), '{}', 1
+    `insert into fulfilment.shipments (client, id, status, order_id, shipped_on, raw, read_no)
+     select 'default', 9000000 + n, case n when 3 then 'ERROR' else 'SHIPPED' end, (select max(id) from fulfilment.orders), now(), '{}', 1
      from generate_series(1, 3) n`,
   );
   await database.query(

@@ -5,9 +5,10 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
+import { columnTypes } from '../../../src/erp/mirror/mirror-tables.ts';
 import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { renderMirrorColumns } from '../../helpers/schema/mirror-columns.ts';
+import { mirroredResources, renderPersonalColumns } from '../../helpers/schema/personal-columns.ts';
 import { dumpSchema } from '../../helpers/schema/schema-dump.ts';
 import { isServerOlder } from '../../helpers/schema/server-version.ts';
 
@@ -23,9 +24,27 @@ test('the parts that doctor looks for are those of the migrated database', async
   await expect(parts).toMatchFileSnapshot('../../../src/erp/generated/schema-parts.json');
 });
 
-test('the columns of mirror tables in src/erp/generated are those of the migrated database', async () => {
-  const path = '../../../src/erp/generated/mirror-columns.ts';
-  await expect(await renderMirrorColumns(database)).toMatchFileSnapshot(path);
+test('the personal columns in src/erp/generated are those that the streams declare', async () => {
+  const path = '../../../src/erp/generated/stream-columns.ts';
+  await expect(renderPersonalColumns()).toMatchFileSnapshot(path);
+});
+
+test('the fields of each stream are the columns of its tables', async () => {
+  const own = ['id', 'raw', 'client', 'read_no', 'first_seen_at', 'changed_at', 'unlisted_since', 'ordered_quantity'];
+  const columns = await database.query<{ table: string; column: string; type: string }>(`
+    select c.relname as table, a.attname as column,
+      replace(format_type(a.atttypid, a.atttypmod), 'timestamp with time zone', 'timestamptz') as type
+    from pg_class c
+    join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    where c.relnamespace = 'fulfilment'::regnamespace`);
+  for (const table of mirroredResources.flatMap(({ tables }) => [tables.parent, ...tables.children])) {
+    const stored = columns.filter((row) => row.table === table.name && !own.includes(row.column));
+    const { id: _id, raw: _raw, ...declared } = columnTypes(table);
+    expect([table.name, Object.fromEntries(stored.map(({ column, type }) => [column, type]))]).toEqual([
+      table.name,
+      declared,
+    ]);
+  }
 });
 
 test('every table and column of schema fulfilment has a comment', async () => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { maskJson } from '../../../src/core/personal-data.ts';
-import { mirrorColumns } from '../../../src/erp/generated/mirror-columns.ts';
 import { maskFamily, maskRow, personalColumns } from '../../../src/erp/mirror/personal-columns.ts';
+import { mirroredResources } from '../../helpers/schema/personal-columns.ts';
 
 test('only known harmless members stay, at every depth', () => {
   const masked = maskJson({
@@ -51,9 +51,9 @@ test('masking twice is the same as masking once', () => {
 test('of each mirrored column that stays, the member of raw stays too', () => {
   const toMember = (column: string) =>
     column.replaceAll(/_([a-z0-9])/g, (_match, letter: string) => letter.toUpperCase());
-  const tables = Object.keys(personalColumns).filter((table) => table in mirrorColumns && table !== 'parcels');
-  for (const table of tables) {
-    const columns = Object.keys(mirrorColumns[table as keyof typeof mirrorColumns]);
+  const tables = mirroredResources.flatMap(({ tables: { parent, children } }) => [parent, ...children]);
+  for (const { name: table, columns: declared } of tables.filter(({ name }) => name in personalColumns)) {
+    const columns = Object.keys(declared);
     const erased: Readonly<Record<string, string>> = personalColumns[table as keyof typeof personalColumns];
     for (const column of columns.filter(
       (name) => !name.endsWith('_id') && name !== 'role' && erased[name] !== 'area',

@@ -6,8 +6,9 @@ import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import type { PushContext } from '../../../src/sync/push/payload/kind.ts';
 import { describeLineDifference } from '../../../src/sync/push/payload/line-difference.ts';
 import { readPayload } from '../../../src/sync/push/payload/payload.ts';
+import { order as orderFields } from '../../../src/sync/streams/orders.ts';
 import type { WriteRequest } from '../../../src/warehouse/client.ts';
-import type { Order } from '../../../src/warehouse/decoding/v3.ts';
+import { decodeRow } from '../../../src/warehouse/decoding/fields.ts';
 import { withSwitches } from '../../helpers/config/operations-file.ts';
 
 const kind = (name: string) => {
@@ -180,7 +181,9 @@ describe('the state that an update sends', () => {
     metadata: { extra1: 'one', extra2: 'two' },
     channelIdentifier: 'web',
   };
-  const current = { id: 1, type: 'order', attributes, relationships: {} } as unknown as Order;
+  const decoded = decodeRow(orderFields, { id: 1, type: 'order', attributes });
+  if ('problem' in decoded) throw new Error(decoded.problem.reason);
+  const current = decoded.row;
   const state = (change: Record<string, unknown>, today = '2026-05-04') => buildWantedState(current, change, today);
 
   test('is complete, except for members that the service sets or that must not be null', () => {

@@ -7,15 +7,11 @@ import type { z } from 'zod';
 import { makeUndecodableError, WarehouseError } from '../../../../core/errors.ts';
 import { findUnclaimedIds } from '../../../../erp/outbox/look-ups.ts';
 import { slipPayload } from '../../../../payloads/goods.ts';
+import { decodeRow, type RowOf } from '../../../../warehouse/decoding/fields.ts';
 import { addIncluded, findChildren, indexIncluded } from '../../../../warehouse/decoding/included.ts';
-import { type Document, decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
-import {
-  type InboundPackingSlip,
-  inboundPackingSlipItemSchema,
-  inboundPackingSlipSchema,
-} from '../../../../warehouse/decoding/v3.ts';
+import { type Document, decodeDocument, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { listPages } from '../../../paging/list-page.ts';
-import { inboundPackingSlips, openStatuses } from '../../../streams/inbound-packing-slips.ts';
+import { inboundPackingSlips, openStatuses, slip, slipItem } from '../../../streams/inbound-packing-slips.ts';
 import {
   defineKind,
   type LookUpContext,
@@ -70,38 +66,36 @@ async function createSlip(payload: SlipPayload, context: PushContext): Promise<P
   const body = isOnTop ? { data, included } : { data: { ...data, included } };
   const answer = await context.send({ operation, body });
   const document = decodeDocument(operation, answer.body, 'single');
-  const [slip] = readSlips(document);
-  if (slip === undefined || slip.read.attributes.reference !== context.row.reference)
+  const [created] = readSlips(document);
+  if (created === undefined || created.read.reference !== context.row.reference)
     throw makeUndecodableError(`${operation}: the answer describes another slip`);
-  const { resource } = slip;
+  const { resource } = created;
   return { result: toResult(resource), reading: { stream: inboundPackingSlips, resource, escaped: document.escaped } };
 }
 
-/** The time zone does not matter, because no times of the slip are used here. */
-const slipSchema = inboundPackingSlipSchema('UTC');
-
-function readSlips(document: Document): { read: InboundPackingSlip; resource: Resource; escaped: boolean }[] {
+function readSlips(document: Document): { read: RowOf<typeof slip>; resource: Resource; escaped: boolean }[] {
   const onTop = indexIncluded(document.included);
   return document.data.map((data) => {
     const resource = addIncluded(data, onTop) as Resource;
-    const read = decodeWith(slipSchema, resource);
-    if ('value' in read) return { read: read.value, resource, escaped: document.escaped };
+    const read = decodeRow(slip, resource);
+    if ('row' in read) return { read: read.row, resource, escaped: document.escaped };
     throw makeUndecodableError(`a slip in the answer cannot be read: ${read.problem.path}: ${read.problem.reason}`);
   });
 }
 
 function readLines(resource: Resource): { id: number; sku: string | null; quantity: number | null }[] {
   return findChildren(resource, 'inboundPackingSlipItem', null, new Map()).resources.flatMap((item) => {
-    const read = decodeWith(inboundPackingSlipItemSchema, item);
+    const read = decodeRow(slipItem, item);
     if ('problem' in read) return [];
-    return [{ id: read.value.id, sku: read.value.attributes.sku, quantity: read.value.attributes.quantity }];
+    const { id, sku, quantity } = read.row;
+    return [{ id, sku, quantity }];
   });
 }
 
 function toResult(resource: Resource): PushResult['result'] {
-  const read = decodeWith(slipSchema, resource);
+  const read = decodeRow(slip, resource);
   const items = readLines(resource).map(({ id, sku }) => ({ id, sku }));
-  return { inboundPackingSlipId: 'value' in read ? read.value.id : null, items };
+  return { inboundPackingSlipId: 'row' in read ? read.row.id : null, items };
 }
 
 /** Lists the open slips once, and finds each row's slip among them by reference, warehouse, day and lines. */
@@ -122,10 +116,10 @@ async function findSlips(
   for (const row of rows) {
     const { expectedIn, expectedOn, items } = row.payloadRead;
     const fitting = slips.filter(
-      ({ read: { attributes }, resource }) =>
-        attributes.reference === row.reference &&
-        (attributes.expectedIn === expectedIn || isLeftOut(expectedIn)) &&
-        (attributes.expectedOn === expectedOn || isLeftOut(expectedOn)) &&
+      ({ read, resource }) =>
+        read.reference === row.reference &&
+        (read.expected_in === expectedIn || isLeftOut(expectedIn)) &&
+        (read.expected_on === expectedOn || isLeftOut(expectedOn)) &&
         describeLineDifference(items ?? [], readLines(resource)) === null,
     );
     const fittingIds = fitting.map(({ read }) => read.id);

@@ -8,12 +8,12 @@ import { makeUndecodableError } from '../../../../core/errors.ts';
 import { addDays, toLocalDay } from '../../../../core/time.ts';
 import { findNewNumber, findRenameTo, type OtherRow } from '../../../../erp/outbox/renames.ts';
 import type { ListPage, Warehouse } from '../../../../warehouse/client.ts';
+import { decodeRow } from '../../../../warehouse/decoding/fields.ts';
 import { addIncluded, indexIncluded } from '../../../../warehouse/decoding/included.ts';
-import { type Document, decodeDocument, decodeKept, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
-import { type Order, orderSchema } from '../../../../warehouse/decoding/v3.ts';
+import { type Document, decodeDocument, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { listPages } from '../../../paging/list-page.ts';
-import { orders } from '../../../streams/orders.ts';
+import { type OrderRow, order, orders } from '../../../streams/orders.ts';
 import { NotFoundError, PayloadError, PostponedError, type PushContext } from '../../payload/kind.ts';
 
 /** A list with more pages than this counts as unreadable: a look-up finds at most one order for each number. */
@@ -23,7 +23,7 @@ export const orderInclude = encodeQuery({ include: orders.include });
 
 /** The current state of an order at the service, with everything that belongs to it. */
 export interface FoundOrder {
-  readonly order: Order;
+  readonly order: OrderRow;
   readonly resource: Resource;
   readonly escaped: boolean;
   /** Today by the service's clock, in the client's time zone. */
@@ -39,7 +39,7 @@ export interface FoundOrder {
 export async function findOrder(context: PushContext): Promise<FoundOrder> {
   const { reference, knownId } = context.row;
   const known = knownId === null ? null : await readOrderById(context, knownId);
-  return known?.order.attributes.externalOrderNumber === reference ? known : searchOrder(context);
+  return known?.order.external_order_number === reference ? known : searchOrder(context);
 }
 
 /** Reads an order by its id, whatever its number is. Returns null if the service does not have it. */
@@ -62,11 +62,11 @@ export async function searchOrder(context: PushContext): Promise<FoundOrder> {
   const number = row.reference;
   assertSearchable(number);
   const pages = await listByNumbers(warehouse, [number], signal);
-  const listed = pages.flatMap(readOrders).find(({ order }) => order.attributes.externalOrderNumber === number);
+  const listed = pages.flatMap(readOrders).find(({ order }) => order.external_order_number === number);
   const newNumber = await findNewNumber(db, row);
   // A list that is behind may still show the former number of an order that was renamed.
   const current = listed && newNumber !== null ? await readOrderById(context, listed.order.id) : undefined;
-  if (current?.order.attributes.externalOrderNumber === number) return current;
+  if (current?.order.external_order_number === number) return current;
   if (listed !== undefined && newNumber === null)
     return { ...listed, today: toServiceDay(pages.at(-1)?.dateMs ?? null, zone) };
   const rename = await findRenameTo(db, row, row.kind);
@@ -119,8 +119,8 @@ export function readOrders(document: Document): Omit<FoundOrder, 'today'>[] {
   const onTop = indexIncluded(document.included);
   return document.data.map((data) => {
     const resource = addIncluded(data, onTop);
-    const read = decodeKept(orderSchema, resource);
-    if ('value' in read) return { order: read.value, resource: resource as Resource, escaped: document.escaped };
+    const read = decodeRow(order, resource);
+    if ('row' in read) return { order: read.row, resource: resource as Resource, escaped: document.escaped };
     const { path, reason } = read.problem;
     throw makeUndecodableError(`an order in the answer cannot be read: ${path}: ${reason}`);
   });

@@ -121,7 +121,7 @@ async function readById(
   for (const { row, id } of wanted) {
     try {
       const order = await readOrderById(context, id);
-      if (order?.order.attributes.externalOrderNumber !== row.reference) continue;
+      if (order?.order.external_order_number !== row.reference) continue;
       for (const [rowId, result] of await toResults([row], [order], context)) results.set(rowId, result);
     } catch (error) {
       if (!(error instanceof WarehouseError)) throw error;
@@ -216,7 +216,7 @@ async function assertWhole(
   const known = await findLastOrderSince(context.db, context.client, addDays(after, 1));
   if (known === null || ids.has(known)) return;
   const order = await readOrderById(context, known);
-  if (order === null || (order.order.attributes.orderedOn ?? '') <= after) return;
+  if (order === null || (order.order.ordered_on ?? '') <= after) return;
   throw makeUndecodableError(`the list of the orders since ${after} lacks order ${known}`);
 }
 
@@ -264,7 +264,7 @@ async function lookUpBatch(rows: readonly RowToLookUp[], context: LookUpContext)
     if (!(error instanceof WarehouseError)) throw error;
     return noAnswer(`${error.message}; the look-up is tried again`, error);
   }
-  const numbers = orders.map(({ order }) => order.attributes.externalOrderNumber);
+  const numbers = orders.map(({ order }) => order.external_order_number);
   if (numbers.some((number) => number === null || !asked.has(number))) {
     const why = 'the answer to the look-up has another order number; the look-up is tried again';
     if (rows.length === 1) return new Map(rows.map(({ id }) => [id, { seen: 'unclear', why }]));
@@ -280,7 +280,7 @@ async function toResults(
   orders: readonly ReturnType<typeof readOrders>[number][],
   { db, client }: LookUpContext,
 ): Promise<Map<number, LookUpResult>> {
-  const byNumber = new Map(orders.map((order) => [order.order.attributes.externalOrderNumber, order]));
+  const byNumber = new Map(orders.map((order) => [order.order.external_order_number, order]));
   const orderIds = orders.map(({ order }) => order.id);
   const renames = orderIds.length === 0 ? [] : await findRenames(db, client, orderIds);
   return new Map(

@@ -53,7 +53,7 @@ async function readTarget(
   const document = await warehouse.get('v3.orders.get', id, orderInclude, { signal });
   const found = document === null ? undefined : readOrders(document).find(({ order }) => order.id === id);
   if (found === undefined) return { seen: 'several', why: `the service does not have the order ${id} any more` };
-  const number = found.order.attributes.externalOrderNumber;
+  const number = found.order.external_order_number;
   if (number === wanted) {
     const present = new Map((await readPresentMembers(db, rowId)).map((path) => [path, '']));
     const { gone } = findLoss(present, listMembers(found.resource), ['externalOrderNumber', 'preferredShippingDate']);
@@ -73,7 +73,7 @@ async function searchBothNumbers(
 ): Promise<LookUpResult> {
   const isThere = async (number: string) => {
     const pages = await listByNumbers(warehouse, [number], signal);
-    return pages.flatMap(readOrders).some(({ order }) => order.attributes.externalOrderNumber === number);
+    return pages.flatMap(readOrders).some(({ order }) => order.external_order_number === number);
   };
   if (!(await isThere(wanted)) || (await isThere(reference))) return { seen: 'absent', why: stillFormerNumber };
   return { seen: 'several', why: `an order has the number ${wanted}, but it is not known whether it was ${reference}` };

@@ -1,19 +1,19 @@
-import { z } from 'zod';
 import { makeUndecodableError } from '../../../../core/errors.ts';
 import { isObject, parseExact } from '../../../../core/json.ts';
+import { decodeMembers, decodeRow, flag, many } from '../../../../warehouse/decoding/fields.ts';
 import { findChildren } from '../../../../warehouse/decoding/included.ts';
-import { decodeKept, type Resource, toMany } from '../../../../warehouse/decoding/jsonapi.ts';
-import { orderItemSchema } from '../../../../warehouse/decoding/v3.ts';
+import type { Resource } from '../../../../warehouse/decoding/jsonapi.ts';
+import { orderItem } from '../../../streams/orders.ts';
 
-const metaSchema = z.looseObject({ modified: z.boolean(), modifiedItems: toMany.optional() });
+const metaFields = { modified: flag, modifiedItems: many };
 
 /** Returns the lines of an order. Skips lines that cannot be read. */
 export function readLines(resource: Resource): { id: number; sku: string | null; quantity: number | null }[] {
   return findChildren(resource, 'orderItem', null, new Map()).resources.flatMap((item) => {
-    const read = decodeKept(orderItemSchema, item);
+    const read = decodeRow(orderItem, item);
     if ('problem' in read) return [];
-    const { id, attributes } = read.value;
-    return [{ id, sku: attributes.sku, quantity: attributes.quantity }];
+    const { id, sku, quantity } = read.row;
+    return [{ id, sku, quantity }];
   });
 }
 
@@ -23,7 +23,8 @@ export function readLines(resource: Resource): { id: number; sku: string | null;
  */
 export function readMeta(operation: string, body: string): { modified: boolean; modifiedItems: number[] } {
   const document = parseExact(body);
-  const meta = metaSchema.safeParse(isObject(document) ? document.meta : null);
-  if (!meta.success) throw makeUndecodableError(`${operation}: the answer does not say what was modified`);
-  return { modified: meta.data.modified, modifiedItems: [...(meta.data.modifiedItems ?? [])] };
+  const meta = decodeMembers(metaFields, isObject(document) ? (document.meta ?? null) : null);
+  if ('problem' in meta || meta.value.modified === null)
+    throw makeUndecodableError(`${operation}: the answer does not say what was modified`);
+  return { modified: meta.value.modified, modifiedItems: [...(meta.value.modifiedItems ?? [])] };
 }

@@ -2,9 +2,9 @@ import type { Operations } from '../../../../../config/operations.ts';
 import { makeUndecodableError } from '../../../../core/errors.ts';
 import type { PushTarget } from '../../../../erp/outbox/renames.ts';
 import type { OrderPayload } from '../../../../payloads/order.ts';
-import { decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
-import { orderSchema } from '../../../../warehouse/decoding/v3.ts';
-import { orders } from '../../../streams/orders.ts';
+import { decodeRow } from '../../../../warehouse/decoding/fields.ts';
+import { decodeDocument, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
+import { order, orders } from '../../../streams/orders.ts';
 import type { JsonObject, PushContext, PushResult } from '../../payload/kind.ts';
 import { pickGiven } from '../../payload/payload.ts';
 import { describeAddressDoubt } from './address-rules.ts';
@@ -42,8 +42,7 @@ export async function sendOrder(payload: OrderPayload, context: PushContext, tar
   const body = buildOrderDocument(payload, ids, { ...contentMember, ...options });
   const answer = await context.send({ operation: 'v3.orders.create', body }, target);
   const [created] = readOrders(decodeDocument('v3.orders.create', answer.body, 'single'));
-  const { externalOrderNumber } = created?.order.attributes ?? {};
-  if (created === undefined || externalOrderNumber !== payload.externalOrderNumber)
+  if (created === undefined || created.order.external_order_number !== payload.externalOrderNumber)
     throw makeUndecodableError('v3.orders.create: the answer describes another order');
   const { resource, escaped } = created;
   return {
@@ -59,10 +58,10 @@ export function toCreateResult(
   operations: Operations,
 ): PushResult['result'] {
   const lines = readLines(resource).map(({ id, sku }) => ({ id, sku }));
-  const read = decodeWith(orderSchema, resource);
+  const read = decodeRow(order, resource);
   const note = describeAddressDoubt(deliveryAddress, operations['v3.orders.create']);
   return {
-    orderId: 'value' in read ? read.value.id : null,
+    orderId: 'row' in read ? read.row.id : null,
     orderItems: lines,
     ...(note === null ? {} : { note }),
   };

@@ -3,9 +3,9 @@ import { makeUndecodableError } from '../../../../core/errors.ts';
 import type { Json } from '../../../../core/json.ts';
 import { cancelledItem } from '../../../../payloads/order.ts';
 import { findItemChoiceProblems } from '../../../../payloads/rules.ts';
-import { decodeDocument, decodeWith, type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
-import { orderItemSchema } from '../../../../warehouse/decoding/v3.ts';
-import { orders } from '../../../streams/orders.ts';
+import { decodeRow } from '../../../../warehouse/decoding/fields.ts';
+import { decodeDocument, type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
+import { orderItem, orders } from '../../../streams/orders.ts';
 import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { findOrder } from './find-order.ts';
 import { readLines, readMeta } from './order-answers.ts';
@@ -43,12 +43,12 @@ async function cancelItem(wanted: CancelledItem, context: PushContext): Promise<
   });
   const document = decodeDocument('v3.orderItems.cancel', answer.body, 'single');
   const item = document.data[0] as Resource;
-  const read = decodeWith(orderItemSchema, item);
-  if ('problem' in read || read.value.id !== id)
+  const read = decodeRow(orderItem, item);
+  if ('problem' in read || read.row.id !== id)
     throw makeUndecodableError('v3.orderItems.cancel: the answer describes another item');
   const { modified } = readMeta('v3.orderItems.cancel', answer.body);
   return {
-    result: { orderItemId: id, modified, quantity: read.value.attributes.quantity },
+    result: { orderItemId: id, modified, quantity: read.row.quantity },
     reading: { stream: orders, resource: replaceItem(resource, id, item), escaped: escaped || document.escaped },
   };
 }

@@ -2,41 +2,14 @@ import { WarehouseError } from '../../../../core/errors.ts';
 import { isObject, type Json } from '../../../../core/json.ts';
 import { readPresentMembers } from '../../../../erp/outbox/renames.ts';
 import { type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
-import { orders } from '../../../streams/orders.ts';
+import { address as addressFields, order as orderFields, orderItem, orders } from '../../../streams/orders.ts';
 import { LostMembersError, type PushContext } from '../../payload/kind.ts';
 import { type FoundOrder, readOrderById } from './find-order.ts';
 
-/** Attributes of an order (docs/interface.md, 7.1 Fields). Others, such as a time of change, may differ after an update. */
-const orderAttributes = [
-  'externalOrderNumber',
-  'reference',
-  'orderedOn',
-  'consumerReference',
-  'promotionCode',
-  'currency',
-  'locale',
-  'email',
-  'phoneNumber',
-  'vatNumber',
-  'fulfillFrom',
-  'preferredShippingDate',
-  'allowPartialDelivery',
-  'onHold',
-  'metadata',
-  'channelIdentifier',
-];
-const itemAttributes = ['sku', 'quantity', 'fulfillFrom', 'price', 'vat', 'name', 'channelIdentifier', 'metadata'];
-const addressAttributes = [
-  'firstName',
-  'lastName',
-  'prefix',
-  'street1',
-  'postcode',
-  'houseNumber',
-  'houseNumberExtension',
-  'city',
-  'countryCode',
-];
+/** Attributes of an order and of its parts. Others, such as a time of change, may differ after an update. */
+const orderAttributes = Object.keys(orderFields.attributes);
+const itemAttributes = Object.keys(orderItem.attributes);
+const addressAttributes = Object.keys(addressFields.attributes);
 /** Maximum number of members that an error names. */
 const maxNamed = 20;
 

@@ -35,6 +35,6 @@ async function releaseOrder(_payload: unknown, context: PushContext): Promise<Pu
  */
 async function checkReleased(context: PushContext, refusal: WarehouseError): Promise<PushResult> {
   const { order, resource, escaped } = await findOrder(context);
-  if (order.attributes.onHold !== false) throw refusal;
+  if (order.on_hold !== false) throw refusal;
   return { result: {}, reading: { stream: orders, resource, escaped } };
 }

@@ -2,9 +2,9 @@ import type { z } from 'zod';
 import { makeUndecodableError } from '../../../../core/errors.ts';
 import { findTargetIds, findUserOfNumber } from '../../../../erp/outbox/renames.ts';
 import { orderRename as renamedOrder } from '../../../../payloads/order.ts';
-import { decodeWith } from '../../../../warehouse/decoding/jsonapi.ts';
-import { type Order, orderSchema } from '../../../../warehouse/decoding/v3.ts';
-import { orders } from '../../../streams/orders.ts';
+import { decodeRow } from '../../../../warehouse/decoding/fields.ts';
+import type { OrderRow } from '../../../streams/orders.ts';
+import { order, orders } from '../../../streams/orders.ts';
 import { defineKind, PayloadError, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { type FoundOrder, makeRenameAwaited, readOrderById, searchOrder } from './find-order.ts';
 import { findRenamedOrders } from './look-up-renames.ts';
@@ -30,8 +30,8 @@ export const orderRename = defineKind<OrderRename>({
       // The order that is found has the new number, which is all that the row asks for.
       differs: () => null,
       resultOf: (resource) => {
-        const read = decodeWith(orderSchema, resource);
-        return 'value' in read ? toResult(read.value) : {};
+        const read = decodeRow(order, resource);
+        return 'row' in read ? toResult(read.row) : {};
       },
       whenAbsent: 'resend',
       doubtsRefusal: false,
@@ -40,20 +40,20 @@ export const orderRename = defineKind<OrderRename>({
   },
 });
 
-const toResult = ({ id, attributes }: Order): PushResult['result'] => ({
+const toResult = ({ id, external_order_number: externalOrderNumber }: OrderRow): PushResult['result'] => ({
   orderId: id,
-  externalOrderNumber: attributes.externalOrderNumber,
+  externalOrderNumber,
 });
 
 async function renameOrder({ externalOrderNumber: number }: OrderRename, context: PushContext): Promise<PushResult> {
   const found = await findOrderToRename(number, context);
-  if (found.order.attributes.externalOrderNumber === number) return toPushResult(found, null);
+  if (found.order.external_order_number === number) return toPushResult(found, null);
   await assertNumberUnused(number, context);
   const { attributes, note } = buildWantedState(found.order, {}, found.today);
   const change = { attributes: { ...attributes, externalOrderNumber: number } };
   const named = ['externalOrderNumber', ...(note === null ? [] : ['preferredShippingDate'])];
   const renamed = await sendUpdate(context, found, change, named);
-  if (renamed.order.attributes.externalOrderNumber !== number)
+  if (renamed.order.external_order_number !== number)
     throw makeUndecodableError('v3.orders.update: the answer does not have the new number');
   return toPushResult(renamed, note);
 }
@@ -74,7 +74,7 @@ async function findOrderToRename(number: string, context: PushContext): Promise<
   const { id, reference } = context.row;
   const targetId = (await findTargetIds(context.db, [id])).get(id);
   const known = targetId === undefined ? null : await readOrderById(context, targetId);
-  const knownNumber = known?.order.attributes.externalOrderNumber;
+  const knownNumber = known?.order.external_order_number;
   if (known !== null && (knownNumber === reference || knownNumber === number)) return known;
   return searchOrder(context);
 }

@@ -66,12 +66,12 @@ async function replaceOrder(payload: OrderPayload, context: PushContext): Promis
   if (known === null) throw new NotFoundError(`the service does not have the order ${targetId} any more`);
   const { id } = known.order;
   let present: Omit<FoundOrder, 'today'> = known;
-  if (known.order.attributes.externalOrderNumber === number) {
+  if (known.order.external_order_number === number) {
     await assertNotShipped(known, context);
     present = await changeNumber(context, known, formerNumber);
-  } else if (known.order.attributes.externalOrderNumber !== formerNumber)
+  } else if (known.order.external_order_number !== formerNumber)
     throw new NotFoundError(
-      `order ${id} has the number ${known.order.attributes.externalOrderNumber}, neither ${number} nor ${formerNumber}`,
+      `order ${id} has the number ${known.order.external_order_number}, neither ${number} nor ${formerNumber}`,
     );
   if (describeOpenItems(present) !== '') {
     const request = { operation: 'v3.orders.cancel', path: { id }, query: orderInclude } as const;
@@ -107,7 +107,7 @@ async function changeNumber(
   const change = { attributes: { ...attributes, externalOrderNumber: number } };
   const named = ['externalOrderNumber', ...(note === null ? [] : ['preferredShippingDate'])];
   const renamed = await sendUpdate(context, found, change, named);
-  if (renamed.order.attributes.externalOrderNumber === number) return renamed;
+  if (renamed.order.external_order_number === number) return renamed;
   throw makeUndecodableError('v3.orders.update: the answer does not have the new number');
 }
 
@@ -197,7 +197,7 @@ async function findReplacements(
 }
 
 const isCancelledAway = (found: FoundOrder, { id, reference }: RowToLookUp) =>
-  found.order.attributes.externalOrderNumber === makeFormerNumber(reference, id) && describeOpenItems(found) === '';
+  found.order.external_order_number === makeFormerNumber(reference, id) && describeOpenItems(found) === '';
 
 /** Adds to each order that was found what the result of its row names besides it. */
 function withReplacedIds(

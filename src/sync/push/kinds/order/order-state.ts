@@ -1,7 +1,8 @@
 import type { Operation } from '../../../../../config/operations.ts';
 import type { Json } from '../../../../core/json.ts';
+import { toColumn } from '../../../../warehouse/decoding/fields.ts';
 import type { Resource } from '../../../../warehouse/decoding/jsonapi.ts';
-import type { Order } from '../../../../warehouse/decoding/v3.ts';
+import type { OrderRow } from '../../../streams/orders.ts';
 import { PayloadError, type PushContext } from '../../payload/kind.ts';
 import { type FoundOrder, orderInclude, readAnsweredOrder } from './find-order.ts';
 import { assertKept, listMembers, type NamedMembers, selectRelationships } from './order-loss.ts';
@@ -42,17 +43,18 @@ const erasedByEmpty: ReadonlySet<string> = new Set(['reference', 'consumerRefere
  * @throws PayloadError if the change asks for a date in the past
  */
 export function buildWantedState(
-  { attributes: current }: Order,
+  current: OrderRow,
   change: ChangedAttributes,
   today: string,
   maybeCarriedOut = false,
 ): { attributes: { readonly [member: string]: Json }; note: string | null } {
   const asked: Readonly<Record<string, unknown>> = { ...change };
+  const stored: Readonly<Record<string, unknown>> = current;
   const state = Object.fromEntries(
-    members.map((name) => [name, asked[name] === undefined ? current[name] : asked[name]]),
+    members.map((name) => [name, asked[name] === undefined ? stored[toColumn(name)] : asked[name]]),
   );
   const wantedDate = change.preferredShippingDate;
-  const isSetAlready = maybeCarriedOut && current.preferredShippingDate === wantedDate;
+  const isSetAlready = maybeCarriedOut && current.preferred_shipping_date === wantedDate;
   if (typeof wantedDate === 'string' && wantedDate < today && !isSetAlready)
     throw new PayloadError([
       `preferredShippingDate: ${wantedDate} is before today, ${today}, which the service refuses`,

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { orderChange } from '../../../../payloads/order.ts';
 import { findEmptyProblems } from '../../../../payloads/rules.ts';
-import type { Order } from '../../../../warehouse/decoding/v3.ts';
+import type { OrderRow } from '../../../streams/orders.ts';
 import { orders } from '../../../streams/orders.ts';
 import {
   type CheckContext,
@@ -79,10 +79,10 @@ async function findChangeProblems(
 /** @throws PayloadError if the shipping method that the order keeps is not offered in its new warehouse */
 async function assertOffered(
   { fulfillFrom = null, ...change }: OrderChange,
-  order: Order,
+  order: OrderRow,
   context: CheckContext,
 ): Promise<void> {
-  const shippingMethodId = order.relationships.preferredShippingMethod;
+  const shippingMethodId = order.preferred_shipping_method_id;
   if (shippingMethodId === null || change.shippingMethod !== undefined || change.shippingMethodId !== undefined) return;
   const problems = await findWarehouseProblems({ fulfillFrom, shippingMethodId }, context);
   if (problems.length > 0) throw new PayloadError(problems);

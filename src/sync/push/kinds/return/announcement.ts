@@ -3,10 +3,10 @@
  */
 
 import { makeUndecodableError } from '../../../../core/errors.ts';
+import { decodeRow } from '../../../../warehouse/decoding/fields.ts';
 import { addIncluded, findChildren, indexIncluded } from '../../../../warehouse/decoding/included.ts';
-import { decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
-import { authorizationItemSchema, authorizationSchema } from '../../../../warehouse/decoding/v3.ts';
-import { authorizations } from '../../../streams/authorizations.ts';
+import { decodeDocument, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
+import { authorization, authorizationItem, authorizations } from '../../../streams/authorizations.ts';
 import { NotFoundError, type PushContext, type PushResult } from '../../payload/kind.ts';
 
 /**
@@ -17,19 +17,18 @@ import { NotFoundError, type PushContext, type PushResult } from '../../payload/
 export function readAnnouncement(operation: string, body: string, replaced: number | null): PushResult {
   const document = decodeDocument(operation, body, 'single');
   const resource = addIncluded(document.data[0] ?? null, indexIncluded(document.included)) as Resource;
-  const read = decodeWith(authorizationSchema, resource);
+  const read = decodeRow(authorization, resource);
   if ('problem' in read) throw makeUndecodableError(`${operation}: ${read.problem.path}: ${read.problem.reason}`);
-  const { id, attributes, relationships } = read.value;
+  const { id, status, return_merchandise_authorization_items_ids: ids } = read.row;
   if (replaced !== null && id !== replaced)
     throw makeUndecodableError(`${operation}: the answer describes another return`);
-  const ids = relationships.returnMerchandiseAuthorizationItems;
   const found = findChildren(resource, 'returnMerchandiseAuthorizationItem', ids, new Map()).resources;
   const items = found.flatMap((item) => {
-    const line = decodeWith(authorizationItemSchema, item);
-    return 'problem' in line ? [] : [{ id: line.value.id, shipmentItemId: line.value.relationships.shipmentItem }];
+    const line = decodeRow(authorizationItem, item);
+    return 'problem' in line ? [] : [{ id: line.row.id, shipmentItemId: line.row.shipment_item_id }];
   });
   return {
-    result: { returnMerchandiseAuthorizationId: id, status: attributes.status, items },
+    result: { returnMerchandiseAuthorizationId: id, status, items },
     reading: { stream: authorizations, resource, escaped: document.escaped },
   };
 }

@@ -1,9 +1,10 @@
 import { isObject } from '../../../../core/json.ts';
 import type { ReturnPayload } from '../../../../payloads/return.ts';
+import { decodeRow, type RowOf } from '../../../../warehouse/decoding/fields.ts';
 import { addIncluded, findChildren, indexIncluded } from '../../../../warehouse/decoding/included.ts';
-import { decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
-import { type ShipmentItem, shipmentItemSchema } from '../../../../warehouse/decoding/v3.ts';
+import type { Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
+import { shipmentItem } from '../../../streams/shipments.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
 import { type CheckContext, type JsonObject, NotFoundError, type PushContext } from '../../payload/kind.ts';
 import { pickGiven } from '../../payload/payload.ts';
@@ -35,7 +36,7 @@ export async function buildReturnDocument(
   const products = await readShipmentItems(shipmentId, context);
   const missing = items.filter(({ shipmentItemId }) => !products.has(shipmentItemId));
   if (missing.length > 0) {
-    const held = [...products].map(([itemId, item]) => `${itemId} (${item.attributes.sku})`).join(', ');
+    const held = [...products].map(([itemId, item]) => `${itemId} (${item.sku})`).join(', ');
     const named = missing.map(({ shipmentItemId }) => shipmentItemId).join(', ');
     throw new NotFoundError(`shipment ${shipmentId} has no item ${named}; its items are ${held || 'none'}`);
   }
@@ -52,12 +53,12 @@ export async function buildReturnDocument(
           externalReference,
           quantity: pieces,
           reasonCode: reason,
-          sku: item?.attributes.sku,
+          sku: item?.sku,
           metadata: itemMetadata,
         }),
         relationships: pickGiven({
           shipmentItem: link('shipmentItem', shipmentItemId),
-          product: link('product', item?.relationships.product),
+          product: link('product', item?.product_id),
           returnReason: link('returnReason', reasonIds[index]),
         }),
       };
@@ -96,7 +97,7 @@ export async function findReturnProblems(
 async function readShipmentItems(
   shipmentId: number,
   { warehouse, signal }: PushContext,
-): Promise<Map<number, ShipmentItem>> {
+): Promise<Map<number, RowOf<typeof shipmentItem>>> {
   const query = encodeQuery({ include: ['shipmentItems'] });
   const document = await warehouse.get('v3.shipments.get', shipmentId, query, { signal });
   if (document === null) throw new NotFoundError(`the service has no shipment ${shipmentId}`);
@@ -104,8 +105,8 @@ async function readShipmentItems(
   const found = findChildren(resource, 'shipmentItem', null, new Map()).resources;
   return new Map(
     found.flatMap((item) => {
-      const read = decodeWith(shipmentItemSchema, item);
-      return 'problem' in read ? [] : [[read.value.id, read.value] as const];
+      const read = decodeRow(shipmentItem, item);
+      return 'problem' in read ? [] : [[read.row.id, read.row] as const];
     }),
   );
 }

@@ -1,0 +1,23 @@
+import { streams } from '../../../jobs/registry.ts';
+import type { MirroredResource } from '../../../src/sync/reading/stream.ts';
+import { authorizations } from '../../../src/sync/streams/authorizations.ts';
+
+export const mirroredResources: readonly MirroredResource[] = [...streams, authorizations];
+
+/** Returns the text of src/erp/generated/stream-columns.ts, made from the declarations of the streams. */
+export function renderPersonalColumns(): string {
+  const tables = new Map<string, readonly string[]>();
+  for (const { resource } of mirroredResources.filter((mirrored) => mirrored.resource.erasedWithOrders))
+    for (const { table, fields } of [resource, ...resource.children]) {
+      const personal = fields.columns.flatMap(({ column, field: { erasing } }) =>
+        erasing === undefined ? [] : [`${column}: '${erasing}'`],
+      );
+      const { kept } = resource;
+      if (kept && table === resource.table) personal.push(`${kept.column}: '${kept.erasing}'`);
+      tables.set(table, [...personal, `raw: 'mask'`]);
+    }
+  const entries = [...tables]
+    .toSorted()
+    .map(([table, columns]) => `  ${table}: {${columns.map((column) => `\n    ${column},`).join('')}\n  },\n`);
+  return `/** Generated from the streams by \`npm run golden\`. Do not edit it. */\n\nexport const streamColumns = {\n${entries.join('')}} as const;\n`;
+}
