@@ -45,7 +45,7 @@ test('an order goes from waiting to shipped, and a refused one says why', async 
 test('an order whose house number the service may not find waits for a check of its address', async () => {
   const deliveryAddress = {
     lastName: 'Janssen',
-    street1: 'Dorpsstraat 12 bij de molen',
+    street1: 'Dorpsstraat 12 next to the mill',
     postcode: '1234AB',
     countryCode: 'NL',
   };
