@@ -58,7 +58,7 @@ test('a correct set-up is ok in every check, as text and as JSON', async () => {
   expect(cli.output).toContain('; switches: optional of v3.orders.create, pageSize of v3.inbounds.list');
   // SQL does not know of the switch before `migrate` has run with that file.
   expect(cli.output).toMatch(
-    /^warn {2}payloads +fulfilment.outbox_check has other rules .* for order.create\n.*migrate, with/m,
+    /^warn {2}payloads +fulfilment.outbox_check has other rules .* for .*order\.create.*\n.*migrate, with/m,
   );
   expect(cli.output).toMatch(/^\d+ ok, 1 warning, 0 problems$/m);
 });
@@ -143,7 +143,7 @@ const brokenSetups: readonly BrokenSetup[] = [
   {
     name: 'settings that do not answer as documented',
     before: (sandbox) => setLists(sandbox, ['result'], null),
-    finds: ['fail', 'default: service lists', /cannot be decoded|expected object/i, /as documented/],
+    finds: ['fail', 'default: service lists', /is not an object/, /as documented/],
   },
   {
     name: 'a variable whose name is misspelt',
