@@ -43,7 +43,8 @@ export async function requestMissingOrders(
     from fulfilment.shipments s
     where s.client = ${anyClient(client)} and s.order_id is not null
       and ${ids === null ? sql`true` : sql`s.id = any(${ids}::bigint[]) and ${isLoaded}`}
-      and not exists (select from fulfilment.orders o where o.client = s.client and o.id = s.order_id)
+      -- Looks up one key at a time: a join could read the orders of all clients.
+      and (select o.read_no from fulfilment.orders o where o.client = ${client} and o.id = s.order_id) is null
     on conflict do nothing`.execute(trx);
 }
 
