@@ -901,11 +901,11 @@ CREATE INDEX findings_by_stream ON sync.findings USING btree (client, stream, fo
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);
 CREATE INDEX inbound_packing_slip_items_by_slip ON fulfilment.inbound_packing_slip_items USING btree (client, inbound_packing_slip_id);
 CREATE INDEX inbound_packing_slips_open ON fulfilment.inbound_packing_slips USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
-CREATE INDEX inbounds_by_slip ON fulfilment.inbounds USING btree (inbound_packing_slip_id, client);
+CREATE INDEX inbounds_by_slip ON fulfilment.inbounds USING btree (inbound_packing_slip_id, client) WHERE (inbound_packing_slip_id IS NOT NULL);
 CREATE INDEX inbounds_open ON fulfilment.inbounds USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
 CREATE INDEX order_items_by_order ON fulfilment.order_items USING btree (client, order_id);
 CREATE INDEX orders_by_day ON fulfilment.orders USING btree (client, ordered_on) WHERE (ordered_on IS NOT NULL);
-CREATE INDEX orders_by_number ON fulfilment.orders USING btree (external_order_number, client);
+CREATE INDEX orders_by_number ON fulfilment.orders USING btree (external_order_number, client) WHERE (external_order_number IS NOT NULL);
 CREATE INDEX outbox_attempts_by_row ON sync.outbox_attempts USING btree (outbox_id, id);
 CREATE INDEX outbox_by_end ON fulfilment.outbox USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX outbox_by_reference ON fulfilment.outbox USING btree (client, reference, id);
@@ -930,7 +930,7 @@ CREATE INDEX return_items_by_day ON fulfilment.return_items USING btree (client,
 CREATE INDEX return_items_by_order ON fulfilment.return_items USING btree (client, order_id);
 CREATE INDEX return_items_to_restock ON fulfilment.return_items USING btree (client, processed_on) WHERE (restock_on IS NULL);
 CREATE INDEX return_merchandise_authorization_items_by_parent ON fulfilment.return_merchandise_authorization_items USING btree (client, return_merchandise_authorization_id);
-CREATE INDEX return_merchandise_authorizations_by_reference ON fulfilment.return_merchandise_authorizations USING btree (external_reference, client);
+CREATE INDEX return_merchandise_authorizations_by_reference ON fulfilment.return_merchandise_authorizations USING btree (external_reference, client) WHERE (external_reference IS NOT NULL);
 CREATE INDEX return_merchandise_authorizations_by_shipment ON fulfilment.return_merchandise_authorizations USING btree (client, shipment_id) WHERE (shipment_id IS NOT NULL);
 CREATE INDEX runs_by_end ON sync.runs USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX runs_by_job ON sync.runs USING btree (client, job, id DESC);
@@ -940,7 +940,7 @@ CREATE INDEX shipment_events_by_shipment ON fulfilment.shipment_events USING btr
 CREATE INDEX shipment_events_by_time ON fulfilment.shipment_events USING btree (seen_at);
 CREATE INDEX shipment_items_by_shipment ON fulfilment.shipment_items USING btree (client, shipment_id);
 CREATE INDEX shipments_by_arrival ON fulfilment.shipments USING brin (first_seen_at);
-CREATE INDEX shipments_by_order ON fulfilment.shipments USING btree (order_id, client);
+CREATE INDEX shipments_by_order ON fulfilment.shipments USING btree (order_id, client) WHERE (order_id IS NOT NULL);
 CREATE INDEX shipments_open ON fulfilment.shipments USING btree (client, id) WHERE (status IS DISTINCT FROM 'SHIPPED'::text);
 CREATE INDEX stock_events_by_sku ON fulfilment.stock_events USING btree (client, sku, id);
 CREATE INDEX stock_events_by_time ON fulfilment.stock_events USING btree (seen_at);
