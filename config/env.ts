@@ -11,16 +11,16 @@ import { ConfigError, describeFileError } from './config-error.ts';
 import {
   baseUrlSchema,
   defaultTimeZone,
+  findClientSetProblems,
+  readClientsFile,
   readOperationsFile,
   readSecretFile,
   timeZoneSchema,
   type WarehouseClient,
 } from './files.ts';
-import type { JobName } from './jobs.ts';
+import { defaultSchedules, type JobName, jobNames, polledStreams, pushJob, toScheduleVariable } from './jobs.ts';
 import { type Operations, operations } from './operations.ts';
-import { readClients } from './read-clients.ts';
-import { readSchedules } from './read-schedules.ts';
-import type { Schedule } from './schedules.ts';
+import { parseSchedule, type Schedule } from './schedules.ts';
 import { findTlsProblems } from './tls.ts';
 import { databaseUrl, proxyUrl, redisUrl, span, webhookSecret, webhookUrl, wholeNumber, yesNo } from './values.ts';
 
@@ -185,4 +185,80 @@ export function removeVariables(source: NodeJS.ProcessEnv = process.env): NodeJS
   return Object.fromEntries(
     Object.entries(source).filter(([name]) => !ours.has(name) && !name.startsWith('SCHEDULE_')),
   );
+}
+
+/** The checked variables of a single client. */
+interface SingleClient {
+  readonly WAREHOUSE_BASE_URL?: URL | undefined;
+  readonly WAREHOUSE_USERNAME?: string | undefined;
+  readonly WAREHOUSE_PASSWORD?: string | undefined;
+  readonly WAREHOUSE_TIME_ZONE: string;
+}
+
+/**
+ * Reads the clients: those of WAREHOUSE_CLIENTS_FILE, or the single client of the variables.
+ * @param env the variables as they were given
+ * @param data the same after they were checked; undefined if any is wrong
+ */
+function readClients(
+  env: Readonly<Record<string, string | undefined>>,
+  data: SingleClient | undefined,
+  isNeeded: boolean,
+  problems: string[],
+): readonly WarehouseClient[] {
+  const single = ['WAREHOUSE_BASE_URL', 'WAREHOUSE_USERNAME', 'WAREHOUSE_PASSWORD'] as const;
+  const given = single.filter((name) => env[name] !== undefined);
+  const file = env.WAREHOUSE_CLIENTS_FILE;
+  if (file !== undefined) {
+    const both = env.WAREHOUSE_TIME_ZONE === undefined ? given : [...given, 'WAREHOUSE_TIME_ZONE'];
+    if (both.length > 0) {
+      problems.push(`WAREHOUSE_CLIENTS_FILE: is set together with ${both.join(', ')}; keep one form`);
+    }
+    const clients = readClientsFile(file, problems);
+    problems.push(...findClientSetProblems(clients));
+    return clients;
+  }
+  if (given.length === 0) {
+    if (isNeeded)
+      problems.push('WAREHOUSE_BASE_URL: is required with username and password, or WAREHOUSE_CLIENTS_FILE');
+    return [];
+  }
+  for (const name of single)
+    if (env[name] === undefined) problems.push(`${name}: is required together with ${given.join(', ')}`);
+  const { WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username, WAREHOUSE_PASSWORD: password } = data ?? {};
+  if (!data || !baseUrl || !username || !password) return [];
+  return [{ key: 'default', baseUrl, username, password, timeZone: data.WAREHOUSE_TIME_ZONE }];
+}
+
+/** Reads the schedules of all jobs, and the sweep of the push. Adds one line per problem to `problems`. */
+function readSchedules(
+  env: Record<string, string | undefined>,
+  problems: string[],
+): { readonly schedules: Readonly<Record<JobName, Schedule>>; readonly pushSweepMs: number | null } {
+  const names = [...jobNames, pushJob.name];
+  const known = new Map<string, string>(names.map((job) => [toScheduleVariable(job), job]));
+  for (const name of Object.keys(env)) {
+    if (!name.startsWith('SCHEDULE_') || known.has(name)) continue;
+    problems.push(`${name}: is not the schedule of a job; known are ${[...known.keys()].join(', ')}`);
+  }
+  const read = (job: string, fallback: string): Schedule => {
+    try {
+      const schedule = parseSchedule(env[toScheduleVariable(job)] ?? fallback);
+      if (schedule.kind === 'every' && schedule.slowMs !== undefined && !(job in polledStreams))
+        problems.push(`${toScheduleVariable(job)}: only jobs that poll a stream can have two intervals; name one`);
+      return schedule;
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      problems.push(`${toScheduleVariable(job)}: ${error.message}`);
+      return { kind: 'off' };
+    }
+  };
+  const schedules = Object.fromEntries(jobNames.map((job) => [job, read(job, defaultSchedules[job])]));
+  const push = read(pushJob.name, pushJob.sweep);
+  if (push.kind !== 'every' && push.kind !== 'off')
+    problems.push(
+      `${toScheduleVariable(pushJob.name)}: must be a span such as 15s, or off; rows are pushed as soon as they arrive`,
+    );
+  const pushSweepMs = push.kind === 'every' ? push.everyMs : null;
+  return { schedules: schedules as Record<JobName, Schedule>, pushSweepMs };
 }

@@ -17,8 +17,7 @@ import { errorFields, type Logger } from '../logging/logger.ts';
 import { Metrics } from '../metrics/metrics.ts';
 import { WorkMetrics } from '../metrics/work-metrics.ts';
 import { version } from '../version.ts';
-import { Closers } from '../worker/closers.ts';
-import { type Daemon, type DaemonOptions, startDaemon } from '../worker/daemon.ts';
+import { Closers, type Daemon, type DaemonOptions, startDaemon } from '../worker/daemon.ts';
 
 /** Time after which the process is ended if something keeps it alive although everything is closed. */
 const lingerMs = 1_000;

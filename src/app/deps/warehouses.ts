@@ -4,12 +4,63 @@
 
 import type { Config } from '../../../config/env.ts';
 import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
+import { takeRequests } from '../../erp/runs/request-budgets.ts';
 import { Warehouse } from '../../warehouse/client.ts';
 import type { Exchange } from '../../warehouse/transport/http.ts';
 import { RawClient } from '../../warehouse/transport/raw-client.ts';
+import { makeLocalQuotas, RequestBudget } from '../../warehouse/transport/request-budget.ts';
 import { type Logger, silentLogger } from '../logging/logger.ts';
+import { connectForWriting, type OpenDatabase } from './database.ts';
 import { openDispatcher } from './dispatcher.ts';
-import { openRequestBudgets } from './request-budgets.ts';
+
+/** Timeout of taking a share, in milliseconds. If the database does not answer in time, waiting requests fail. */
+const takeTimeoutMs = 5_000;
+
+/** The request budgets of this process. */
+interface RequestBudgets {
+  /** Returns the budget of an account; undefined if REQUESTS_PER_SECOND is not set. */
+  readonly open: (identity: string) => RequestBudget | undefined;
+  readonly close: () => Promise<void>;
+}
+
+/**
+ * Opens the budgets that this process shares with all others of the database. Their statements have a connection of
+ * their own, which opens with the first request. Without DATABASE_URL (`verify`), or before the first `migrate`
+ * (`doctor`), this process keeps the limit by itself.
+ */
+function openRequestBudgets(
+  { REQUESTS_PER_SECOND: perSecond, DATABASE_URL: databaseUrl }: Config,
+  log: Logger,
+): RequestBudgets {
+  let database: OpenDatabase | undefined;
+  const budgets = new Map<string, RequestBudget>();
+  const create = (identity: string, limit: number) => {
+    const local = makeLocalQuotas(limit);
+    const take = async (wanted: number) => {
+      if (databaseUrl === undefined) return local(wanted);
+      database ??= connectForWriting(databaseUrl, log, 'budgets', 1, takeTimeoutMs);
+      try {
+        return await takeRequests(database.db, { identity, perSecond: limit }, wanted);
+      } catch (error) {
+        if (isTableMissing(error)) return local(wanted);
+        throw error;
+      }
+    };
+    const budget = new RequestBudget(limit, take);
+    budgets.set(identity, budget);
+    return budget;
+  };
+  const open = (identity: string) =>
+    perSecond === undefined ? undefined : (budgets.get(identity) ?? create(identity, perSecond));
+  const close = async () => {
+    for (const budget of budgets.values()) budget.close();
+    await database?.close();
+  };
+  return { open, close };
+}
+
+/** Returns true if the database was not migrated. A worker does not start then. */
+const isTableMissing = (error: unknown) => error instanceof Error && 'code' in error && error.code === '42P01';
 
 /** Maximum bytes of one answer. A page of 100 shipments has about 200 KB, a list of 100,000 parcels about 30 MB. */
 const maxResponseBytes = 64 * 1024 * 1024;

@@ -8,6 +8,9 @@ import type { Config } from '../../../config/env.ts';
 import { jobNames } from '../../../config/jobs.ts';
 import { jobs } from '../../../jobs/registry.ts';
 import { StoppedError, WarehouseError } from '../../core/errors.ts';
+import { minuteMs } from '../../core/time.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import { rollUpFigures } from '../../erp/figures/roll-up.ts';
 import type { SchemaError } from '../../erp/schema/migration-files.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import type { QueueBackend, TaskQueue } from '../../queue/backend.ts';
@@ -15,17 +18,17 @@ import type { QueueName } from '../../queue/define-job.ts';
 import { RunSlots } from '../../queue/run-slots.ts';
 import { Sweeper } from '../../queue/sweeper.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
-import { connectForWriting, openLeaseKeeper, workerName } from '../deps/database.ts';
+import { Alerter } from '../alerts/alerter.ts';
+import { connectForWriting, openLeaseKeeper, openListener, workerName } from '../deps/database.ts';
+import { openDispatcher } from '../deps/dispatcher.ts';
 import { openQueueBackend } from '../deps/queue.ts';
 import { findSharedAccounts } from '../deps/shared-accounts.ts';
 import { openWarehouses } from '../deps/warehouses.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
+import type { WorkMetrics } from '../metrics/work-metrics.ts';
 import { version } from '../version.ts';
-import { Closers } from './closers.ts';
-import { FigureMaker } from './figure-maker.ts';
-import { openAlerter } from './open-alerter.ts';
-import { type PushingParts, startPushing } from './pushing.ts';
+import { openPusher } from './open-pusher.ts';
 import type { RunnerDeps } from './runner.ts';
 import { Runs } from './runs.ts';
 import { Schedules } from './schedules.ts';
@@ -199,4 +202,135 @@ async function logReachability(
     }
   });
   await Promise.all(requests);
+}
+
+/**
+ * Makes the figures of the charts, each minute by one of the workers. A failure delays charts and nothing else; the next
+ * roll-up makes up for it.
+ */
+class FigureMaker {
+  readonly #db: Database;
+  readonly #warn: ReturnType<typeof throttleWarnings>;
+  #timer: NodeJS.Timeout | undefined;
+  #working: Promise<void> | undefined;
+  #isStopped = false;
+
+  constructor(db: Database, log: Logger) {
+    this.#db = db;
+    this.#warn = throttleWarnings(log);
+  }
+
+  /** Makes figures now, and then each minute. */
+  start(): void {
+    this.#tick();
+    this.#timer = setInterval(() => this.#tick(), minuteMs);
+  }
+
+  /** Stops. Waits for the roll-up under way. */
+  async close(): Promise<void> {
+    this.#isStopped = true;
+    clearInterval(this.#timer);
+    await this.#working;
+  }
+
+  #tick(): void {
+    this.#working ??= this.#work().finally(() => {
+      this.#working = undefined;
+    });
+  }
+
+  async #work(): Promise<void> {
+    // Timers fire a little early or late. With the whole minute, every second turn of a single worker would come too soon.
+    const intervalMs = minuteMs / 2;
+    try {
+      while (!this.#isStopped && (await rollUpFigures(this.#db, intervalMs))?.isBehind);
+    } catch (error) {
+      this.#warn({ event: 'figures_failed', ...errorFields(error) });
+    }
+  }
+}
+
+/** Maximum bytes of an answer to a post. */
+const maxAnswerBytes = 1024 * 1024;
+
+/** Number of connections of the alerter, and its statement timeout. Checks must not delay runs. */
+const alertPoolSize = 2;
+const alertQueryMs = 10_000;
+
+/** Starts to post problems to ALERT_WEBHOOK_URL, with connections of its own. Does nothing if it is not set. */
+function openAlerter(config: Config, databaseUrl: string, log: Logger): { readonly close: () => Promise<void> } {
+  const { ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret, HTTP_TIMEOUT_MS: timeoutMs } = config;
+  if (url === undefined) return { close: async () => undefined };
+  const { db, close } = connectForWriting(databaseUrl, log, 'alerts', alertPoolSize, alertQueryMs);
+  const dispatcher = openDispatcher(config, maxAnswerBytes);
+  const webhook = { url, secret, dispatcher, timeoutMs };
+  const alerter = new Alerter({ config, db, log, webhook });
+  alerter.start();
+  return {
+    close: async () => {
+      await alerter.close();
+      await dispatcher.destroy();
+      await close();
+    },
+  };
+}
+
+/** Everything that has to be closed at the end. It is closed in reverse order, one after the other. */
+export class Closers {
+  readonly #closers: (() => Promise<unknown>)[] = [];
+
+  /** Adds an opened part, and returns it. */
+  add<T extends { close: () => Promise<unknown> }>(part: T): T {
+    this.#closers.unshift(() => part.close());
+    return part;
+  }
+
+  /** Closes everything that was added. */
+  async closeAll(): Promise<void> {
+    for (const close of this.#closers) await close();
+  }
+}
+
+/** Milliseconds that connections have to close. One that no longer answers takes a minute to fail. */
+const pushCloseTimeoutMs = 2_000;
+/** Milliseconds that a stop waits for the answers of sent rows. A row without an answer becomes unknown. */
+const pushStopTimeoutMs = 15_000;
+
+/** What pushing needs besides the parts of runs. */
+interface PushingParts {
+  readonly databaseUrl: string;
+  readonly metrics: WorkMetrics;
+}
+
+/** Pushing of a worker. */
+interface Pushing {
+  /** Claims nothing more, and resolves when what is under way is settled. It may be called again. */
+  readonly close: () => Promise<void>;
+}
+
+/**
+ * Starts pushing, unless SCHEDULE_PUSH_OUTBOX is off. A notification of the database, or a periodic sweep, finds the
+ * rows.
+ */
+function startPushing(deps: RunnerDeps, { databaseUrl, metrics }: PushingParts): Pushing {
+  if (deps.config.pushSweepMs === null) return { close: async () => undefined };
+  const { pusher, close } = openPusher({
+    ...deps,
+    databaseUrl,
+    onSettled: (settlement, kind) => metrics.onSettled(settlement, kind),
+  });
+  const listener = openListener(databaseUrl, 'fulfilment_outbox', (payload) => void pusher.wakeFor(payload), deps.log);
+  pusher.start();
+  const end = async () => {
+    // At the same time: if the listener does not close, the pusher must stop claiming anyway.
+    await Promise.all([listener.close(), pusher.stop(pushStopTimeoutMs)]);
+    await Promise.race([close(), wait(pushCloseTimeoutMs, undefined, { ref: false })]);
+  };
+  let ending: Promise<void> | undefined;
+  return {
+    close: () => {
+      ending ??= end();
+      return ending;
+    },
+  };
 }

@@ -3,16 +3,28 @@
  * lost at any time.
  */
 
+import type { Config } from '../../../config/env.ts';
 import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
 import { jobs } from '../../../jobs/registry.ts';
 import { tryRunExclusively } from '../../erp/connection/exclusive.ts';
 import { notifyPushers } from '../../erp/connection/notify.ts';
+import type { Database } from '../../erp/connection/pool.ts';
 import { noteDatabase } from '../../erp/outbox/push-database.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';
 import { endHoldWaits, type OfferedAccount, registerClients } from '../../erp/runs/clients.ts';
-import { type DueJob, findDueJobs, hasAbandonedRuns, type JobKey, reviveAbandoned } from '../../erp/runs/due-jobs.ts';
+import {
+  bringDueTimesForward,
+  type DueJob,
+  findDueJobs,
+  hasAbandonedRuns,
+  type JobKey,
+  readScheduleClock,
+  reviveAbandoned,
+} from '../../erp/runs/due-jobs.ts';
+import { ensureJobs, type WantedJob } from '../../erp/runs/start-run.ts';
 import type { TaskQueue } from '../../queue/backend.ts';
 import { type QueueName, schedulerQueue } from '../../queue/define-job.ts';
+import { findNextDue } from '../../queue/next-due.ts';
 import {
   alignSchedulers,
   findFiringMs,
@@ -21,7 +33,6 @@ import {
   queueRuns,
   type SchedulerChanges,
 } from '../../queue/schedulers.ts';
-import { prepareJobs } from './prepare-jobs.ts';
 import { type RunnerDeps, toClientIdentity } from './runner.ts';
 
 /** Milliseconds that a firing looks further ahead than its interval, because the next firing may be late. */
@@ -144,4 +155,38 @@ export class Schedules {
       log.info({ event: 'client_unparked', client });
     this.#parked = parked;
   }
+}
+
+/** Milliseconds that a job that sets its own due time may be later than its schedule. */
+const selfPacedSlackMs = 60_000;
+
+/** Gives jobs of clients their rows in `sync.jobs`. A schedule that became shorter takes effect at once. */
+async function prepareJobs(
+  db: Database,
+  config: Config,
+  clients: readonly string[],
+  names: readonly JobName[],
+): Promise<void> {
+  const now = await readScheduleClock(db);
+  const clientJobs = clients.flatMap((client) =>
+    names.map((job) => ({ client, job, stream: jobs[job].stream?.name ?? null })),
+  );
+  const wanted: WantedJob[] = clientJobs.map(({ client, job, stream }) => {
+    const schedule = config.schedules[job];
+    if (schedule.kind === 'off' || schedule.kind === 'on-request') return { client, job, stream, due: 'never' };
+    // Long work first runs when its schedule says so. Before the first load there is nothing to compare.
+    const due = jobs[job].queue === 'bulk' ? findNextDue(schedule, now, { client, job }) : null;
+    return { client, job, stream, due };
+  });
+  await ensureJobs(db, wanted);
+  const latest = clientJobs.flatMap(({ client, job }) => {
+    const schedule = config.schedules[job];
+    const due = findNextDue(schedule, now, { client, job });
+    if (due === null) return [];
+    if (!jobs[job].ownPace) return [{ client, job, due, ifNever: due }];
+    // The gate of such a job may open later than the schedule says. A restart must not make it try before.
+    const latestDue = schedule.kind === 'every' ? new Date(now.getTime() + schedule.everyMs + selfPacedSlackMs) : due;
+    return [{ client, job, due: latestDue, ifNever: now }];
+  });
+  await bringDueTimesForward(db, latest);
 }

@@ -3,12 +3,140 @@
  * result together with its entry in the ledger.
  */
 
+import type { Transaction } from 'kysely';
 import { toStopError } from '../../core/errors.ts';
+import type { DB } from '../../erp/generated/tables.ts';
 import { pruneTargets } from '../../erp/maintenance/prune-rows.ts';
+import { appendChanges } from '../../erp/mirror/feed.ts';
+import {
+  type AgedStep,
+  findAgedOrders,
+  findClientsWithoutPrune,
+  type MaskedPart,
+  maskAgedDocuments,
+  maskAgedRows,
+} from '../../erp/privacy/aged-data.ts';
+import { maskAgedReturns, returnTables } from '../../erp/privacy/aged-returns.ts';
+import { eraseOrders, OpenOrderError } from '../../erp/privacy/erase-orders.ts';
+import type { OrderToErase } from '../../erp/privacy/erased-numbers.ts';
+import { removeQuotedWords } from '../../erp/privacy/quoted-words.ts';
+import { maskAgedQuarantine } from '../../erp/pull/mask-quarantine.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
-import { eraseAged } from './erase-aged.ts';
+
+/** Number of orders that one transaction looks at, and maximum number of orders that one transaction erases. */
+const searchSize = 2_000;
+const agedBatchSize = 100;
+
+/**
+ * Erases aged personal data of the run's client, and of clients that no worker has any more. Does nothing without
+ * PERSONAL_DATA_DAYS.
+ */
+async function eraseAged(context: PullContext): Promise<void> {
+  const { client, db, personalDataDays } = context;
+  if (personalDataDays === null) return;
+  for (const one of [client, ...(await findClientsWithoutPrune(db, client))])
+    await eraseAgedOf(context, one, personalDataDays);
+}
+
+/**
+ * Erases the personal data of a client that is older than PERSONAL_DATA_DAYS, in small batches: of finished orders, of
+ * finished outbox rows and their documents, of returns without a stored order, of the quarantine, and of errors.
+ */
+async function eraseAgedOf(context: PullContext, client: string, days: number): Promise<void> {
+  const { db, run } = context;
+  const { totals } = context.state;
+  const counts: Record<string, number> = {};
+  const add = (name: string, count: number) => {
+    totals.updated += count;
+    if (count > 0) counts[name] = (counts[name] ?? 0) + count;
+    return count;
+  };
+  const within = <T>(work: (trx: Transaction<DB>) => Promise<T>) => {
+    if (context.signal.aborted) throw toStopError(context.signal);
+    return underLease(db, run.lease, work);
+  };
+  const step: AgedStep = { client, by: run.worker, days, limit: agedBatchSize };
+  try {
+    const { erased, blocked } = await eraseAgedOrders(step, within);
+    add('orders', erased);
+    if (blocked > 0)
+      warn(context, `${blocked} finished orders keep their personal data: outbox rows of them are open or dead`);
+    for (let from: Date | null | undefined; from !== null; ) {
+      const { rows, next } = await within((trx) => maskAgedRows(trx, step, from ?? null));
+      add('outbox rows', rows);
+      from = next;
+    }
+    const addAll = async (name: string, mask: (trx: Transaction<DB>, afterId: number) => Promise<MaskedPart>) => {
+      for (let afterId: number | null = 0; afterId !== null; ) {
+        const from: number = afterId;
+        const part = await within((trx) => mask(trx, from));
+        add(name, part.rows);
+        afterId = part.next;
+      }
+    };
+    await addAll('documents', (trx, afterId) => maskAgedDocuments(trx, step, afterId));
+    for (const table of returnTables)
+      await addAll('returns', (trx, afterId) => maskAgedReturns(table, trx, step, afterId));
+    add('quarantined resources', await within((trx) => maskAgedQuarantine(trx, client, days)));
+    const texts = await within((trx) => removeQuotedWords(trx, client, days));
+    for (const [table, count] of Object.entries(texts)) add(table, count);
+  } finally {
+    // Also if the run was stopped: the audit says what was erased until then.
+    const detail = Object.entries(counts).map(([name, count]) => `${name} ${count}`);
+    if (detail.length > 0)
+      await recordAudit(db, {
+        by: run.worker,
+        action: 'erased',
+        client,
+        detail: `personal data older than ${days} days: ${detail.join(', ')}`,
+      });
+  }
+}
+
+/** Runs work in one transaction of the run. */
+type Within = <T>(work: (trx: Transaction<DB>) => Promise<T>) => Promise<T>;
+
+/** The number of orders that were erased, and of finished orders that keep their data. */
+interface OrderCounts {
+  erased: number;
+  blocked: number;
+}
+
+/** Erases finished orders. Looks at all orders of the client, one part after the other. */
+async function eraseAgedOrders(step: AgedStep, within: Within): Promise<OrderCounts> {
+  const counts = { erased: 0, blocked: 0 };
+  for (let afterId: number | null = 0; afterId !== null; ) {
+    const from: number = afterId;
+    const part = await within((trx) => findAgedOrders(trx, { ...step, limit: searchSize }, from));
+    counts.blocked += part.blocked;
+    for (let start = 0; start < part.orders.length; start += agedBatchSize)
+      await eraseBatch(step, within, part.orders.slice(start, start + agedBatchSize), counts);
+    afterId = part.lastId;
+  }
+  return counts;
+}
+
+/** Erases orders together. If outbox rows of one of them are open, erases each by itself, and leaves that one out. */
+async function eraseBatch(
+  step: AgedStep,
+  within: Within,
+  orders: readonly OrderToErase[],
+  counts: OrderCounts,
+): Promise<void> {
+  try {
+    await within(async (trx) => {
+      const { changes } = await eraseOrders(trx, step.client, step.by, orders, { cancelDead: false });
+      await appendChanges(trx, step.client, changes);
+    });
+    counts.erased += orders.length;
+  } catch (error) {
+    if (!(error instanceof OpenOrderError)) throw error;
+    if (orders.length === 1) counts.blocked++;
+    else for (const order of orders) await eraseBatch(step, within, [order], counts);
+  }
+}
 
 /** Maximum number of rows that one transaction deletes. Short transactions do not block others. */
 const batchSize = 2_000;

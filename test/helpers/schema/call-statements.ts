@@ -78,7 +78,7 @@ import { pauseJob, readPauses, resumeJob } from '../../../src/erp/runs/pauses.ts
 import { takeRequests } from '../../../src/erp/runs/request-budgets.ts';
 import { findRefusal, startRun } from '../../../src/erp/runs/start-run.ts';
 import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
-import { findBlockers } from '../../../src/erp/schema/migration-locks.ts';
+import { findBlockers } from '../../../src/erp/schema/migrate.ts';
 import { assertCodeFits, assertSchemaFits } from '../../../src/erp/schema/schema-fit.ts';
 import { toAgeColumns } from '../../../src/sync/reading/stream.ts';
 import { newTotals } from '../../../src/sync/run/pull-context.ts';

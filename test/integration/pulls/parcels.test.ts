@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { findNextReadSeconds } from '../../../src/sync/pulls/parcel-answers.ts';
+import { findNextReadSeconds } from '../../../src/sync/pulls/parcels.ts';
 import { ServiceClient } from '../../helpers/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller } from '../../helpers/puller.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { addDays, daysBetween } from '../../../src/core/time.ts';
-import { findSliceEnd, planReconcileWindows, toBackfillWindow } from '../../../src/sync/rescan/windows.ts';
+import { findSliceEnd, planReconcileWindows, toBackfillWindow } from '../../../src/sync/rescan/rescan.ts';
 import { orders } from '../../../src/sync/streams/orders.ts';
 import { shipments } from '../../../src/sync/streams/shipments.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { matchArticles } from '../../../src/sync/pulls/stock-list.ts';
+import { matchArticles } from '../../../src/sync/pulls/stock.ts';
 import { decodeStockList } from '../../../src/warehouse/decoding/decode-stock.ts';
 
 describe('a stock list', () => {
