@@ -179,15 +179,18 @@ describe('a worker with the services of several clients', () => {
 
   test('holds only as much of their answers as its memory allows, and keeps the others going', async () => {
     const rows = 18_600;
-    const pad = 'x'.repeat(2_600);
-    const largePage: Answer = (response) => {
+    const pad = Array.from({ length: 22 }, (_, n) => ({ [`member${n}`]: `value ${'x'.repeat(90)}` }));
+    // Four pages in a row: while one is written, the next ones could be read.
+    const largePage: Answer = (response, request) => {
+      const page = Number(/cursor(?:\]|%5D)=(\d+)/.exec(request.url ?? '')?.[1] ?? 0) + 1;
+      const next = page < 4 ? `"?page[cursor]=${page}"` : null;
       response.writeHead(200, { 'content-type': 'application/json' });
       response.write('{"data":[');
       let row = 0;
       const pump = () => {
         while (row < rows)
-          if (!response.write(`${row > 0 ? ',' : ''}${JSON.stringify(shipment(++row, { pad }))}`)) return;
-        response.end('],"links":{"next":null}}');
+          if (!response.write(`${row > 0 ? ',' : ''}${JSON.stringify(shipment(page * rows + ++row, { pad }))}`)) return;
+        response.end(`],"links":{"next":${next}}}`);
       };
       response.on('drain', pump);
       pump();
