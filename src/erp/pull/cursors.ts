@@ -4,6 +4,7 @@
  */
 
 import { type Kysely, sql } from 'kysely';
+import { anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import type { Cursor, CursorMeaning, CursorPass } from '../runs/stored-stream.ts';
 import type { StreamTransaction } from '../runs/stream-transaction.ts';
@@ -76,5 +77,18 @@ export async function saveCursor(
           ]),
         ),
     )
+    .execute();
+}
+
+/** Deletes the cursors of walks that are over. */
+export async function deleteCursors(
+  { trx, client, stream }: StreamTransaction,
+  passes: readonly CursorPass[],
+): Promise<void> {
+  await trx
+    .deleteFrom('sync.cursors')
+    .where('client', '=', client)
+    .where('stream', '=', stream)
+    .where('pass', '=', anyText(passes))
     .execute();
 }

@@ -36,7 +36,8 @@ export async function requestMissingOrders(
   if (ids?.length === 0) return;
   const isLoaded = sql`exists (
         select from sync.cursors c
-        where c.client = ${anyClient(client)} and c.stream = 'orders' and c.completed_at is not null)`;
+        where c.client = ${anyClient(client)} and c.stream = 'orders' and c.pass = 'placed'
+          and c.completed_at is not null)`;
   await sql`
     insert into sync.rereads (client, stream, id, next_try_at, last_reason)
     select distinct s.client, 'orders', s.order_id, now(), 'a shipment names it'

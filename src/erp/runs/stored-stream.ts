@@ -2,8 +2,14 @@
  * The state of a stream that its polls keep: how fresh it is, and where the walks over its lists are.
  */
 
-/** A pass of a stream, with a separate cursor. docs/architecture.md lists the passes of each stream. */
-export type CursorPass = 'new' | 'placed' | 'processed' | 'completed';
+/** A pass of a stream by date, with a separate cursor. */
+export type DatePass = 'placed' | 'processed' | 'completed';
+
+/**
+ * A walk with a separate cursor: a pass of a stream (docs/architecture.md lists them), or one part of a first load that
+ * is read in parts, with its days: `placed 2026-01-01 2026-02-01`.
+ */
+export type CursorPass = 'new' | DatePass | `${DatePass} ${string}`;
 
 /** The meaning of `page[cursor]`, as observed at this service (docs/interface.md, 2.6 Not shown). */
 export type CursorMeaning = 'unknown' | 'id' | 'offset' | 'opaque';

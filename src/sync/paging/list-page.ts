@@ -4,6 +4,7 @@ import { WarehouseError } from '../../core/errors.ts';
 import type { Json } from '../../core/json.ts';
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
+import type { DayWindow } from '../../erp/rescan/rescans.ts';
 import type { ListPage, Warehouse } from '../../warehouse/client.ts';
 import { encodeQuery, type QueryParameters } from '../../warehouse/transport/query.ts';
 import type { Reading } from '../commit/commit-reading.ts';
@@ -26,13 +27,19 @@ const toListQuery = ({ warehouse }: PullContext, { list, include }: Stream, para
     ...parameters,
   });
 
-/** Walks a stream's list from `start`, and hands each page to `write`. Reads pages ahead of it. */
+/** Returns the filter of a list by a date attribute. Both bounds are exclusive. */
+export const toDateFilter = (attribute: string, { after, before }: DayWindow): QueryParameters => ({
+  ...(after === null ? {} : { [`filter[${attribute}][gt]`]: after }),
+  ...(before === null ? {} : { [`filter[${attribute}][lt]`]: before }),
+});
+
+/** Walks a stream's list from `start`, and hands each page to `write` until it returns `stop`. Reads pages ahead of it. */
 export function walkList(
   context: PullContext,
   stream: Stream,
   parameters: QueryParameters,
   start: WalkStart,
-  write: (walked: WalkedPage<StreamPage>) => Promise<void>,
+  write: (walked: WalkedPage<StreamPage>) => Promise<unknown>,
   sorted = stream.rescan.sorted,
 ): Promise<void> {
   const { signal } = context;

@@ -3,19 +3,20 @@
  * read fails alone, because the other passes read other pages.
  */
 
-import { describeError } from '../../core/errors.ts';
+import { describeError, StoppedError } from '../../core/errors.ts';
 import { addDays, dayMs, toUtcDay } from '../../core/time.ts';
-import { noCursor, saveCursor } from '../../erp/pull/cursors.ts';
+import { deleteCursors, noCursor, saveCursor } from '../../erp/pull/cursors.ts';
 import { findStillOpen, findUnlistedOpenRows, type OpenKind, type OpenRow } from '../../erp/pull/open-rows.ts';
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import { findRequestedRereads, findRereadsDue, postponeStillOpen, rereadsPerRun } from '../../erp/pull/rereads.ts';
+import type { DayWindow } from '../../erp/rescan/rescans.ts';
 import type { Cursor, CursorPass } from '../../erp/runs/stored-stream.ts';
 import { writeStream } from '../../erp/runs/stream-transaction.ts';
 import type { QueryParameters } from '../../warehouse/transport/query.ts';
 import { commitReading, unlist } from '../commit/commit-reading.ts';
 import type { DateWindow, Stream } from '../reading/stream.ts';
 import { mayWait, type PullContext, readStored, warn } from '../run/pull-context.ts';
-import { isErrorOfOnePass, type StreamPage, walkList } from './list-page.ts';
+import { isErrorOfOnePass, type StreamPage, toDateFilter, walkList } from './list-page.ts';
 import { readByIds } from './read-by-ids.ts';
 import { readIds, type WalkedPage } from './walk.ts';
 
@@ -136,27 +137,149 @@ interface WindowWalk extends CursorWalk, Pick<WholeWalk, 'whole'> {
   readonly rows: number;
 }
 
+/** A first load that has not reached the end of its list after this number of pages is read in parts. */
+const pagesBeforeParts = 10;
+/** Number of parts of such a first load, and number of those that are read at the same time. */
+const partCount = 16;
+const partsAtOnce = 4;
+
 /**
- * Walks the resources whose date is after the watermark minus the lookback. At the end of the list, moves the watermark
- * to the largest date seen, but never more than a day past the service's clock. An interrupted walk continues from its
- * stored cursor. If that cursor is stale, the walk starts again.
+ * Walks the resources whose date is after the watermark minus the lookback. A long first load is read in parts, several
+ * at the same time: it takes as long as the service needs for its pages one after the other.
  */
 async function walkWindow(context: PullContext, stream: Stream, window: DateWindow): Promise<WindowWalk> {
-  const { pass, attribute, column } = window;
-  let [whole, rows] = [true, 0];
-  const stored = readStored(context).cursors.get(pass) ?? noCursor;
+  const { cursors } = readStored(context);
+  const stored = cursors.get(window.pass) ?? noCursor;
+  const fromDay = await findWindowStart(stored, window, context);
+  const isFirstLoad = !stored.completed;
+  const planned = [...cursors].filter((entry): entry is [PartPass, Cursor] => entry[0].startsWith(`${window.pass} `));
+  if (planned.length === 0) {
+    const maxPages = isFirstLoad && fromDay !== null ? pagesBeforeParts : Number.POSITIVE_INFINITY;
+    const days = { after: fromDay, before: null };
+    const walked = await walkDays(context, stream, window, { pass: window.pass, stored, days, maxPages });
+    if (walked.isAtEnd) return { ...walked, isFirstLoad };
+  }
+  return { ...(await loadInParts(context, stream, window, stored, new Map(planned))), isFirstLoad: true };
+}
+
+/** A part of a first load: its days are in its name. */
+type PartPass = `${DateWindow['pass']} ${string}`;
+
+/** Reads the parts of a first load that are not complete. The first run plans them and stores a cursor for each. */
+async function loadInParts(
+  context: PullContext,
+  stream: Stream,
+  window: DateWindow,
+  stored: Cursor,
+  planned: ReadonlyMap<PartPass, Cursor>,
+): Promise<Pick<WindowWalk, 'rows' | 'whole'>> {
+  const parts = planned.size > 0 ? planned : await planParts(context, stream, window);
+  const waiting = [...parts].filter(([, { completed }]) => !completed);
+  const walks: DaysWalk[] = [];
+  const failed = new AbortController();
+  let failure: unknown;
+  // One page is committed at a time: each commit changes the counts of the run.
+  let commits: Promise<unknown> = Promise.resolve();
+  const inTurn = <T>(commit: () => Promise<T>): Promise<T> => {
+    const turn = commits.then(commit);
+    commits = turn.catch(() => undefined);
+    return turn;
+  };
+  const within = { ...context, signal: AbortSignal.any([context.signal, failed.signal]) };
+  const readParts = async () => {
+    for (let part = waiting.shift(); part !== undefined; part = waiting.shift()) {
+      const [pass, cursor] = part;
+      const [, after = null, before = null] = pass.split(' ');
+      walks.push(await walkDays(within, stream, window, { pass, stored: cursor, days: { after, before }, inTurn }));
+    }
+  };
+  const readers = Array.from({ length: partsAtOnce }, () =>
+    readParts().catch((error: unknown) => {
+      if (!failed.signal.aborted) failure = error;
+      failed.abort(new StoppedError());
+    }),
+  );
+  await Promise.all(readers);
+  if (failed.signal.aborted) throw failure;
+  const watermark = findLatest([
+    ...[...parts.values()].map((part) => part.watermark),
+    ...walks.map((w) => w.watermark),
+  ]);
+  await writeStream(context.db, context.run, stream.name, async (transaction) => {
+    await saveCursor(transaction, window.pass, { ...stored, query: null, lastId: null, watermark }, true);
+    await deleteCursors(transaction, [...parts.keys()]);
+  });
+  return { rows: walks.reduce((sum, { rows }) => sum + rows, 0), whole: walks.every(({ whole }) => whole) };
+}
+
+/**
+ * Divides the days of a first load into parts, and stores a cursor for each. The last part has no end. The parts overlap
+ * by a day, because the filters are exclusive.
+ */
+async function planParts(
+  context: PullContext,
+  stream: Stream,
+  window: DateWindow,
+): Promise<ReadonlyMap<PartPass, Cursor>> {
+  const today = toUtcDay(context.state.service.firstMs ?? context.run.startedAt.getTime());
+  const days = window.firstRunDays ?? 0;
+  const starts = Array.from({ length: partCount }, (_, part) =>
+    addDays(today, Math.round((days * part) / partCount) - days),
+  );
+  const passes = starts.map((after, part): PartPass => {
+    const next = starts[part + 1];
+    return next === undefined ? `${window.pass} ${after}` : `${window.pass} ${after} ${addDays(next, 2)}`;
+  });
+  await writeStream(context.db, context.run, stream.name, async (transaction) => {
+    for (const pass of passes) await saveCursor(transaction, pass, noCursor, false);
+  });
+  context.state.hasWritten = true;
+  return new Map(passes.map((pass) => [pass, noCursor]));
+}
+
+/** A walk of the resources of some days. */
+interface DaysWalkOptions {
+  readonly pass: CursorPass;
+  readonly stored: Cursor;
+  /** Exclusive bounds of the filter; null: no bound. */
+  readonly days: DayWindow;
+  /** Number of pages after which the walk ends early. */
+  readonly maxPages?: number;
+  /** Makes commits wait for those of other walks. */
+  readonly inTurn?: (commit: () => Promise<unknown>) => Promise<unknown>;
+}
+
+interface DaysWalk extends Pick<WindowWalk, 'rows' | 'whole'> {
+  readonly isAtEnd: boolean;
+  /** Largest date seen by complete walks; null: none. */
+  readonly watermark: string | null;
+}
+
+/**
+ * Walks the resources of some days. At the end of the list, moves the watermark to the largest date seen, but never more
+ * than a day past the service's clock. An interrupted walk continues from its stored cursor. If that cursor is stale,
+ * the walk starts again.
+ */
+async function walkDays(
+  context: PullContext,
+  stream: Stream,
+  { attribute, column }: DateWindow,
+  { pass, stored, days, maxPages = Number.POSITIVE_INFINITY, inTurn = (commit) => commit() }: DaysWalkOptions,
+): Promise<DaysWalk> {
+  let [whole, rows, pages, isAtEnd] = [true, 0, 0, false];
   // Rows that the interrupted walk has passed may have changed since. The watermark must not pass days that no walk has
   // read again.
   const before = stored.stale ? { ...stored, query: null, lastId: null, largestSeen: null } : stored;
   let largest = before.largestSeen;
   let current = stored;
-  const fromDay = await findWindowStart(before, window, context);
-  const filter: QueryParameters = fromDay === null ? {} : { [`filter[${attribute}][gt]`]: fromDay };
+  const filter = toDateFilter(attribute, days);
   const write = async (walked: WalkedPage<StreamPage>) => {
     const { page, query, meaning, lastId, atEnd, full } = walked;
     warnOfWalk(context, pass, walked);
     whole &&= !full;
     rows += page.data.length;
+    pages += page.pages;
+    isAtEnd = atEnd;
     if (page.dateMs === null) warn(context, `${pass}: the service sends no Date header, so the watermark cannot move`);
     const cap = page.dateMs === null ? '' : addDays(toUtcDay(page.dateMs), 1);
     const values = page.decoded.families.map(({ parent }) => parent[column]);
@@ -168,11 +291,12 @@ async function walkWindow(context: PullContext, stream: Stream, window: DateWind
       ? { ...before, query: null, meaning, lastId: null, largestSeen: null, watermark }
       : { ...before, query, meaning, lastId, largestSeen: largest };
     const isUnchanged = isSameCursor(current, next) && (stored.completed || !atEnd);
-    await commitWithCursor(context, stream, page, pass, isUnchanged ? null : next, atEnd);
+    await inTurn(() => commitWithCursor(context, stream, page, pass, isUnchanged ? null : next, atEnd));
     current = next;
+    return pages >= maxPages && !atEnd ? 'stop' : undefined;
   };
   await walkList(context, stream, filter, before, write, false);
-  return { rows, whole, isFirstLoad: !before.completed };
+  return { rows, whole, isAtEnd, watermark: current.watermark };
 }
 
 /**

@@ -76,13 +76,13 @@ export interface PageJoiner<P> {
 /**
  * Walks a list ahead of `write`. Requests the next pages while it writes, and joins the pages that have arrived by
  * then. If the service is slower, each page is written at once; if the database is slower, several pages are written in
- * one transaction. Releases each page after it was written.
+ * one transaction. Releases each page after it was written. Ends before the end of the list if `write` returns `stop`.
  * @throws the error of the walk, after all earlier pages were written; or the error of `write`
  */
 export async function walkAhead<P extends WalkablePage>(
   options: WalkOptions<P>,
   joiner: PageJoiner<P>,
-  write: (walked: WalkedPage<P>) => Promise<void>,
+  write: (walked: WalkedPage<P>) => Promise<unknown>,
 ): Promise<void> {
   const abandoned = new AbortController();
   const arrived: WalkedPage<P>[] = [];
@@ -111,8 +111,9 @@ export async function walkAhead<P extends WalkablePage>(
       reportChange();
     });
   const writeNext = async ([group]: readonly PageGroup<P>[]) => {
-    if (group !== undefined) await write(joinGroup(group, joiner));
+    const result = group && (await write(joinGroup(group, joiner)));
     for (const { page } of inHand.shift() ?? []) page.release();
+    return result;
   };
   try {
     for (;;) {
@@ -120,13 +121,13 @@ export async function walkAhead<P extends WalkablePage>(
       const hasEnded = end as { readonly error?: unknown } | null;
       inHand.push(...groupPages(arrived.splice(0), joiner));
       reportChange();
-      while (inHand.length > 0) await writeNext(inHand);
+      while (inHand.length > 0) if ((await writeNext(inHand)) === 'stop') return;
       reportChange();
       if (hasEnded !== null && 'error' in hasEnded) throw hasEnded.error;
       if (hasEnded !== null) return;
     }
   } finally {
-    // If `write` has failed, this cancels the open request and waits for its end.
+    // If `write` has failed or stopped the walk, this cancels the open request and waits for its end.
     abandoned.abort();
     reportChange();
     await fetching;

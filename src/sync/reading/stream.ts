@@ -9,7 +9,7 @@ import type { Change } from '../../erp/mirror/feed.ts';
 import type { ChildTable, Family, MirrorRow, MirrorTable, MirrorTables } from '../../erp/mirror/mirror-tables.ts';
 import type { AgeColumns } from '../../erp/pull/age.ts';
 import type { OpenRow } from '../../erp/pull/open-rows.ts';
-import type { CursorPass } from '../../erp/runs/stored-stream.ts';
+import type { DatePass } from '../../erp/runs/stored-stream.ts';
 import type { StreamTransaction } from '../../erp/runs/stream-transaction.ts';
 import { decodeRow, type Erasing, type ResourceFields, toColumn } from '../../warehouse/decoding/fields.ts';
 import { type Children, findChildren, type IncludedIndex } from '../../warehouse/decoding/included.ts';
@@ -97,7 +97,7 @@ export type RefetchableResource = MirroredResource & Partial<Pick<Stream, 'mayBe
 
 /** The filter by which a pass limits a list to recent dates. */
 export interface DateWindow {
-  readonly pass: CursorPass;
+  readonly pass: DatePass;
   /** Attribute for the list's filter `[gt]`, an exclusive lower date. */
   readonly attribute: string;
   /** Column of the parent row with the date that the filter compares. */

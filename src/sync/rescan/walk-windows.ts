@@ -4,11 +4,11 @@ import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import { findUnseenChildren, markChildrenUnlisted } from '../../erp/mirror/unlisted-children.ts';
 import { findRereads } from '../../erp/pull/rereads.ts';
 import { recordFindings } from '../../erp/rescan/findings.ts';
-import { type DayWindow, type Rescan, type RescanStep, saveRescan, zeroCounts } from '../../erp/rescan/rescans.ts';
+import { type Rescan, type RescanStep, saveRescan, zeroCounts } from '../../erp/rescan/rescans.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import type { RunTransaction } from '../../erp/runs/stream-transaction.ts';
 import { type CommittedPage, commitReading, type ExtraWrites, makeEmptyReading } from '../commit/commit-reading.ts';
-import { walkList } from '../paging/list-page.ts';
+import { toDateFilter, walkList } from '../paging/list-page.ts';
 import { type ReadBatch, readByIds } from '../paging/read-by-ids.ts';
 import { readIds } from '../paging/walk.ts';
 import { type Stream, toAgeColumns } from '../reading/stream.ts';
@@ -72,7 +72,8 @@ export async function walkWindows(
 ): Promise<Rescan> {
   let rescan = begun;
   for (const window of (begun.windows ?? []).slice(begun.step)) {
-    const filter = toWindowFilter(stream, window);
+    const { filter: attribute } = stream.rescan;
+    const filter = attribute === null ? {} : toDateFilter(attribute, window);
     await walkList(context, stream, filter, rescan, async ({ page, query, meaning, lastId, atEnd, full }) => {
       const before = rescan;
       const fullList = before.fullList && !full;
@@ -159,14 +160,6 @@ export async function readRescanByIds(
   });
   const families = batches.flatMap((batch) => batch.families);
   return checkUnseenLines(context, stream, batches.at(-1)?.after ?? rescan, families);
-}
-
-function toWindowFilter({ rescan: { filter } }: Stream, { after, before }: DayWindow): Record<string, string> {
-  if (filter === null) return {};
-  return {
-    ...(after === null ? {} : { [`filter[${filter}][gt]`]: after }),
-    ...(before === null ? {} : { [`filter[${filter}][lt]`]: before }),
-  };
 }
 
 /** The rows that a reading healed. */

@@ -65,6 +65,33 @@ test('a first walk that is cut short continues at its page; the watermark moves 
   expect(await database.query('select count(*)::int as n from fulfilment.orders')).toEqual([{ n: 451 }]);
 });
 
+test('a long first load is read in parts, several at a time, and continues after an error', async () => {
+  await sandbox.seed(2_400, { spreadDays: 380 });
+  const start = await sandbox.lastPlace();
+  await sandbox.faults({ operation: 'v3.orders.list', after: 24, effect: { status: 500 } });
+  expect((await pull('pull-orders')).status).toBe('failed');
+  await sandbox.clearFaults();
+  // The first request has the whole window, the parts have another upper date each.
+  const uppers = (await sandbox.requestsTo('/v3/orders', start)).map(
+    ({ query }) => /lt%5D=([^&]*)/.exec(query ?? '')?.[1],
+  );
+  expect(new Set(uppers.filter(Boolean).slice(0, 4)).size).toBe(4);
+  const cursors = () =>
+    database.query<{ pass: string; complete: boolean }>(
+      `select pass, completed_at is not null as complete from sync.cursors where stream = 'orders' order by pass`,
+    );
+  const parts = await cursors();
+  expect(parts).toHaveLength(17);
+  const complete = parts.filter((part) => part.complete).map(({ pass }) => pass);
+  const place = await sandbox.lastPlace();
+  done(await pull('pull-orders'));
+  expect(await cursors()).toEqual([{ pass: 'placed', complete: true }]);
+  const requests = await sandbox.requestsTo('/v3/orders', place);
+  const readAgain = complete.filter((pass) => requests.some(({ query }) => query?.includes(`=${pass.split(' ')[1]}`)));
+  expect(readAgain).toEqual([]);
+  expect(await compareWithSandbox(database.db, sandbox.url, ['orders'])).toEqual([]);
+});
+
 test('an order date far in the future does not move the watermark there', async () => {
   await sandbox.seed(10);
   await sandbox.faults({
