@@ -118,10 +118,7 @@ export class Faults {
     return this.#rules.map(({ fault, number, hits }) => ({ ...fault, number, hits }));
   }
 
-  /**
-   * Counts a request for each rule that matches it. Returns the effect of the first rule that affects the request, or
-   * null if none does.
-   */
+  /** Counts a request for each matching rule. Returns the effect of the first rule that affects it, or null. */
   matchRequest(operation: string, client: string | null): FaultEffect | null {
     let effect: FaultEffect | null = null;
     for (const rule of this.#rules) {
@@ -148,10 +145,7 @@ export function isAnswerReplaced({ status, noAnswer, reset }: Partial<FaultEffec
   return status !== undefined || noAnswer === true || reset === true;
 }
 
-/**
- * Returns a copy of an answer with the changes that a fault asks for.
- * @param selfUrl the URL of the request
- */
+/** Returns a copy of an answer with the changes that a fault asks for. */
 export function changePayload(payload: unknown, effect: FaultEffect, selfUrl: string): unknown {
   if (typeof payload !== 'object' || payload === null) return payload;
   const changed = structuredClone(payload) as Record<string, unknown>;

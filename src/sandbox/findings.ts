@@ -1,7 +1,4 @@
-/**
- * The findings of the sandbox: what clients send although docs/interface.md does not show it, or although it calls it
- * deprecated.
- */
+/** The findings: what clients send although docs/interface.md does not show it, or calls it deprecated. */
 
 /** What the sandbox tells the authors of a client, by code. `meant` is what they should send instead. */
 const adviceByCode = {

@@ -1,12 +1,11 @@
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Oddity } from './findings.ts';
+import { Refusal } from './refusal.ts';
 
 const alternativesBySchema = new WeakMap<z.ZodType, readonly BodySchema[]>();
 
-/**
- * Returns a body with the names and types of the operation's schema, and without unknown members. Records what the schema
- * does not show. The caller checks the returned body: what cannot be adapted is left as it is.
- */
+/** Adapts a body to its schema and records what is odd. What cannot be adapted is left to the check of the schema. */
 export function normalizeBody(body: unknown, schema: z.ZodType, reading: BodyReading): unknown {
   let alternatives = alternativesBySchema.get(schema);
   if (alternatives === undefined) {
@@ -84,10 +83,7 @@ interface BodyReading {
 
 type Scalar = string | number | boolean;
 
-/**
- * Returns a text, number or boolean as a type of its schemas. Returns the value itself if it has one of these types, if
- * it cannot be adapted, or if it belongs to v3, whose types are not adapted.
- */
+/** Returns a text, number or boolean as a type of its schemas, if it can be adapted. Types of v3 are not. */
 function adaptScalar(
   value: unknown,
   schemas: readonly BodySchema[],
@@ -198,4 +194,51 @@ function describeTypes(schemas: readonly BodySchema[]): string {
 
 function listTypes({ type = [] }: BodySchema): readonly string[] {
   return typeof type === 'string' ? [type] : type;
+}
+
+const maxMembers = 20_000;
+const maxIndex = 2_000;
+const maxSteps = 5;
+
+type FormNode = { [name: string]: FormNode | string };
+
+/** Returns whether the body of a request is a form. */
+export function isForm(request: FastifyRequest): boolean {
+  return request.headers['content-type']?.startsWith('application/x-www-form-urlencoded') ?? false;
+}
+
+/** Parses a form. Names may address members of lists and objects, as in `OrderItems[0].Sku` or `OrderItems[0][Sku]`. */
+export function readForm(text: string): unknown {
+  const root: FormNode = Object.create(null);
+  let members = 0;
+  for (const [name, value] of new URLSearchParams(text)) {
+    if (++members > maxMembers) throw new Refusal(400, `The form has more than ${maxMembers} members`);
+    addMember(root, name, value);
+  }
+  return toLists(root);
+}
+
+function addMember(root: FormNode, name: string, value: string): void {
+  const path = name.match(/[^.[\]]+/g) ?? [name];
+  const last = path.pop() ?? name;
+  if (path.length > maxSteps) throw new Refusal(400, 'A name leads too deep');
+  let node = root;
+  for (const step of path) {
+    const next = node[step] ?? Object.create(null);
+    if (typeof next === 'string') throw new Refusal(400, `${name} is a value and holds members`);
+    node[step] = next;
+    node = next;
+  }
+  if (node[last] !== undefined) throw new Refusal(400, `${name} is given twice`);
+  node[last] = value;
+}
+
+/** Turns objects whose names are all numbers into lists. */
+function toLists(node: FormNode | string): unknown {
+  if (typeof node === 'string') return node;
+  const entries = Object.entries(node);
+  const isList = entries.length > 0 && entries.every(([name]) => /^\d{1,4}$/.test(name));
+  if (!isList) return Object.fromEntries(entries.map(([name, value]) => [name, toLists(value)]));
+  if (entries.some(([name]) => Number(name) > maxIndex)) throw new Refusal(400, `A list counts beyond ${maxIndex}`);
+  return entries.sort(([left], [right]) => Number(left) - Number(right)).map(([, value]) => toLists(value));
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isObject } from '../core/json.ts';
-import { chosenListsSchema } from './lists-file.ts';
+import { chosenListsSchema } from './store/service-lists.ts';
 
 /** What happens if an order or a slip names an unknown product: the product is created, or the request is refused. */
 const unknownProductRules = ['refuse', 'accept'] as const;
@@ -23,10 +23,7 @@ export const worldOptionsSchema = z.object({
   zone: z.string(),
   /** Orders per day that the robot's shop takes for each client. */
   ordersPerDay: z.number(),
-  /**
-   * Whether the robot also does what polls cannot notice: it changes shipments after SHIPPED, and makes some visible
-   * only when they are SHIPPED.
-   */
+  /** Whether the robot changes shipments after SHIPPED, and shows some only when they are SHIPPED. Polls miss both. */
   lateChanges: z.boolean().optional(),
   /** Default of the switch `unknownProducts`: `refuse` if absent. */
   unknownProducts: z.enum(unknownProductRules).optional(),
@@ -37,15 +34,9 @@ export type WorldOptions = Readonly<z.infer<typeof worldOptionsSchema>>;
 
 /** How strict a sandbox is. This is chosen at each start: a state file does not keep it, and a reset does not change it. */
 export interface Strictness {
-  /**
-   * Whether requests must match docs/interface.md exactly. Otherwise, what clients can send to similar services is
-   * accepted.
-   */
+  /** Whether requests must match docs/interface.md exactly, rather than what similar services accept. */
   readonly strict?: boolean;
-  /**
-   * Whether operations and members that docs/interface.md does not name are unknown. Otherwise they are served, because
-   * clients of similar services use them.
-   */
+  /** Whether operations and members that docs/interface.md does not name are unknown. */
   readonly onlyDescribed?: boolean;
   /** The dialect at the start, after a reset, and for switches that name none. */
   readonly dialect?: Dialect;
@@ -77,11 +68,7 @@ export const switchesSchema = z.strictObject({
 });
 export type Switches = z.infer<typeof switchesSchema>;
 
-/**
- * Reads switches. Those that are left out have their defaults.
- * @param dialect the default dialect
- * @throws ZodError if a switch is unknown or has a wrong value
- */
+/** Reads switches. Those that are left out have their defaults. */
 export function parseSwitches(
   given: unknown,
   { unknownProducts = 'refuse' }: WorldOptions,

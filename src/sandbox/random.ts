@@ -26,10 +26,7 @@ export class Random {
     return this.next() < share;
   }
 
-  /**
-   * Returns one of the choices.
-   * @throws RangeError if there are no choices
-   */
+  /** Returns one of the choices. */
   pick<T>(choices: readonly T[]): T {
     const choice = choices[Math.floor(this.next() * choices.length)];
     if (choice === undefined) throw new RangeError('There is nothing to choose from');

@@ -1,13 +1,12 @@
+import type { FastifyRequest } from 'fastify';
+
 /** The part of a request that caused an error, as in JSON:API error objects. */
 export interface ErrorSource {
   readonly parameter?: string;
   readonly pointer?: string;
 }
 
-/**
- * The error for a request that the service does not accept. v3 operations answer with its `status` and JSON:API errors;
- * older operations answer with a NOK envelope.
- */
+/** A request that is not accepted. v3 answers with its `status` and JSON:API errors, older generations with NOK. */
 export class Refusal extends Error {
   readonly status: number;
   readonly source: ErrorSource | undefined;
@@ -30,10 +29,29 @@ export function notFound(what: string): Refusal {
   return new Refusal(404, `There is no such ${what}`);
 }
 
-/**
- * Returns the refusal of a request that breaks a rule of the service.
- * @param pointer the place of the wrong member in the body
- */
+/** Returns the refusal of a request that breaks a rule. `pointer` is the place of the wrong member in the body. */
 export function ruleBroken(detail: string, pointer?: string): Refusal {
   return new Refusal(422, detail, pointer === undefined ? undefined : { pointer });
+}
+
+/** Names of this machine: addresses, `localhost`, and names without a dot, as containers have. */
+const localName = /^(\[[\da-f:.]+\]|[\d.]+|[^.]+|[^.]+\.localhost)$/i;
+
+/** Refuses a control call by a page of another site. Browsers name the origin of such calls; programs do not. */
+export function refuseOtherSites(request: FastifyRequest): void {
+  if (request.routeOptions.config.operation !== null || request.method === 'GET' || request.method === 'HEAD') return;
+  const { origin, host = '', 'sec-fetch-site': site } = request.headers;
+  const isOtherSite = site !== undefined && site !== 'same-origin' && site !== 'none';
+  const isOtherOrigin = origin !== undefined && (!isFromHost(origin, host) || isForeignName(request, host));
+  if (isOtherSite || isOtherOrigin)
+    throw new Refusal(403, 'Pages of other sites must not control the sandbox: open its own page, or use curl');
+}
+
+/** Returns whether a URL has the host of a request. Schemes may differ (a proxy); an origin of `null` has no host. */
+export const isFromHost = (url: string, host: string): boolean => URL.canParse(url) && new URL(url).host === host;
+
+/** Returns whether a site outside has given its own name to this machine, to be of the same origin as the sandbox. */
+function isForeignName({ socket }: FastifyRequest, host: string): boolean {
+  const isLoopback = /^(::1$|127\.|::ffff:127\.)/.test(socket.localAddress ?? '');
+  return isLoopback && !localName.test(host.replace(/:\d+$/, ''));
 }

@@ -1,6 +1,4 @@
-/**
- * The log of requests to the sandbox, with the beginnings of their bodies. Everything that it shows is free of secrets.
- */
+/** The log of requests to the sandbox, with the beginnings of their bodies. */
 
 import { notFound } from './refusal.ts';
 
@@ -162,11 +160,7 @@ export interface Exchange extends LoggedRequest {
   readonly hasToken: boolean;
 }
 
-/**
- * Returns a logged request with its bodies.
- * @param mark the text that replaces each secret in the bodies
- * @throws Refusal if the log does not hold the request
- */
+/** Returns a logged request with its bodies, in which `mark` replaces each secret. */
 export function readExchange(log: RequestLog, place: number, mark?: string): Exchange {
   const entry = log.get(place);
   if (entry === undefined) throw notFound(`request in the log: ${place}`);
@@ -193,10 +187,7 @@ const bearer = /(\bbearer\s+)[\w.~+/=-]+/gi;
 /** What a reader sees instead of a secret. */
 const hidden = '***';
 
-/**
- * Replaces the secrets in a query, a body or an answer. The log and the page show nothing that was not treated so.
- * @param mark the text that replaces each secret
- */
+/** Replaces the secrets in a query, a body or an answer. The log and the page show nothing that was not treated so. */
 function hideSecrets(text: string, mark = hidden): string {
   return text
     .replace(jsonMember, (member: string, name: string, colon: string) =>

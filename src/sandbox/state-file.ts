@@ -45,11 +45,7 @@ type StateLine =
   | { readonly client: number; readonly is: 'toldStock'; readonly row: readonly (readonly [string, string])[] }
   | { readonly client: number; readonly is: 'step'; readonly row: PlannedTask };
 
-/**
- * Writes a world into a file that only its owner can read. Tokens and logged requests are not saved. The file is
- * replaced in one step, so that it is always complete.
- * @throws Error if the file cannot be written
- */
+/** Replaces a state file, in one step, by the state of a world. Tokens and logged requests are not saved. */
 export function saveWorld(world: World, file: string): void {
   const temporaryFile = `${file}.${process.pid}.tmp`;
   try {
@@ -90,11 +86,7 @@ function writeLines(world: World, descriptor: number): void {
   writeText(descriptor, pending);
 }
 
-/**
- * Loads a saved world. Virtual time continues from the saved moment.
- * @param speed replaces the saved speed, if given
- * @throws Error that names the file, if the file is not a state file or is incomplete
- */
+/** Loads a saved world, whose time continues. Throws an error that names the file if it is wrong or incomplete. */
 export async function loadWorld(file: string, speed?: number, strictness: Strictness = {}): Promise<World> {
   let [world, count, ended]: [World | null, number, boolean] = [null, 0, false];
   const pool = new ValuePool();
@@ -213,10 +205,7 @@ function writeText(descriptor: number, text: string): void {
 
 const maxValues = 50_000;
 
-/**
- * A pool of values that lets loaded rows share equal parts, such as skus, addresses and empty lists. Without it a
- * million rows that are read line by line would take far more memory.
- */
+/** Lets loaded rows share equal texts, addresses and empty lists: a million rows would take far more memory. */
 class ValuePool {
   readonly #texts = new Map<string, string>();
   readonly #addresses = new Map<string, object>();

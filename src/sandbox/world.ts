@@ -1,12 +1,8 @@
-/**
- * The sandbox: a stand-in for the whole service, with a robot as its warehouse. It never imports src/warehouse. The
- * tests thus compare two independent implementations of docs/interface.md.
- */
+/** The sandbox: a stand-in for the service. It shares no code with src/warehouse, so that tests compare the two. */
 
 import { randomBytes } from 'node:crypto';
 import { Faults } from './faults.ts';
 import { Findings } from './findings.ts';
-import { ListVisibility } from './list-visibility.ts';
 import { type Dialect, parseSwitches, type Strictness, type Switches, type WorldOptions } from './options.ts';
 import { deriveSeed, Random } from './random.ts';
 import { badParameter, Refusal } from './refusal.ts';
@@ -14,6 +10,7 @@ import { RequestLog } from './request-log.ts';
 import { planFirstDay, simulateUntil } from './robot/robot.ts';
 import { createFirstProducts } from './rules/products.ts';
 import { ClientStore } from './store/client-store.ts';
+import type { StoredRow } from './store/listing.ts';
 import { ServiceLists } from './store/service-lists.ts';
 import { Ids, Simulation, type SimulationOptions } from './store/simulation.ts';
 
@@ -54,11 +51,7 @@ export class World {
   /** Number of resets. */
   resets = 0;
 
-  /**
-   * Creates a world whose clients have their first products and tasks.
-   * @param saved if given, the world continues a saved one: its clients are empty, and the caller fills them through
-   *   `getUnadvancedClient`
-   */
+  /** Creates a world. If it continues a saved one, its clients are empty, and the caller fills them. */
   constructor(
     options: WorldOptions,
     { strict = false, onlyDescribed = false, dialect }: Strictness = {},
@@ -77,10 +70,7 @@ export class World {
     this.faults = new Faults(new Random(options.seed));
   }
 
-  /**
-   * Starts over with new clients, no faults, no tokens, no logged requests, no findings and the first switches.
-   * @param options replaces options such as the seed; the others keep their values
-   */
+  /** Starts over with new clients, no faults, no tokens, no logged requests, no findings and the first switches. */
   reset(options: Partial<WorldOptions> = {}): void {
     this.resets++;
     this.#options = { ...this.#options, ...options };
@@ -106,10 +96,7 @@ export class World {
     return this.#switches;
   }
 
-  /**
-   * Sets all switches. Those that are left out get their defaults.
-   * @throws ZodError if a switch is unknown or has a wrong value
-   */
+  /** Sets all switches. Those that are left out get their defaults. */
   setSwitches(given: unknown): void {
     this.#switches = parseSwitches(given, this.#options, this.#firstDialect);
     Object.assign(this.#simulationOptions, toSimulationOptions(this.#options, this.#switches));
@@ -129,31 +116,21 @@ export class World {
     return client;
   }
 
-  /**
-   * Simulates a client up to the present and returns it.
-   * @throws Refusal that names the clients of this sandbox, if the client does not exist
-   */
+  /** Simulates a client up to the present and returns it. */
   requireClient(name: string): SandboxClient {
     const found = this.findClient(name);
     if (found === undefined) throw badParameter('client', `is not one of ${this.clientNames.join(', ')}`);
     return found;
   }
 
-  /**
-   * Returns a client without simulating it up to the present. Saving and loading use this.
-   * @throws Error if the client does not exist
-   */
+  /** Returns a client without simulating it up to the present. Saving and loading use this. */
   getUnadvancedClient(name: string): SandboxClient {
     const found = this.#clients.get(name);
     if (found === undefined) throw new Error(`there is no client ${name}`);
     return found;
   }
 
-  /**
-   * Grants a token (docs/interface.md, 3.3 Token response). The token expires in real time, because in fast virtual
-   * time clients would have to renew it all the time.
-   * @throws Refusal if the user name or the password is wrong
-   */
+  /** Grants a token. It expires in real time: in fast virtual time, clients would renew it all the time. */
   grantToken(username: string, password: string): Record<string, unknown> {
     // The password of a client is its name.
     if (!this.#clients.has(username) || password !== username)
@@ -219,10 +196,7 @@ function createClients(
   return new Map(entries);
 }
 
-/**
- * A clock of virtual time. It runs `speed` times as fast as real time, or not at all if `speed` is 0. `advance` moves
- * it forward at once.
- */
+/** A clock of virtual time. It runs `speed` times as fast as real time, or not at all if `speed` is 0. */
 class VirtualClock {
   #baseMs: number;
   #realBaseMs = performance.now();
@@ -240,5 +214,76 @@ class VirtualClock {
   advance(ms: number): void {
     this.#baseMs = this.nowMs() + ms;
     this.#realBaseMs = performance.now();
+  }
+}
+
+/** How long writes are kept. Must exceed the largest `lagMs` of a fault. */
+const keepWritesMs = 15 * 60_000;
+const maxWrites = 100_000;
+const maxWritesPerRow = 50;
+
+interface Write {
+  readonly atMs: number;
+  /** A copy of the row before the write; null if the write created the row. */
+  readonly before: StoredRow | null;
+}
+
+/** Decides which rows of a client are visible, in which version. Lags count real time, in which callers wait. */
+class ListVisibility {
+  readonly #writes = new Map<string, Write[]>();
+  readonly #hiddenUntilMs = new Map<string, number>();
+
+  /** Records a write: before a row is changed, or with null after it was created. */
+  addWrite(type: string, id: number, before: StoredRow | null): void {
+    const key = `${type} ${id}`;
+    const nowMs = performance.now();
+    const writes = [
+      ...(this.#writes.get(key) ?? []).slice(-maxWritesPerRow),
+      { atMs: nowMs, before: before && structuredClone(before) },
+    ];
+    // Set again at the end, so that the map lists the oldest writes first.
+    this.#writes.delete(key);
+    this.#writes.set(
+      key,
+      writes.filter(({ atMs }) => atMs > nowMs - keepWritesMs),
+    );
+    this.#dropOldWrites(nowMs);
+  }
+
+  /** Drops rows whose last write is too old, and the oldest rows if there are too many. */
+  #dropOldWrites(nowMs: number): void {
+    for (const [key, writes] of this.#writes) {
+      const isOld = (writes.at(-1)?.atMs ?? 0) <= nowMs - keepWritesMs;
+      if (!isOld && this.#writes.size <= maxWrites) return;
+      this.#writes.delete(key);
+    }
+  }
+
+  /** The hidden rows, as type and id, each with the virtual time at which it becomes visible again. */
+  get hidden(): readonly (readonly [string, number])[] {
+    return [...this.#hiddenUntilMs];
+  }
+
+  /** Hides the rows that another `ListVisibility` had hidden. */
+  restore(hidden: readonly (readonly [string, number])[]): void {
+    for (const [key, untilMs] of hidden) this.#hiddenUntilMs.set(key, untilMs);
+  }
+
+  /** Hides a row from everybody until a virtual time. */
+  hide(type: string, id: number, untilMs: number): void {
+    this.#hiddenUntilMs.set(`${type} ${id}`, untilMs);
+  }
+
+  isHidden(type: string, id: number, nowMs: number): boolean {
+    return this.#hiddenUntilMs.size > 0 && (this.#hiddenUntilMs.get(`${type} ${id}`) ?? 0) > nowMs;
+  }
+
+  /** Returns the version of a row that a list shows. Returns null if the list does not show the row. */
+  selectVersion<T extends StoredRow>(type: string, row: T, nowMs: number, lagMs: number): T | null {
+    if (this.isHidden(type, row.id, nowMs)) return null;
+    if (lagMs === 0) return row;
+    const since = performance.now() - lagMs;
+    const first = this.#writes.get(`${type} ${row.id}`)?.find(({ atMs }) => atMs > since);
+    return first === undefined ? row : (first.before as T | null);
   }
 }

@@ -3,10 +3,7 @@ import { dayMs, hourMs } from '../core/time.ts';
 
 const maxOffsets = 100_000;
 
-/**
- * The time zone of a client's warehouses. Offsets are cached by the hour, because a page of shipments contains hundreds
- * of times.
- */
+/** The time zone of a client's warehouses. Caches offsets by the hour: a page of shipments has hundreds of times. */
 export class Zone {
   readonly name: string;
   readonly #offsets = new Map<number, number>();
@@ -35,21 +32,14 @@ export class Zone {
       .toZonedDateTime(this.name, { disambiguation: 'compatible' }).epochMilliseconds;
   }
 
-  /**
-   * Returns the moment itself, or the next full hour that is unambiguous. The hours around the one that occurs twice
-   * when summer time ends are skipped, because a time without a zone could mean either.
-   */
+  /** Returns the moment, or the next hour that is unambiguous: a repeated hour without a zone could mean either. */
   skipRepeatedHour(ms: number): number {
     let moment = ms;
     while (this.#isDoubled(moment)) moment = (Math.floor(moment / hourMs) + 1) * hourMs;
     return moment;
   }
 
-  /**
-   * Returns a local time as the service writes shipment times: fractional seconds and no zone
-   * (docs/interface.md, 2.1 Paths and formats).
-   * @param fraction the digits below the millisecond, see `toFraction`
-   */
+  /** Writes a shipment time: local, fractional seconds, no zone (docs/interface.md, 2.1 Paths and formats). */
   writeLocal(ms: number | null, fraction: string): string | null {
     if (ms === null) return null;
     return `${new Date(ms + this.#offsetAt(ms)).toISOString().slice(0, -1)}${fraction}`;

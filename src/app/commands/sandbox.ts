@@ -6,10 +6,10 @@ import { type Command, Option } from 'commander';
 import type { FastifyInstance } from 'fastify';
 import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
-import { type ChosenLists, DocumentError, readListsFile } from '../../sandbox/lists-file.ts';
 import { type Dialect, defaultOrdersPerDay, dialects, type UnknownProducts } from '../../sandbox/options.ts';
 import { createSandbox } from '../../sandbox/server/server.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
+import { type ChosenLists, DocumentError, readListsFile } from '../../sandbox/store/service-lists.ts';
 import { World } from '../../sandbox/world.ts';
 import { createStopSignal, parseWholeNumber, setExitCode, UsageError } from '../cli/command-line.ts';
 

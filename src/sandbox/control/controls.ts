@@ -1,25 +1,37 @@
-/**
- * The controls of the sandbox: time, the business of a client, faults, switches and state. They are not part of the
- * service's interface.
- */
+/** The controls of the sandbox: time, the business of a client, faults, switches and state. */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { faultSchema, matchesOperation } from '../faults.ts';
-import { isForm } from '../form.ts';
-import { normalizeBody } from '../normalize-body.ts';
+import { isForm, normalizeBody } from '../normalize-body.ts';
 import { operations } from '../operations/all.ts';
+import { toRichEntry } from '../operations/v3-dialect.ts';
+import {
+  toInboundItemResource,
+  toInboundResource,
+  toSlipItemResource,
+  toSlipResource,
+} from '../operations/v3-goods.ts';
+import { orderIncludes, toOrderResource } from '../operations/v3-order-resource.ts';
+import {
+  toAuthorizationItemResource,
+  toAuthorizationResource,
+  toReturnItemResource,
+} from '../operations/v3-returns.ts';
+import { toShipmentItemResource, toShipmentResource } from '../operations/v3-shipments.ts';
+import type { Dialect } from '../options.ts';
 import { badParameter } from '../refusal.ts';
 import { readExchange } from '../request-log.ts';
 import { finishOrder } from '../robot/fulfil.ts';
 import { finishReturn } from '../robot/returns.ts';
 import { placeRequestedOrder, seedShipments } from '../robot/shop.ts';
-import { announceReturn } from '../rules/authorizations.ts';
+import { announceReturn } from '../rules/announcements.ts';
 import { addHouseNumber, checkOrderNumber } from '../rules/orders.ts';
+import { type ClientStore, toFractions } from '../store/client-store.ts';
 import { shipmentStatuses } from '../store/model.ts';
 import type { Simulation } from '../store/simulation.ts';
 import type { World } from '../world.ts';
-import { dumpClient, stateLists } from './state-dump.ts';
+import { toFraction, writeInstant } from '../zone.ts';
 
 const config = { operation: null };
 const client = z.string();
@@ -51,10 +63,7 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
   addLogRoutes(app, world);
 }
 
-/**
- * Reads the body of a control call. In a form, empty fields are absent, and texts become the types of the schema.
- * @throws Refusal, ZodError if the body does not match the schema
- */
+/** Reads the body of a control call. In a form, empty fields are absent, and texts become the types of the schema. */
 function readControlBody<T extends z.ZodType>(request: FastifyRequest, schema: T): z.output<T> {
   if (!isForm(request)) return schema.parse(request.body);
   const record = ({ code, member }: { code: string; member: string }) => {
@@ -285,6 +294,17 @@ function addFaultControls(addControl: AddControl, app: FastifyInstance, world: W
   });
 }
 
+const stateLists = [
+  'products',
+  'orders',
+  'shipments',
+  'returnMerchandiseAuthorizations',
+  'returnItems',
+  'inbounds',
+  'inboundPackingSlips',
+] as const;
+type StateList = (typeof stateLists)[number];
+
 const stateQuerySchema = z.strictObject({
   lists: z
     .string()
@@ -314,4 +334,64 @@ function addLogRoutes(app: FastifyInstance, world: World): void {
     );
     return { now: new Date(world.clock.nowMs()).toISOString(), clients };
   });
+}
+
+/** Returns lists of a client's rows in a dialect. `instants` are the UTC instants of times without a zone. */
+function dumpClient(
+  store: ClientStore,
+  nowMs: number,
+  lists: readonly StateList[],
+  dialect: Dialect,
+): Readonly<Record<string, unknown>> {
+  const render: Readonly<Record<StateList, () => Record<string, unknown>[]>> = {
+    products: () => [...store.products.values()].map(({ encodedImage: _, ...product }) => product),
+    orders: () =>
+      [...store.orders].map((order) => ({
+        resource: toOrderResource(order),
+        included: Object.values(orderIncludes).flatMap((render) => render(order)),
+        notValid: order.notValid,
+        attachments: order.attachments,
+        /** Fulfilled quantity of each item, in the order of the items. */
+        fulfilled: order.items.map(({ fulfilled }) => fulfilled),
+      })),
+    shipments: () =>
+      [...store.shipments].map((shipment) => {
+        const { readyToPickOn, later } = toFractions(shipment);
+        return {
+          resource: toShipmentResource(store.zone, shipment),
+          items: shipment.items.map(toShipmentItemResource),
+          tracks: shipment.tracks,
+          visible: shipment.visibleFromMs <= nowMs,
+          instants: {
+            readyToPickOn: writeInstant(shipment.readyToPickOnMs, readyToPickOn),
+            readyToShipOn: writeInstant(shipment.readyToShipOnMs, later),
+            shippedOn: writeInstant(shipment.shippedOnMs, later),
+          },
+        };
+      }),
+    returnMerchandiseAuthorizations: () =>
+      [...store.authorizations].map((authorization) => ({
+        resource: toAuthorizationResource(authorization),
+        items: authorization.items.map((item) => toAuthorizationItemResource(store, item)),
+      })),
+    returnItems: () =>
+      [...store.returnItems].map((item) => ({
+        resource: toReturnItemResource(store, item),
+        visible: item.processedOn !== null,
+        instants: { restockOn: writeInstant(item.restockOnMs, toFraction(item.id, 0)) },
+      })),
+    inbounds: () =>
+      [...store.inbounds].map((inbound) => ({
+        resource: toInboundResource(inbound),
+        items: inbound.items.map(toInboundItemResource),
+      })),
+    inboundPackingSlips: () =>
+      [...store.slips].map((slip) => ({
+        resource: toSlipResource(slip),
+        items: slip.items.map(toSlipItemResource),
+      })),
+  };
+  const read = (list: StateList) =>
+    dialect === 'plain' ? render[list]() : render[list]().map((entry) => toRichEntry(entry, store));
+  return { client: store.name, ...Object.fromEntries(lists.map((list) => [list, read(list)])) };
 }

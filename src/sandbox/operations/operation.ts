@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { notFound } from '../refusal.ts';
 import type { ClientStore } from '../store/client-store.ts';
-import type { Selection } from '../store/listing.ts';
+import type { Selection, StoredRow } from '../store/listing.ts';
 import type { Simulation } from '../store/simulation.ts';
-import type { StoredRow } from '../store/sorted-rows.ts';
 import type { SandboxClient, World } from '../world.ts';
 import { type PageRequest, type RenderedResource, renderDocument, renderPage } from './paging.ts';
 import type { Parameters, ParameterValues } from './parameters.ts';

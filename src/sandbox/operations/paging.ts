@@ -1,7 +1,6 @@
 import type { Switches } from '../options.ts';
 import { badParameter } from '../refusal.ts';
-import { readRowsAfter, readRowsFrom, type Selection } from '../store/listing.ts';
-import type { StoredRow } from '../store/sorted-rows.ts';
+import { readRowsAfter, readRowsFrom, type Selection, type StoredRow } from '../store/listing.ts';
 import type { ResourceObject } from './v3-document.ts';
 
 const maxPageSize = 100;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
-import { announceReturn } from '../rules/authorizations.ts';
+import { announceReturn } from '../rules/announcements.ts';
 import { writePage } from '../rules/pdf.ts';
 import type { ServiceLists } from '../store/service-lists.ts';
 import type { Simulation } from '../store/simulation.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
-import { isInDelivery, toPackageNumber } from '../robot/carrier.ts';
+import { isInDelivery, toPackageNumber } from '../robot/fulfil.ts';
 import { type ClientStore, toFractions } from '../store/client-store.ts';
 import { type Filter, readRowsAfter } from '../store/listing.ts';
 import { type Order, type Shipment, shipmentStatuses, type Track } from '../store/model.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
-import { announceGoods, type SlipDraft } from '../rules/slips.ts';
+import { announceGoods, type SlipDraft } from '../rules/announcements.ts';
 import {
   type Inbound,
   type InboundItem,

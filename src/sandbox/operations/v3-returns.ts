@@ -6,7 +6,7 @@ import {
   announceReturn,
   removeReturn,
   replaceReturn,
-} from '../rules/authorizations.ts';
+} from '../rules/announcements.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { Authorization, AuthorizationItem, ReturnItem } from '../store/model.ts';
 import type { ServiceLists } from '../store/service-lists.ts';

@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { type ClientStore, toFractions } from '../store/client-store.ts';
-import type { Filter } from '../store/listing.ts';
+import { type Filter, SortedRows } from '../store/listing.ts';
 import { type Order, type Shipment, type ShipmentItem, shipmentStatuses } from '../store/model.ts';
-import { SortedRows } from '../store/sorted-rows.ts';
 import type { Zone } from '../zone.ts';
 import { defineOperation } from './operation.ts';
 import type { RenderedResource } from './paging.ts';

@@ -1,21 +1,16 @@
-/**
- * The page of the sandbox. Every part of it is rendered here as HTML, so that it also works without its script. The
- * script loads the changed parts once a second.
- */
+/** The page of the sandbox. Every part of it is rendered here as HTML, so that it also works without its script. */
 
 import { readFileSync } from 'node:fs';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { type Child, type Html, html } from '../../core/html.ts';
 import { sandboxAssetsFolder, styleFolder } from '../../core/installation.ts';
-import { isForm } from '../form.ts';
+import { isForm } from '../normalize-body.ts';
 import type { World } from '../world.ts';
-import { renderData } from './data.ts';
-import { field, hidden, renderFrame } from './elements.ts';
+import { renderData, renderResults } from './data.ts';
+import { field, hidden, readReferrer, readView, renderFrame, type View, writeAddress } from './elements.ts';
 import { renderActions, renderFaults } from './forms.ts';
 import { renderExchange, renderFindings, renderLog, renderLogFilter } from './requests.ts';
-import { renderResults } from './results.ts';
-import { readReferrer, readView, type View, writeAddress } from './view.ts';
 
 const contentPolicy = [
   "default-src 'none'",

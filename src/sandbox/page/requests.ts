@@ -2,8 +2,7 @@ import { type Html, html } from '../../core/html.ts';
 import { operations } from '../operations/all.ts';
 import { type Exchange, type LoggedRequest, readExchange } from '../request-log.ts';
 import type { World } from '../world.ts';
-import { badge, choice, facts, field, hidden, moment, section, table } from './elements.ts';
-import type { View } from './view.ts';
+import { badge, choice, facts, field, hidden, moment, section, table, type View } from './elements.ts';
 
 const shownRequests = 50;
 const shownCharacters = 160;
@@ -108,11 +107,7 @@ ${table('Findings, latest first', headings, rows)}`,
 /** Replaces a secret until the command is written. No body contains it as it is: JSON and forms encode it. */
 const mark = '\u0000';
 
-/**
- * Renders a logged request with its bodies and as a curl command.
- * @param origin the address of the sandbox, for the command
- * @throws Refusal if the log does not hold the request
- */
+/** Renders a logged request with its bodies and as a curl command. */
 export function renderExchange({ log }: World, place: number, origin: string): Html {
   const exchange = readExchange(log, place);
   const { method, path, query, operation, client, atMs, durationMs, cut, kept } = exchange;

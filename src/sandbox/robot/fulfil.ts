@@ -8,9 +8,9 @@ import {
   type Shipment,
   type ShipmentItem,
   type ShipmentStatus,
+  type Track,
 } from '../store/model.ts';
 import type { Simulation } from '../store/simulation.ts';
-import { startTracking } from './carrier.ts';
 import { planUnannouncedReturn } from './returns.ts';
 
 /** The goods to take from one warehouse for one order line. */
@@ -21,11 +21,7 @@ interface PickedGoods {
   readonly warehouse: string;
 }
 
-/**
- * Ships the open lines of an order, in one parcel or in several. Does nothing if the order is on hold, not valid, or to
- * be shipped later. If stock is missing, the order waits for stock, and only an order that allows partial delivery
- * ships the rest.
- */
+/** Ships the open lines of an order, unless it must wait. If stock is missing, only partial delivery ships the rest. */
 export function fulfilOrder(simulation: Simulation, atMs: number, orderId: number): void {
   const order = simulation.store.orders.get(orderId);
   if (order === undefined || isHeldBack(simulation, order, atMs)) return;
@@ -76,10 +72,7 @@ function completeServiceLines(lines: readonly { item: OrderItem; product: Produc
   for (const { item, product } of lines) if (product.service) item.fulfilled = item.quantity;
 }
 
-/**
- * Chooses the warehouses for the open quantity of a line: the named warehouse, or else one that has the whole quantity,
- * or else several. Goods that were picked for other lines are not available.
- */
+/** Picks a line from the named warehouse, one that has it all, or several. Picks of other lines are not available. */
 function pickGoods(
   order: Order,
   item: OrderItem,
@@ -216,11 +209,7 @@ function planMove(simulation: Simulation, shipment: Shipment, path: readonly Shi
   simulation.plan(fromMs + waitMs, { kind: 'move', shipmentId: shipment.id, path });
 }
 
-/**
- * Ships all of an order that can be shipped now, without the hours that the warehouse needs.
- * @returns the number of shipments that became SHIPPED
- * @throws Refusal if the order must wait, with the reason
- */
+/** Ships at once all of an order that can be shipped, and counts the shipments. Refuses an order that must wait. */
 export function finishOrder(simulation: Simulation, order: Order, nowMs: number): number {
   const { store } = simulation;
   const reason = findReasonToWait(simulation, order, nowMs);
@@ -250,4 +239,92 @@ function findReasonToWait({ store }: Simulation, order: Order, nowMs: number): s
   return preferredShippingDate !== null && preferredShippingDate > store.zone.day(nowMs)
     ? `it is to be shipped on ${preferredShippingDate}`
     : null;
+}
+
+/** Track-trace codes of the sandbox. docs/interface.md shows none; docs/sandbox.md lists these. */
+const trackCodes = {
+  handedOver: 10,
+  sorted: 20,
+  outForDelivery: 30,
+  notAtHome: 35,
+  atPickUpPoint: 40,
+  delivered: 50,
+  returnedToSender: 60,
+} as const;
+/** Codes that end the delivery: the track-trace list no longer shows the package. */
+const finalCodes = new Set<number>([trackCodes.atPickUpPoint, trackCodes.delivered, trackCodes.returnedToSender]);
+/** A shipment is tracked for this long at most, because some packages get no final code. */
+const maxTrackingMs = 30 * dayMs;
+
+/** Hands a shipment over to a carrier and plans the reports about its packages. */
+function startTracking(simulation: Simulation, shipment: Shipment, atMs: number): void {
+  const { random } = simulation;
+  const packages = random.chance(0.12) ? 2 : 1;
+  const whenMs = simulation.store.zone.skipRepeatedHour(atMs);
+  shipment.tracks = Array.from({ length: packages }, (_, index) => ({
+    packageNumber: random.chance(0.03) ? null : toPackageNumber(shipment, index),
+    status: trackCodes.handedOver,
+    statusOnMs: random.chance(0.05) ? null : whenMs,
+    exceptionLevel: 0,
+  }));
+  simulation.store.inDelivery.add(shipment);
+  for (let index = 0; index < packages; index++) planTrack(simulation, shipment.id, index, drawPath(simulation), atMs);
+  simulation.plan(atMs + maxTrackingMs, { kind: 'track', shipmentId: shipment.id, index: -1, path: [] });
+}
+
+/** Returns the number of a package. Packages of a shipment count from 0. */
+export function toPackageNumber({ id }: Shipment, index: number): string {
+  return `3S${String(id).padStart(9, '0')}${index + 1}`;
+}
+
+/** Returns whether a package is still on its way. */
+export function isInDelivery({ status }: Track): boolean {
+  return !finalCodes.has(status);
+}
+
+/** Records the next code of a package and plans the one after it. Index -1 ends the tracking of the shipment. */
+export function updateTrack(
+  simulation: Simulation,
+  atMs: number,
+  shipmentId: number,
+  index: number,
+  [status, ...rest]: readonly number[],
+): void {
+  const shipment = simulation.store.shipments.get(shipmentId);
+  if (shipment === undefined) return;
+  const track = shipment.tracks[index];
+  if (track !== undefined && status !== undefined) {
+    const { random } = simulation;
+    track.status = status;
+    track.statusOnMs = random.chance(0.05)
+      ? null
+      : simulation.store.zone.skipRepeatedHour(random.chance(0.03) ? atMs - 2 * dayMs : atMs);
+    track.exceptionLevel = status === trackCodes.notAtHome ? 1 : random.chance(0.04) ? null : 0;
+    planTrack(simulation, shipmentId, index, rest, atMs);
+  }
+  if (track === undefined || !shipment.tracks.some(isInDelivery)) simulation.store.inDelivery.delete(shipmentId);
+}
+
+function planTrack(
+  simulation: Simulation,
+  shipmentId: number,
+  index: number,
+  path: readonly number[],
+  fromMs: number,
+): void {
+  if (path.length === 0) return;
+  simulation.plan(fromMs + simulation.random.between(2, 14) * hourMs, { kind: 'track', shipmentId, index, path });
+}
+
+/** Draws the codes that the carrier will report for a package. */
+function drawPath({ random }: Simulation): number[] {
+  const { sorted, outForDelivery, notAtHome, atPickUpPoint, delivered, returnedToSender } = trackCodes;
+  const start = [sorted, outForDelivery];
+  // The package is lost: no further reports.
+  if (random.chance(0.01)) return start;
+  // The scans are reported in the wrong order.
+  if (random.chance(0.03)) return [outForDelivery, sorted, delivered];
+  if (random.chance(0.08)) return [...start, notAtHome, random.chance(0.5) ? atPickUpPoint : delivered];
+  if (random.chance(0.02)) return [...start, notAtHome, notAtHome, returnedToSender];
+  return [...start, delivered];
 }

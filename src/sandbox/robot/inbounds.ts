@@ -3,11 +3,7 @@ import { soldSkus } from '../rules/products.ts';
 import { type Inbound, type Slip, type SlipStatus, slipStatuses } from '../store/model.ts';
 import type { Simulation, TruckLine } from '../store/simulation.ts';
 
-/**
- * Unloads a truck and creates an inbound. The truck brings the goods of a slip: all of them, or one half now and the
- * rest some days later, and sometimes too few. Without a slip it brings goods that nobody announced.
- * @param isLast whether no further truck comes for the slip
- */
+/** Creates the inbound of a truck, which brings all, half or too little of a slip's goods, or unannounced goods. */
 export function unloadTruck(simulation: Simulation, atMs: number, slipId: number | null, isLast: boolean): void {
   const { store, random } = simulation;
   const slip = slipId === null ? null : (store.slips.get(slipId) ?? null);
@@ -25,10 +21,7 @@ export function unloadTruck(simulation: Simulation, atMs: number, slipId: number
     simulation.plan(atMs + random.between(30, 96) * hourMs, { kind: 'truck', slipId: slip.id, isLast: true });
 }
 
-/**
- * Creates an inbound, and links it with the slip that announced it. It arrives in any warehouse if `receivedIn` is
- * null.
- */
+/** Creates an inbound and links it with its slip. It arrives in any warehouse if `receivedIn` is null. */
 function createInbound(
   { store, ids, random }: Simulation,
   atMs: number,
@@ -97,10 +90,7 @@ export function countInbound(
   }
 }
 
-/**
- * Marks an inbound as checked or, some hours later, as completed. On completion the goods become stock, and the slip is
- * completed if this was the last truck.
- */
+/** Marks an inbound as checked or, some hours later, as completed. Only then its goods become stock. */
 export function completeInbound(simulation: Simulation, atMs: number, inboundId: number, isLast: boolean): void {
   const inbound = simulation.store.inbounds.get(inboundId);
   if (inbound === undefined) return;

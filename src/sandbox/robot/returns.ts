@@ -17,10 +17,7 @@ export function planUnannouncedReturn(simulation: Simulation, shipment: Shipment
   simulation.plan(arrivesMs, { kind: 'send-back', shipmentId: shipment.id, authorizationId: null });
 }
 
-/**
- * Receives a return: creates its items and plans to process them one by one. Some wait for weeks, so that an old id
- * becomes visible late.
- */
+/** Receives a return and plans to process its items, some after weeks: an old id then becomes visible late. */
 export function receiveReturn(
   simulation: Simulation,
   atMs: number,
@@ -149,11 +146,7 @@ function linkAuthorization({ store }: Simulation, row: ReturnItem, processedOn: 
   authorization.modifiedOn = processedOn;
 }
 
-/**
- * Receives an announced return, unless it has arrived already, and processes its items.
- * @returns the processed items
- * @throws Refusal if there is nothing to process
- */
+/** Receives an announced return, unless it has arrived already, and processes its items. */
 export function finishReturn(simulation: Simulation, authorization: Authorization, nowMs: number): ReturnItem[] {
   const { store } = simulation;
   const listItems = () => [...store.returnItems].filter((row) => row.authorizationId === authorization.id);

@@ -1,10 +1,7 @@
-/**
- * The robot that picks, ships, receives and returns goods. The same seed gives the same events.
- */
+/** The robot that picks, ships, receives and returns goods. The same seed gives the same events. */
 
 import type { Simulation, Task } from '../store/simulation.ts';
-import { updateTrack } from './carrier.ts';
-import { amendShipment, fulfilOrder, moveShipment } from './fulfil.ts';
+import { amendShipment, fulfilOrder, moveShipment, updateTrack } from './fulfil.ts';
 import { checkInbound, completeInbound, countInbound, planUnannouncedTruck, unloadTruck } from './inbounds.ts';
 import { processReturn, receiveReturn, restockItem } from './returns.ts';
 import { planOrder, takeOrder } from './shop.ts';
@@ -15,11 +12,7 @@ export function planFirstDay(simulation: Simulation, startMs: number): void {
   if (simulation.options.ordersPerDay > 0) planUnannouncedTruck(simulation, startMs);
 }
 
-/**
- * Simulates the shop, the warehouse and the carriers of a client up to a moment of virtual time. What happens depends
- * only on the seed, on the requests to the service and on their moments. It does not depend on the steps in which time
- * advances.
- */
+/** Simulates a client up to a moment. What happens does not depend on the steps in which time advances. */
 export function simulateUntil(simulation: Simulation, nowMs: number): void {
   for (let step = simulation.agenda.peek(); step !== undefined && step.atMs <= nowMs; step = simulation.agenda.peek()) {
     simulation.agenda.pop();

@@ -1,9 +1,9 @@
 import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
 import { defaultOrdersPerDay } from '../options.ts';
 import type { Random } from '../random.ts';
+import { announceGoods } from '../rules/announcements.ts';
 import { addOrder, type OrderDraft, placeOrder } from '../rules/orders.ts';
 import { soldSkus } from '../rules/products.ts';
-import { announceGoods } from '../rules/slips.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { AddressLines, Order, ShipmentStatus } from '../store/model.ts';
 import type { ServiceLists } from '../store/service-lists.ts';
@@ -88,10 +88,7 @@ export interface RequestedOrder {
   readonly onHold: boolean;
 }
 
-/**
- * Places an order as the robot's shop does, with some parts as requested.
- * @throws Refusal if the number is taken, or if a product is unknown and refused
- */
+/** Places an order as the robot's shop does, with some parts as requested. */
 export function placeRequestedOrder(
   simulation: Simulation,
   { externalOrderNumber, lines, onHold }: RequestedOrder,

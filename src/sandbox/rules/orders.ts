@@ -1,6 +1,4 @@
-/**
- * The rules of docs/interface.md for orders, returns and products. They apply to requests of all generations alike.
- */
+/** The rules of docs/interface.md for orders, returns and products. They apply to requests of all generations alike. */
 
 import { minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
@@ -53,20 +51,14 @@ type Pointers = Readonly<
   Partial<Record<'externalOrderNumber' | 'orderType' | 'shippingMethod' | 'fulfillFrom', string>>
 >;
 
-/**
- * Adds an order and plans its fulfilment.
- * @throws Refusal if `addOrder` refuses the order
- */
+/** Adds an order and plans its fulfilment. */
 export function placeOrder(simulation: Simulation, draft: OrderDraft, atMs: number, pointers: Pointers = {}): Order {
   const order = addOrder(simulation, draft, pointers);
   planFulfilment(simulation, order, atMs);
   return order;
 }
 
-/**
- * Adds an order.
- * @throws Refusal if another order has its number, or if its order type, method, warehouse or product does not exist
- */
+/** Adds an order. Refuses a taken number, and an unknown order type, method, warehouse or product. */
 export function addOrder(simulation: Simulation, draft: OrderDraft, pointers: Pointers = {}): Order {
   checkDraft(simulation, draft, pointers);
   const { store, ids } = simulation;
@@ -109,10 +101,7 @@ export function addOrder(simulation: Simulation, draft: OrderDraft, pointers: Po
   return order;
 }
 
-/**
- * Checks the code of a warehouse.
- * @throws Refusal if the warehouse is not part of the fulfilment strategy
- */
+/** Refuses a warehouse that is not part of the fulfilment strategy. */
 export function checkWarehouse({ warehouseCodes }: ServiceLists, code: string | null, pointer?: string): void {
   if (code === null || warehouseCodes.includes(code)) return;
   throw ruleBroken(
@@ -121,11 +110,7 @@ export function checkWarehouse({ warehouseCodes }: ServiceLists, code: string | 
   );
 }
 
-/**
- * Checks that no other order of the client has a number.
- * @param order the order that is to have the number; null for a new one
- * @throws Refusal if another order has it
- */
+/** Refuses a number that another order of the client has. */
 export function checkOrderNumber(
   simulation: Simulation,
   externalOrderNumber: string,
@@ -137,10 +122,7 @@ export function checkOrderNumber(
   throw ruleBroken(`An order with externalOrderNumber (${externalOrderNumber}) already exists`, pointer);
 }
 
-/**
- * Checks the order type and the main shipping method.
- * @throws Refusal if one does not exist
- */
+/** Refuses an order type or a main shipping method that does not exist. */
 function checkListIds(
   lists: ServiceLists,
   { orderTypeId, shippingMethodId: method }: Pick<OrderDraft, 'orderTypeId' | 'shippingMethodId'>,
@@ -190,10 +172,7 @@ const relationshipPointers = {
   shippingMethod: '/data/relationships/preferredShippingMethod',
 };
 
-/**
- * Changes an order (docs/interface.md, 7.7 Update).
- * @throws Refusal if the order is completely fulfilled, or if a value is not accepted
- */
+/** Changes an order (docs/interface.md, 7.7 Update). Refuses one that is completely fulfilled. */
 export function changeOrder(
   simulation: Simulation,
   order: Order,
@@ -220,10 +199,7 @@ function planFulfilment(simulation: Simulation, order: Order, nowMs: number): vo
   simulation.plan(nowMs + simulation.random.between(5, 60) * minuteMs, { kind: 'fulfil', orderId: order.id });
 }
 
-/**
- * Cancels the quantities of items that are in no shipment yet (docs/interface.md, 7.3 States). Returns the items that
- * changed.
- */
+/** Cancels what is in no shipment yet (docs/interface.md, 7.3 States). Returns the items that changed. */
 export function cancelItems(
   simulation: Simulation,
   order: Order,
@@ -239,10 +215,7 @@ export function cancelItems(
   return changed;
 }
 
-/**
- * Releases an order that is on hold.
- * @throws Refusal if the order is not on hold
- */
+/** Releases an order that is on hold. Refuses any other. */
 export function releaseOrder(simulation: Simulation, order: Order, nowMs: number): void {
   if (!order.onHold) throw ruleBroken(`Order ${order.externalOrderNumber} is not on hold`);
   simulation.store.changeOrder(order, () => {
@@ -262,10 +235,7 @@ const countriesThatRequireIt = new Set(['NL', 'BE', 'DE']);
 const numberAtEnd = /\s(\d{1,5})$/;
 const numberAndLetters = /\s(\d{1,5})[\s-]*([a-z]{1,4})$/i;
 
-/**
- * Fills in a missing house number from the end of the street (docs/interface.md, 15.3 Add order: rules). The street
- * keeps the number.
- */
+/** Fills in a missing house number from the end of the street (docs/interface.md, 15.3 Add order: rules). */
 function fillHouseNumber(lines: AddressLines): AddressLines {
   if (!isHouseNumberMissing(lines)) return lines;
   const street = lines.street1?.trim() ?? '';

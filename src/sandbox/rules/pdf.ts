@@ -7,10 +7,7 @@ const loadPdfLibrary = () => import('@cantoo/pdf-lib');
 /** Points by which a page may differ from its format, because programs round differently. */
 const tolerancePoints = 3;
 
-/**
- * Checks that a document is a pdf whose pages are all A4 or all A5 (docs/interface.md, 5.1 Values).
- * @throws Refusal if it is not
- */
+/** Checks that a document is a pdf whose pages are all A4 or all A5 (docs/interface.md, 5.1 Values). */
 export async function checkPrintable(content: Uint8Array, pointer: string): Promise<void> {
   const sizes = await readPageSizes(content);
   if (sizes === null || sizes.length === 0) throw ruleBroken('The content is no pdf document', pointer);

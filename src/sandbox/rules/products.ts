@@ -57,10 +57,7 @@ export function createProduct(id: number, sku: string, name: string, warehouseCo
   };
 }
 
-/**
- * Creates a product with ample stock, for a sku that a request names for the first time. Users can thus try out the
- * sandbox with their skus.
- */
+/** Creates a product with ample stock, for a sku that a request names for the first time. */
 function createStockedProduct(id: number, sku: string, name: string, warehouseCodes: readonly string[]): Product {
   return {
     ...createProduct(id, sku, name, warehouseCodes),
@@ -80,11 +77,7 @@ interface ProductLine {
   readonly pointer?: string;
 }
 
-/**
- * Returns the products of lines, in their order. A product comes before the orders and slips that name it
- * (docs/interface.md, 16.3 Rules).
- * @throws Refusal that names the unknown products, if `unknownProducts` is `refuse`
- */
+/** Returns the products of lines. Creates or refuses unknown ones, as the switch `unknownProducts` says. */
 export function findProducts(simulation: Simulation, lines: readonly ProductLine[]): Product[] {
   assertProductsKnown(simulation, lines);
   return lines.map((line) => findOrCreateProduct(simulation, line));

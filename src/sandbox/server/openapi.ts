@@ -17,11 +17,7 @@ const errorsSchema = z.strictObject({
 const oauthErrorSchema = z.strictObject({ error: z.string(), error_description: z.string() });
 const unauthorizedSchema = z.strictObject({ message: z.string() });
 
-/**
- * Creates the OpenAPI 3.1 document of the sandbox, in its dialect, from the schemas that check its requests. Operations whose method or
- * path docs/interface.md does not show have `x-documented: false`. Operations and members that it does not name have
- * `x-not-in-description: true`; they are left out if `onlyDescribed` is true.
- */
+/** Creates the OpenAPI 3.1 document. `x-documented` and `x-not-in-description` mark what docs/interface.md lacks. */
 export function createOpenApiDocument({ onlyDescribed, switches: { dialect } }: World): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const operation of operations) {

@@ -1,21 +1,21 @@
-/**
- * The sandbox's HTTP server: routes, answers, faults and pages. It serves only the operations of operations/all.ts and
- * the sandbox's controls.
- */
+/** The sandbox's HTTP server: routes, answers, faults and pages. */
 
+import type { OutgoingHttpHeaders } from 'node:http';
+import { setTimeout as wait } from 'node:timers/promises';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
-import { ZodError } from 'zod';
+import { ZodError, z } from 'zod';
 import { addControlRoutes } from '../control/controls.ts';
-import { refuseOtherSites } from '../control/same-origin.ts';
-import type { FaultEffect } from '../faults.ts';
-import { readForm } from '../form.ts';
+import { changePayload, type FaultEffect, isAnswerReplaced, streamInPieces } from '../faults.ts';
+import type { Oddity } from '../findings.ts';
+import { isForm, normalizeBody, readForm } from '../normalize-body.ts';
 import { operations } from '../operations/all.ts';
-import { nok, type Operation } from '../operations/operation.ts';
+import { Call, nok, type Operation } from '../operations/operation.ts';
+import { readQuery } from '../operations/parameters.ts';
+import { toRichAnswer } from '../operations/v3-dialect.ts';
 import { addPageRoutes, isPageForm, renderRefusedForm, sendPage } from '../page/page.ts';
-import { type ErrorSource, Refusal } from '../refusal.ts';
+import { type ErrorSource, Refusal, refuseOtherSites } from '../refusal.ts';
 import type { LoggedRequest } from '../request-log.ts';
 import type { World } from '../world.ts';
-import { answerOperation, applyFaultToAnswer, applyFaultToBody, refuseUrl, takeRequest } from './handle-request.ts';
 import { createOpenApiDocument } from './openapi.ts';
 
 declare module 'fastify' {
@@ -35,10 +35,7 @@ declare module 'fastify' {
 
 const bodyLimit = 32 * 1024 * 1024;
 
-/**
- * Creates the sandbox's server. It serves the operations of docs/interface.md. docs/sandbox.md lists our decisions
- * on what docs/interface.md leaves open.
- */
+/** Creates the sandbox's server. */
 export function createSandbox(world: World): FastifyInstance {
   const app = fastify({
     logger: false,
@@ -113,10 +110,7 @@ function addHooks(app: FastifyInstance, world: World): void {
   });
 }
 
-/**
- * Keeps the bodies of a logged request.
- * @param answer the answer before faults change its bytes; absent if there is none yet
- */
+/** Keeps the bodies of a logged request; its answer as it was before faults changed its bytes. */
 function keepBodies(request: FastifyRequest, { log }: World, answer?: string): void {
   if (request.logged === null) return;
   log.bodies.keep(request.logged.place, {
@@ -133,11 +127,7 @@ interface Problem {
   readonly source?: ErrorSource;
 }
 
-/**
- * Answers a request that is not accepted, in the form of its generation: JSON:API errors for v3, a NOK envelope for
- * older operations, and an OAuth error for the token. docs/interface.md does not show the errors of v3 and of the
- * token; their forms are our assumption.
- */
+/** Answers a refused request in the form of its generation. The forms of v3 and the token are our assumption. */
 function answerError(error: unknown, operation: Operation | null, reply: FastifyReply): FastifyReply {
   const { status, problems } = describeError(error);
   const name = operation?.name ?? '';
@@ -173,4 +163,202 @@ function toProblem({ path, message }: ZodError['issues'][number]): Problem {
 
 function joinTitles(problems: readonly Problem[]): string {
   return problems.map(({ title }) => title).join('; ');
+}
+
+const noSuchRoute = { errors: [{ status: '404', title: 'There is no such route' }] };
+
+/** Logs a request, applies faults, and checks its token. Returns the reply if the request is answered with that. */
+async function takeRequest(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  world: World,
+): Promise<FastifyReply | undefined> {
+  const virtualMs = world.clock.nowMs();
+  reply.header('date', new Date(virtualMs).toUTCString());
+  const operation = selectOperation(request.routeOptions.config.operation, world);
+  request.startedAtMs = performance.now();
+  request.client = world.findClientByToken(readBearer(request));
+  if (operation === null) return undefined;
+  const [path, query] = splitUrl(request.url);
+  const { method, client } = request;
+  const name = operation?.name ?? null;
+  request.logged = world.log.add({ atMs: Date.now(), virtualMs, method, path, query, operation: name, client });
+  if (operation === undefined) return reply.code(404).send(noSuchRoute);
+  const effect = world.faults.matchRequest(operation.name, client);
+  request.effect = effect;
+  if (effect !== null) {
+    request.logged.faulty = true;
+    world.changes++;
+    // A timer may fire up to a millisecond early, but the delay must not be shorter than the rule says.
+    if (effect.delayMs !== undefined) await wait(effect.delayMs + 1);
+    if (effect.expireTokens) world.expireTokens();
+    if (isAnswerReplaced(effect) && !effect.afterEffect && effect.effectAfterMs === undefined)
+      return sendFault(request, reply, effect);
+  }
+  if (operation.open || world.findClientByToken(readBearer(request)) !== null) return undefined;
+  return reply.code(401).send({ message: 'Authorization has been denied for this request.' });
+}
+
+/** Returns the operation of a route. Returns undefined, as for an unknown route, if the sandbox is not to serve it. */
+function selectOperation(operation: Operation | null | undefined, { onlyDescribed }: World) {
+  return operation && !operation.described && onlyDescribed ? undefined : operation;
+}
+
+/** Answers a request whose URL is malformed, and logs it like a request for an unknown route. */
+function refuseUrl(error: Error, request: FastifyRequest, reply: FastifyReply, world: World): void {
+  const [path, query] = splitUrl(request.raw.url ?? '');
+  const client = world.findClientByToken(readBearer(request));
+  const [atMs, virtualMs] = [Date.now(), world.clock.nowMs()];
+  const logged = world.log.add({ atMs, virtualMs, method: request.method, path, query, operation: null, client });
+  logged.status = 400;
+  logged.durationMs = 0;
+  reply.code(400).send({ errors: [{ status: '400', title: error.message }] });
+}
+
+/** Runs an operation. If a fault replaces its answer, it runs before or after the request has ended. */
+async function answerOperation(
+  operation: Operation,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  world: World,
+): Promise<unknown> {
+  const { effect } = request;
+  if (effect === null || !isAnswerReplaced(effect)) return runOperation(operation, request, world);
+  if (effect.effectAfterMs !== undefined) {
+    const { resets } = world;
+    setTimeout(() => {
+      // The connection has ended, so that a refusal cannot be answered.
+      if (world.resets === resets) runOperation(operation, request, world).catch(ignoreRefusal);
+    }, effect.effectAfterMs).unref();
+    return sendFault(request, reply, effect);
+  }
+  await runOperation(operation, request, world).catch(ignoreRefusal);
+  return sendFault(request, reply, effect);
+}
+
+/** Changes an answer as the fault says, and hides a row if the fault says so. */
+function applyFaultToAnswer(request: FastifyRequest, payload: unknown, world: World): unknown {
+  const { effect, client } = request;
+  if (effect === null) return payload;
+  const rows = (payload as { data?: { id: number; type: string }[] } | null)?.data;
+  const row = effect.hideRow === undefined || !Array.isArray(rows) ? undefined : rows[effect.hideRow.index];
+  if (effect.hideRow !== undefined && row !== undefined && client !== null)
+    world.findClient(client)?.visibility.hide(row.type, row.id, world.clock.nowMs() + effect.hideRow.seconds * 1_000);
+  return changePayload(payload, effect, `${request.protocol}://${request.host}${request.url}`);
+}
+
+/** Changes the bytes of an answer as the fault says. */
+function applyFaultToBody(request: FastifyRequest, reply: FastifyReply, payload: unknown): unknown {
+  const { effect } = request;
+  if (typeof payload !== 'string' || effect === null) return payload;
+  if (effect.contentType !== undefined) reply.header('content-type', effect.contentType);
+  if (effect.truncate) {
+    reply.hijack();
+    const half = payload.slice(0, Math.floor(payload.length / 2));
+    const headers = { ...reply.getHeaders(), 'content-length': Buffer.byteLength(payload) };
+    reply.raw.writeHead(reply.statusCode, headers as OutgoingHttpHeaders);
+    reply.raw.write(half, () => request.raw.socket.destroy());
+    recordEnd(request, reply.statusCode);
+    return payload;
+  }
+  const body = effect.invalidJson ? `${payload.slice(0, -1)},,` : payload;
+  return effect.drip === undefined ? body : streamInPieces(body, effect.drip);
+}
+
+/** Reads the parameters and the body of a request and runs the operation. */
+async function runOperation(operation: Operation, request: FastifyRequest, world: World): Promise<unknown> {
+  const [path, rawQuery] = splitUrl(request.url);
+  const { query, body } = readInput(operation, request, world);
+  const client = request.client === null ? undefined : world.findClient(request.client);
+  const paging = query as Record<string, number | undefined>;
+  const origin = `${request.protocol}://${request.host}`;
+  const { switches } = world;
+  const page = { cursor: paging['page[cursor]'], size: paging['page[size]'], rawQuery, path, origin, switches };
+  const input = {
+    query: query as never,
+    body: body as never,
+    path: request.params as Record<string, string>,
+    page: { ...page, included: switches.included },
+    lagMs: request.effect?.lagMs ?? 0,
+  };
+  try {
+    const answer = await operation.run(new Call<never, never>(world, client, input));
+    if (switches.dialect === 'plain' || client === undefined || !operation.name.startsWith('v3.')) return answer;
+    return toRichAnswer(answer, { store: client.simulation.store, included: switches.included });
+  } finally {
+    if (operation.method !== 'GET') world.changes++;
+  }
+}
+
+/** Answers with the status of a fault, breaks the connection, or never answers. */
+function sendFault(request: FastifyRequest, reply: FastifyReply, effect: FaultEffect): FastifyReply {
+  if (effect.status === undefined) {
+    reply.hijack();
+    if (effect.reset) request.raw.socket.resetAndDestroy();
+    recordEnd(request, null);
+    return reply;
+  }
+  reply.code(effect.status);
+  if (effect.retryAfter !== undefined) reply.header('retry-after', effect.retryAfter);
+  if (effect.location !== undefined) reply.header('location', effect.location);
+  if (effect.html) return reply.type('text/html').send('<html><body>Bad gateway</body></html>');
+  return reply.send({ errors: [{ status: String(effect.status), title: 'A fault of the sandbox' }] });
+}
+
+function recordEnd(request: FastifyRequest, status: number | null): void {
+  if (request.logged === null) return;
+  request.logged.status = status;
+  request.logged.durationMs = Math.round(performance.now() - request.startedAtMs);
+}
+
+/** Ignores a refusal that cannot be answered any more. Other errors are defects of the sandbox. */
+function ignoreRefusal(error: unknown): void {
+  if (error instanceof Refusal || error instanceof z.ZodError) return;
+  throw error;
+}
+
+/** Returns the token of a request, or an empty string if there is none. */
+function readBearer(request: FastifyRequest): string {
+  return /^bearer (.+)$/i.exec(request.headers.authorization ?? '')?.[1] ?? '';
+}
+
+/** Reads query and body, and records what docs/interface.md does not show. Strict refuses it, else it is adapted. */
+function readInput(
+  operation: Operation,
+  request: FastifyRequest,
+  { strict: isStrict, onlyDescribed, findings, switches: { decodesBeforeSplit } }: World,
+): { readonly query: unknown; readonly body: unknown } {
+  const record = (oddity: Oddity) => findings.add(request.client, operation.name, oddity);
+  const reading = { isStrict, isOlder: /^(oldest|v2)\./.test(operation.name), decodesBeforeSplit, record };
+  const { replacedBy, method, path, described } = operation;
+  if (replacedBy !== null)
+    record({ code: 'deprecated_call', member: '', shape: `${method} ${path}`, meant: replacedBy });
+  if (!described) record({ code: 'not_in_description', member: '', shape: `${method} ${path}` });
+  const [, rawQuery] = splitUrl(request.url);
+  const query = readQuery(rawQuery, operation.query, operation.required, reading);
+  const { form, body, describedBody } = operation;
+  const schema = onlyDescribed ? describedBody : body;
+  return { query, body: schema === null ? null : readBody({ schema, form }, request, reading) };
+}
+
+/** Reads the body of a request. */
+function readBody(
+  { schema, form }: { readonly schema: z.ZodType; readonly form: Operation['form'] },
+  request: FastifyRequest,
+  { isStrict, isOlder, record }: Parameters<typeof readQuery>[3],
+): unknown {
+  const isFormBody = isForm(request);
+  if (isFormBody && form === 'never') record({ code: 'form_body', member: '', shape: 'form' });
+  const takesForms = form !== 'never' || (isOlder && !isStrict);
+  if (isFormBody ? !takesForms : form === 'only')
+    throw new Refusal(415, isFormBody ? 'The body must be JSON' : 'The body must be application/x-www-form-urlencoded');
+  const body = request.body ?? null;
+  const normalized = normalizeBody(body, schema, { isOlder, isForm: isFormBody, record });
+  return schema.parse(isStrict ? body : normalized);
+}
+
+/** Splits a URL into path and query at the first question mark. */
+function splitUrl(url: string): [string, string] {
+  const mark = url.indexOf('?');
+  return mark < 0 ? [url, ''] : [url.slice(0, mark), url.slice(mark + 1)];
 }

@@ -1,12 +1,9 @@
-/**
- * The data that the sandbox keeps for each client. Ids are ascending and never reused.
- */
+/** The data that the sandbox keeps for each client. Ids are ascending and never reused. */
 
 import { toDayNumber, toFraction, Zone } from '../zone.ts';
-import { Listing } from './listing.ts';
+import { Listing, SortedRows } from './listing.ts';
 import type { Authorization, Inbound, Order, Product, ReturnItem, Shipment, ShipmentStatus, Slip } from './model.ts';
 import type { ServiceLists } from './service-lists.ts';
-import { SortedRows } from './sorted-rows.ts';
 
 /** Older shipments and slips are not listed (docs/interface.md, 5.1 Values). */
 const listedDays = 90;
@@ -14,9 +11,8 @@ const listedDays = 90;
 const toDayNumberOrNull = (day: string | null) => (day === null ? null : toDayNumber(day));
 
 /**
- * All rows of one client of the sandbox. `SortedRows` hold every row. A `Listing` holds the rows that its list
- * operation may show now, with indexes. Indexed members of a row must be changed within `change` of its listing, or by
- * a method of this class that does so. Otherwise the indexes become wrong.
+ * All rows of one client. A `Listing` holds the rows that its operation may show now, with indexes: change indexed
+ * members only within its `change`, or by a method of this class.
  */
 export class ClientStore {
   readonly name: string;
@@ -90,10 +86,7 @@ export class ClientStore {
     this.orderByNumber.set(order.externalOrderNumber, order);
   }
 
-  /**
-   * Returns the order of an item. It is the order with the next larger id, because the ids of items are drawn directly
-   * before the id of their order.
-   */
+  /** Returns the order of an item: the one with the next larger id, because items get their ids right before it. */
   findOrderOfItem(itemId: number): Order | undefined {
     const order = this.orders.after(itemId).next().value ?? undefined;
     return order?.items.some(({ id }) => id === itemId) ? order : undefined;

@@ -1,3 +1,5 @@
+import { readFileSync, statSync } from 'node:fs';
+import { parseDocument } from 'yaml';
 import { z } from 'zod';
 
 const maxEntries = 1_000;
@@ -23,11 +25,8 @@ function uniqueListSchema<T extends z.ZodType<{ readonly id: number; readonly co
     });
 }
 
-/**
- * The service lists that a user chooses (docs/interface.md, 6.2 Settings). An absent list is the built-in one. Members
- * that `GET settings/get` does not show say what the sandbox does with an entry.
- */
-export const listsSchema = z.strictObject({
+/** The service lists that a user chooses (docs/interface.md, 6.2 Settings). An absent list is the built-in one. */
+const listsSchema = z.strictObject({
   mainShippingMethods: uniqueListSchema(
     option.extend({ shippingMethods: z.array(z.strictObject({ id, warehouse: text })).max(maxEntries) }),
     1,
@@ -181,4 +180,63 @@ function keepGiven(given: GivenLists): Partial<Lists> {
 function findNamedWarehouses(methods: Lists['mainShippingMethods']): Lists['warehouses'] {
   const codes = new Set(methods.flatMap(({ shippingMethods }) => shippingMethods.map(({ warehouse }) => warehouse)));
   return codes.size === 0 ? builtIn.warehouses : [...codes].map((code, index) => ({ id: index + 1, code }));
+}
+
+/** A file of service lists: lists for all clients, and lists of single clients in `clients`. */
+export const chosenListsSchema = listsSchema.extend({
+  clients: z.record(z.string(), listsSchema).optional(),
+});
+export type ChosenLists = z.infer<typeof chosenListsSchema>;
+
+/** Reads a file of service lists. */
+export function readListsFile(file: string, clients: readonly string[]): ChosenLists {
+  const lists = readDocument(file, chosenListsSchema);
+  for (const name of Object.keys(lists.clients ?? {}))
+    if (!clients.includes(name))
+      throw new DocumentError(file, [`clients.${name}: the sandbox has only the clients ${clients.join(', ')}`]);
+  return lists;
+}
+
+const maxBytes = 1 << 20;
+
+/** The error of a file that a user wrote. The message names the file and the member, and what is wrong. */
+export class DocumentError extends Error {
+  constructor(file: string, problems: readonly string[], options?: ErrorOptions) {
+    super([`${file} cannot be used:`, ...problems].join(problems.length > 1 ? '\n  ' : ' '), options);
+    this.name = 'DocumentError';
+  }
+}
+
+/** Reads a YAML or JSON file of at most 1 MB. */
+function readDocument<T extends z.ZodType>(file: string, schema: T): z.output<T> {
+  const parsed = schema.safeParse(parseText(file, readText(file)));
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.slice(0, 10).map(({ path, message }) => {
+    const place = path.map(String).join('.');
+    return place === '' ? message : `${place}: ${message}`;
+  });
+  throw new DocumentError(file, problems);
+}
+
+function readText(file: string): string {
+  try {
+    const { size } = statSync(file);
+    if (size > maxBytes) throw new DocumentError(file, [`it has ${size} bytes; the limit is ${maxBytes}`]);
+    return readFileSync(file, 'utf8');
+  } catch (cause) {
+    if (cause instanceof DocumentError) throw cause;
+    throw new DocumentError(file, [cause instanceof Error ? cause.message : String(cause)], { cause });
+  }
+}
+
+function parseText(file: string, text: string): unknown {
+  const document = parseDocument(text);
+  const [first] = document.errors;
+  if (first !== undefined) throw new DocumentError(file, [first.message]);
+  try {
+    return document.toJS({ maxAliasCount: 100 });
+  } catch (cause) {
+    // Aliases that multiply without bound.
+    throw new DocumentError(file, [cause instanceof Error ? cause.message : String(cause)], { cause });
+  }
 }

@@ -1,8 +1,10 @@
 import { dayMs, hourMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
-import type { Authorization, AuthorizationItem, Shipment, ShipmentItem } from '../store/model.ts';
+import type { Authorization, AuthorizationItem, Shipment, ShipmentItem, Slip, Texts } from '../store/model.ts';
 import type { ServiceLists } from '../store/service-lists.ts';
 import type { Simulation } from '../store/simulation.ts';
+import { checkWarehouse } from './orders.ts';
+import { findProducts } from './products.ts';
 
 export interface AuthorizationLine {
   readonly shipmentItemId: number;
@@ -24,10 +26,7 @@ export interface AuthorizationDraft {
   readonly lines: readonly AuthorizationLine[];
 }
 
-/**
- * Announces a return.
- * @throws Refusal if it breaks a rule of return authorizations (docs/interface.md, 11.5 Rules)
- */
+/** Announces a return (docs/interface.md, 11.5 Rules). */
 export function announceReturn(simulation: Simulation, draft: AuthorizationDraft, nowMs: number): Authorization {
   const today = simulation.store.zone.day(nowMs);
   const items = createItems(simulation, draft, null, nowMs);
@@ -44,10 +43,7 @@ export function announceReturn(simulation: Simulation, draft: AuthorizationDraft
   return authorization;
 }
 
-/**
- * Replaces an announced return by another one.
- * @throws Refusal if the new one breaks a rule, or if a return was already processed
- */
+/** Replaces an announced return of which nothing was processed. */
 export function replaceReturn(
   simulation: Simulation,
   authorization: Authorization,
@@ -63,10 +59,7 @@ export function replaceReturn(
   );
 }
 
-/**
- * Removes an announced return with all its items.
- * @throws Refusal if a return was already processed
- */
+/** Removes an announced return of which nothing was processed. */
 export function removeReturn(simulation: Simulation, authorization: Authorization): void {
   assertUnprocessed(authorization, 'removed');
   simulation.store.listedAuthorizations.delete(authorization);
@@ -83,11 +76,7 @@ function assertUnprocessed({ items }: Authorization, what: string): void {
   throw ruleBroken(`A return of this authorization has been processed: it cannot be ${what} any more`);
 }
 
-/**
- * Creates the items of an authorization.
- * @param replaced the authorization that is replaced; null for a new one
- * @throws Refusal if a line breaks a rule
- */
+/** Creates the items of an authorization, which may replace another. Refuses a line that breaks a rule. */
 function createItems(
   simulation: Simulation,
   draft: AuthorizationDraft,
@@ -111,10 +100,7 @@ function createItems(
   });
 }
 
-/**
- * Checks a line and adds its quantity to the announced quantities.
- * @throws Refusal if the line breaks a rule
- */
+/** Refuses a line that breaks a rule, or adds its quantity to the announced quantities. */
 function countLine(
   shipment: Shipment,
   line: AuthorizationLine,
@@ -154,4 +140,45 @@ function countAnnounced(
 
 function findShipmentItem(shipment: Shipment, id: number): ShipmentItem | undefined {
   return shipment.items.find((item) => item.id === id);
+}
+
+export interface SlipDraft {
+  readonly expectedIn: string;
+  readonly expectedOn: string;
+  readonly reference: string | null;
+  readonly comments: string | null;
+  readonly metadata: Texts;
+  readonly lines: readonly { readonly sku: string; readonly quantity: number; readonly pointer?: string }[];
+}
+
+/** Announces goods to a warehouse. A truck brings them on the expected day or a few days later. */
+export function announceGoods(simulation: Simulation, draft: SlipDraft, nowMs: number): Slip {
+  checkWarehouse(simulation.store.lists, draft.expectedIn, '/data/attributes/expectedIn');
+  const { lines, ...attributes } = draft;
+  const products = findProducts(simulation, lines);
+  const slip: Slip = {
+    ...attributes,
+    id: simulation.ids.next(),
+    receivedOnMs: null,
+    completedOnMs: null,
+    status: 'EXPECTED',
+    inboundId: null,
+    items: lines.map(({ sku, quantity }, index) => ({
+      id: simulation.ids.next(),
+      sku,
+      quantity,
+      received: 0,
+      productId: products[index]?.id ?? 0,
+    })),
+  };
+  simulation.store.addSlip(slip, nowMs);
+  const lateHours = simulation.random.chance(0.2) ? simulation.random.between(24, 60) : 0;
+  const dueMs =
+    simulation.store.zone.atHour(draft.expectedOn, 8) + (simulation.random.between(0, 6) + lateHours) * hourMs;
+  simulation.plan(Math.max(dueMs, nowMs + hourMs), {
+    kind: 'truck',
+    slipId: slip.id,
+    isLast: !simulation.random.chance(0.25),
+  });
+  return slip;
 }
