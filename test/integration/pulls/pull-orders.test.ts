@@ -71,11 +71,12 @@ test('a long first load is read in parts, several at a time, and continues after
   await sandbox.faults({ operation: 'v3.orders.list', after: 24, effect: { status: 500 } });
   expect((await pull('pull-orders')).status).toBe('failed');
   await sandbox.clearFaults();
-  // The first request has the whole window, the parts have another upper date each.
-  const uppers = (await sandbox.requestsTo('/v3/orders', start)).map(
+  // The parts have another upper date each. Read one after the other, they would take turns only once each.
+  const sent = (await sandbox.requestsTo('/v3/orders', start)).map(
     ({ query }) => /lt%5D=([^&]*)/.exec(query ?? '')?.[1],
   );
-  expect(new Set(uppers.filter(Boolean).slice(0, 4)).size).toBe(4);
+  const changes = sent.filter((upper, index) => index > 0 && upper !== sent[index - 1]).length;
+  expect(changes).toBeGreaterThan(new Set(sent).size - 1);
   const cursors = () =>
     database.query<{ pass: string; complete: boolean }>(
       `select pass, completed_at is not null as complete from sync.cursors where stream = 'orders' order by pass`,
