@@ -48,6 +48,9 @@ create table sync.quarantine (
   stream text not null,
   resource_key text not null,
   resource_id bigint,
+  order_id bigint,
+  shipment_id bigint,
+  external_order_number text,
   member_path text not null,
   reason text not null,
   document text not null,
@@ -68,6 +71,9 @@ comment on column sync.quarantine.client is 'Client key';
 comment on column sync.quarantine.stream is 'Stream name';
 comment on column sync.quarantine.resource_key is 'The id if it can be read, else a hash of the document';
 comment on column sync.quarantine.resource_id is 'The id, if it can be read';
+comment on column sync.quarantine.order_id is 'Id of the order that it links to, if it can be read';
+comment on column sync.quarantine.shipment_id is 'Id of the shipment that it links to, if it can be read';
+comment on column sync.quarantine.external_order_number is 'Order number in it, if it can be read';
 comment on column sync.quarantine.member_path is 'Member that could not be decoded';
 comment on column sync.quarantine.reason is 'Why it could not be decoded';
 comment on column sync.quarantine.document is

@@ -672,6 +672,9 @@ create table sync.quarantine (
   stream text not null, -- Stream name
   resource_key text not null, -- The id if it can be read, else a hash of the document
   resource_id bigint, -- The id, if it can be read
+  order_id bigint, -- Id of the order that it links to, if it can be read
+  shipment_id bigint, -- Id of the shipment that it links to, if it can be read
+  external_order_number text, -- Order number in it, if it can be read
   member_path text not null, -- Member that could not be decoded
   reason text not null, -- Why it could not be decoded
   document text not null, -- The resource as received, with its included resources, as JSON text (jsonb refuses some valid JSON)

@@ -2925,6 +2925,10 @@ export interface SyncQuarantine {
    */
   document: string;
   /**
+   * Order number in it, if it can be read
+   */
+  external_order_number: string | null;
+  /**
    * When it was first received
    */
   first_seen_at: Generated<Timestamp>;
@@ -2940,6 +2944,10 @@ export interface SyncQuarantine {
    * Member that could not be decoded
    */
   member_path: string;
+  /**
+   * Id of the order that it links to, if it can be read
+   */
+  order_id: number | null;
   /**
    * Number of its reading, so that a replay cannot undo a newer reading
    */
@@ -2968,6 +2976,10 @@ export interface SyncQuarantine {
    * Worker that last received it
    */
   run_worker: string;
+  /**
+   * Id of the shipment that it links to, if it can be read
+   */
+  shipment_id: number | null;
   /**
    * Stream name
    */

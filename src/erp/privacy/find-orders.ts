@@ -1,6 +1,5 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../generated/tables.ts';
-import { quarantinedNumber } from '../pull/mask-quarantine.ts';
 import type { OrderToErase } from './erased-numbers.ts';
 
 /** An order that a number or an id names. */
@@ -31,10 +30,10 @@ export async function findOrders(
       where (o.external_order_number = ${number} or o.id = ${id}::bigint)
         and (${client}::text is null or o.client = ${client})
     ), quarantined as materialized (
-      select q.client, q.resource_id as id, coalesce(${quarantinedNumber}, '') as number
+      select q.client, q.resource_id as id, coalesce(q.external_order_number, '') as number
       from sync.quarantine q
       where q.stream = 'orders' and (${client}::text is null or q.client = ${client})
-        and (q.resource_id = ${id}::bigint or (q.resource_id is not null and ${quarantinedNumber} = ${number}))
+        and (q.resource_id = ${id}::bigint or (q.resource_id is not null and q.external_order_number = ${number}))
         and not exists (select from stored s where s.client = q.client and s.id = q.resource_id)
     ), pushed as materialized (
       select r.client, r.id as row_id, r.kind, r.status, coalesce(t.target_id, case

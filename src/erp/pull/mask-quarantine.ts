@@ -7,17 +7,9 @@ import { isSentAgain } from '../mirror/erasures.ts';
 const erasedDocument = '{"erased":true}';
 const erasedReason = 'personal data was erased';
 
-/** The beginning of a relationship, before its `data`: some answers show links there. */
-const beforeData = '\\{(?:"links":\\{[^{}]*\\},)?';
-/** The `data` of a relationship to one resource, up to its id. */
-const dataWithId = '"data":\\{[^{}]*"id":"?([0-9]{1,15})';
-
-/** SQL: the id that a relationship of a quarantined resource links to; null if there is none. */
-const linkedId = (relationship: 'order' | 'shipment') =>
-  sql`substring(q.document from ${`"${relationship}":${beforeData}${dataWithId}`})::bigint`;
-
-/** SQL: the order number in a quarantined resource; null if there is none. */
-export const quarantinedNumber = sql`substring(q.document from '"externalOrderNumber":"([^"]{1,200})"')`;
+/** SQL: the id of the shipment that a quarantined resource is, or links to; null if there is none. */
+const shipmentId = sql`coalesce(q.shipment_id, case
+  when q.stream in ('shipments', 'pull-parcels', 'track-trace') then q.resource_id end)`;
 
 /**
  * Masks resources in quarantine whose order was erased. The reading itself stays: the resource is read again as before.
@@ -30,14 +22,16 @@ export async function maskErasedQuarantine(
 ): Promise<number> {
   const { numAffectedRows } = await sql`
     with met as materialized (
-      select q.id, q.stream, q.resource_id,
+      select q.id, q.stream, q.resource_id, q.external_order_number as number,
         case when q.stream = 'orders' then q.resource_id else coalesce(
-          ${linkedId('order')}, (
-          select s.order_id from fulfilment.shipments s
-          where s.client = ${anyClient(client)} and s.id = case
-            when q.stream in ('shipments', 'pull-parcels', 'track-trace') then q.resource_id
-            else ${linkedId('shipment')} end)) end as order_id,
-        ${quarantinedNumber} as number
+          q.order_id, (
+          select s.order_id
+          from fulfilment.shipments s
+          where s.client = ${anyClient(client)} and s.id = ${shipmentId}), (
+          select s.order_id
+          from sync.quarantine s
+          where s.client = ${anyClient(client)} and s.stream = 'shipments'
+            and s.resource_key = (${shipmentId})::text)) end as order_id
       from sync.quarantine q
       where q.client = ${anyClient(client)} and q.document <> ${erasedDocument}
         and (${ids === null} or q.id = any(${ids ?? []}::bigint[]))

@@ -8,10 +8,19 @@ import type { NumberedReading } from '../runs/confirmations.ts';
 import type { RunTransaction, StreamTransaction } from '../runs/stream-transaction.ts';
 import { maskErasedQuarantine } from './mask-quarantine.ts';
 
+/** The ids that a resource links to, and the order number in it; null if it has none that can be read. */
+export interface OrderLinks {
+  readonly orderId: number | null;
+  readonly shipmentId: number | null;
+  readonly number: string | null;
+}
+
 /** A resource that could not be decoded, with everything that was included for it. */
 export interface QuarantineEntry {
   /** Null if not even the id can be read. */
   readonly resourceId: number | null;
+  /** What leads to its order, so that an erasure finds it. */
+  readonly links: OrderLinks;
   readonly memberPath: string;
   readonly reason: string;
   /** JSON text as received. */
@@ -37,6 +46,9 @@ export async function quarantineResources(
     stream,
     resource_key: resourceKey,
     resource_id: entry.resourceId,
+    order_id: entry.links.orderId,
+    shipment_id: entry.links.shipmentId,
+    external_order_number: entry.links.number === null ? null : toStorableText(entry.links.number),
     member_path: toStorableText(entry.memberPath),
     reason: toStorableText(entry.reason),
     document: entry.document,
@@ -52,6 +64,9 @@ export async function quarantineResources(
       conflict
         .columns(['client', 'stream', 'resource_key'])
         .doUpdateSet((eb) => ({
+          order_id: eb.ref('excluded.order_id'),
+          shipment_id: eb.ref('excluded.shipment_id'),
+          external_order_number: eb.ref('excluded.external_order_number'),
           member_path: eb.ref('excluded.member_path'),
           reason: eb.ref('excluded.reason'),
           document: eb.ref('excluded.document'),

@@ -18,6 +18,7 @@ import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
 import { writeStream } from '../../erp/runs/stream-transaction.ts';
 import { decodeParcels, type Parcel, type ParcelList } from '../../warehouse/decoding/decode-parcels.ts';
+import { makeQuarantineEntry } from '../reading/decode.ts';
 import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
 
 /** Ages of a shipment at which its packages are looked up again, unless track-trace knows it. */
@@ -80,12 +81,8 @@ function toRefusedByDatabase({ read, parcels, entries }: AnsweredRead): Answered
   return { ...toUnanswered(read, problem), entries: [...entries, ...refused] };
 }
 
-const toEntry = (resourceId: number, memberPath: string, reason: string, raw: Parcel['raw']): QuarantineEntry => ({
-  resourceId,
-  memberPath,
-  reason,
-  document: JSON.stringify(raw),
-});
+const toEntry = (shipmentId: number, path: string, reason: string, raw: Parcel['raw']): QuarantineEntry =>
+  makeQuarantineEntry(shipmentId, raw, { path, reason });
 
 /**
  * Returns the seconds until an answered shipment is looked up again, if track-trace does not know it; null if it is not.

@@ -15,7 +15,7 @@ import { recordProgress, type Totals } from '../../erp/runs/ledger.ts';
 import { writeStream } from '../../erp/runs/stream-transaction.ts';
 import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../../warehouse/decoding/decode-parcels.ts';
 import { findRefused } from '../commit/find-refused.ts';
-import { checkQuarantineShare } from '../reading/decode.ts';
+import { checkQuarantineShare, makeQuarantineEntry } from '../reading/decode.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
 /** Minimum time from the end of a call to the next: once an hour (docs/interface.md, 5.1 Values), plus five seconds. */
@@ -104,7 +104,10 @@ async function leaveGate(context: PullContext, passage: number, error: unknown):
 async function storeList(context: PullContext, list: TrackTraceList, call: TrackTraceCall): Promise<void> {
   const { rows, contradictions } = keepLatestPerPackage(list.items.filter(isStorable));
   const quarantineItems: QuarantineItem[] = [
-    ...list.undecodable.map((item) => ({ shipmentId: item.shipmentId, entry: toQuarantineEntry(item) })),
+    ...list.undecodable.map((item) => ({
+      shipmentId: item.shipmentId,
+      entry: makeQuarantineEntry(null, item.raw, item),
+    })),
     ...list.items.filter((item) => !isStorable(item)).map((item) => toQuarantineItem(item, null)),
   ];
   const fetched = list.items.length + list.undecodable.length;
@@ -226,12 +229,7 @@ const readTimeMs = ({ statusAt }: TrackTrace) => (statusAt === null ? Number.NEG
 
 const isStorable = ({ raw }: TrackTrace) => findUnstorableReason(JSON.stringify(raw)) === null;
 
-function toQuarantineEntry({ path, reason, raw }: TrackTraceList['undecodable'][number]): QuarantineEntry {
-  return { resourceId: null, memberPath: path, reason, document: JSON.stringify(raw) };
-}
-
 function toQuarantineItem({ shipmentId, raw }: TrackTrace, reason: string | null): QuarantineItem {
-  const document = JSON.stringify(raw);
-  const because = reason ?? findUnstorableReason(document) ?? '';
-  return { shipmentId, entry: { resourceId: null, memberPath: '', reason: because, document } };
+  const because = reason ?? findUnstorableReason(JSON.stringify(raw)) ?? '';
+  return { shipmentId, entry: makeQuarantineEntry(null, raw, { path: '', reason: because }) };
 }

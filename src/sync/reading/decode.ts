@@ -2,9 +2,9 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { CodedError } from '../../core/errors.ts';
 import { findUnstorableReason, isObject, type Json } from '../../core/json.ts';
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
-import type { QuarantineEntry } from '../../erp/pull/quarantine.ts';
+import type { OrderLinks, QuarantineEntry } from '../../erp/pull/quarantine.ts';
 import { addIncluded, type IncludedIndex, indexIncluded } from '../../warehouse/decoding/included.ts';
-import { type DecodingProblem, type Document, type Resource, readId } from '../../warehouse/decoding/jsonapi.ts';
+import { type DecodingProblem, type Document, type Resource, readId, toId } from '../../warehouse/decoding/jsonapi.ts';
 
 /** Maximum size, in characters of JSON, of a resource in quarantine with its included resources. */
 const maxKept = 1_000_000;
@@ -189,8 +189,44 @@ function findUnstorable({ parent, children }: Family): DecodingProblem | null {
   return index < 0 ? null : { path: index === 0 ? '' : `included.${index - 1}`, reason: reasons[index] ?? '' };
 }
 
-function toQuarantineEntry(whole: Json, { path, reason }: DecodingProblem, sizes: PageSizes): QuarantineEntry {
-  return { resourceId: readId(whole), memberPath: path, reason, document: sizes.toKeptText(whole) };
+function toQuarantineEntry(whole: Json, problem: DecodingProblem, sizes: PageSizes): QuarantineEntry {
+  return makeQuarantineEntry(readId(whole), whole, problem, sizes.toKeptText(whole));
+}
+
+/** Makes an entry for the quarantine. Reads what leads to its order, because an erasure must find the entry. */
+export function makeQuarantineEntry(
+  resourceId: number | null,
+  whole: Json,
+  { path, reason }: DecodingProblem,
+  document: string = JSON.stringify(whole),
+): QuarantineEntry {
+  return { resourceId, links: readOrderLinks(whole), memberPath: path, reason, document };
+}
+
+/** Number of included resources whose links are read, if the resource itself has none. */
+const searchedIncluded = 100;
+
+/** Reads the ids and the number that lead to an order, from the resource or else from those included with it. */
+function readOrderLinks(whole: Json): OrderLinks {
+  const { included } = isObject(whole) ? whole : {};
+  const resources = [whole, ...(Array.isArray(included) ? included.slice(0, searchedIncluded) : [])].filter(isObject);
+  const find = <T>(read: (resource: Resource) => T | null): T | null =>
+    resources.map(read).find((value) => value !== null) ?? null;
+  return {
+    orderId: find((resource) => readLink(resource, 'order')),
+    shipmentId: find((resource) => readLink(resource, 'shipment')),
+    number: find(({ attributes, externalOrderNumber }) => {
+      const number = isObject(attributes) ? attributes.externalOrderNumber : externalOrderNumber;
+      return typeof number === 'string' && number !== '' ? number : null;
+    }),
+  };
+}
+
+/** Reads the id of a relationship to one resource, or of a member such as `orderId`; null if there is none. */
+function readLink(resource: Resource, name: 'order' | 'shipment'): number | null {
+  const link = isObject(resource.relationships) ? (resource.relationships[name] ?? null) : null;
+  const data = isObject(link) ? link.data : null;
+  return readId(Array.isArray(data) ? (data[0] ?? null) : (data ?? null)) ?? toId(resource[`${name}Id`]);
 }
 
 /**

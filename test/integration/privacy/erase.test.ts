@@ -1,16 +1,19 @@
 import { CompiledQuery, type Transaction } from 'kysely';
 import pg from 'pg';
 import { expect, test } from 'vitest';
+import type { Json } from '../../../src/core/json.ts';
 import { inTransaction } from '../../../src/erp/connection/transaction.ts';
 import type { DB } from '../../../src/erp/generated/tables.ts';
 import { appendChanges } from '../../../src/erp/mirror/feed.ts';
 import { drawReadNo } from '../../../src/erp/mirror/read-no.ts';
 import { commitReading } from '../../../src/sync/commit/commit-reading.ts';
 import { decodePage } from '../../../src/sync/reading/decode.ts';
+import type { MirroredResource } from '../../../src/sync/reading/stream.ts';
 import { replayQuarantine } from '../../../src/sync/rescan/replay.ts';
 import { refetch } from '../../../src/sync/rescan/rescan.ts';
 import { authorizations, rereadAuthorizations } from '../../../src/sync/streams/authorizations.ts';
 import { orders } from '../../../src/sync/streams/orders.ts';
+import { returnItems } from '../../../src/sync/streams/return-items.ts';
 import { shipments } from '../../../src/sync/streams/shipments.ts';
 import { encodeQuery } from '../../../src/warehouse/transport/query.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -265,6 +268,61 @@ test('a reading that began before the erasure cannot bring anything back', async
     expect((await erase('SO-ERASED')).code).toBe(0);
     await commitReading(context, orders, { readNo, pages: 0, resources: 1, decoded });
   });
+  expect(await findTexts(database, order.searched)).toEqual([]);
+});
+
+/** Returns resources that cannot be decoded, each with another form of the link to the order. */
+function makeUndecodable({ id, texts }: PlacedOrder): readonly (readonly [MirroredResource, Json])[] {
+  const order = { data: { type: 'orders', id: String(id) } };
+  const links = { self: { href: '/a', meta: { title: 'x' } }, related: '/b' };
+  const make = (ownId: number, relationships: Json, attributes: Record<string, Json> = {}): Json => ({
+    type: 'x',
+    id: ownId,
+    attributes: { consignee: texts.unknown, ...attributes },
+    relationships,
+  });
+  const wrong = { status: { a: 1 }, comment: { a: 1 } };
+  return [
+    [returnItems, make(901, { order: { links, ...order } }, wrong)],
+    [returnItems, make(902, { order: { data: { meta: { a: { b: 1 } }, ...order.data } } }, wrong)],
+    [shipments, make(903, { order }, { ...wrong, note: 'x'.repeat(1_100_000) })],
+    [
+      authorizations,
+      make(904, { shipment: { links, data: { type: 'shipments', id: 903 } } }, { externalReference: {} }),
+    ],
+    [returnItems, make(905, { order: [] }, { ...wrong, externalOrderNumber: 'SO-ERASED' })],
+  ];
+}
+
+test('erase finds a resource in quarantine by whatever form its link to the order has', async () => {
+  const order = await placeOrder(flows, 'SO-ERASED', 'qz-erased');
+  for (const [stream, data] of makeUndecodable(order))
+    await work('refetch', async (context) => {
+      const decoded = await decodePage(
+        { data: [data], included: [], escaped: false, size: 2_000_000 },
+        stream.decoder(context.zone),
+      );
+      await commitReading(context, stream, {
+        readNo: await drawReadNo(context.db),
+        pages: 0,
+        resources: 1,
+        decoded,
+      });
+    });
+  await sandbox.faults({
+    operation: 'v2.shipment.trackTrace',
+    effect: {
+      set: [
+        { path: ['result', 0, 'consignee'], value: order.texts.unknown },
+        { path: ['result', 0, 'packageNumber'], value: { a: 1 } },
+      ],
+    },
+  });
+  done(await pull('track-trace'));
+  const [held] = await database.query<{ rows: number }>('select count(*)::int as rows from sync.quarantine');
+  expect(held).toEqual({ rows: 6 });
+  const erased = await erase('SO-ERASED', '--json');
+  expect(JSON.parse(erased.output)).toMatchObject({ tables: { 'sync.quarantine': 6 } });
   expect(await findTexts(database, order.searched)).toEqual([]);
 });
 
