@@ -55,6 +55,7 @@ create table fulfilment.outbox (
   refused_for_others integer not null default 0,
   database_mark text default sync.database_mark(),
   erased_at timestamptz,
+  payload_bytes integer not null default 0,
   constraint outbox_status check (status in ('pending', 'sending', 'done', 'dead', 'unknown', 'cancelled')),
   constraint outbox_pending check (status <> 'pending' or next_attempt_at is not null),
   constraint outbox_not_before check (isfinite(not_before)),
@@ -128,6 +129,8 @@ comment on column fulfilment.outbox.refused_for_others is
 comment on column fulfilment.outbox.database_mark is
   'Identity of the database in which the row was inserted (sync.database_mark)';
 comment on column fulfilment.outbox.erased_at is 'When personal data was removed from the row; null if it was not';
+comment on column fulfilment.outbox.payload_bytes is
+  'Bytes of payload as text, measured when it is written: a number such as 1e100000 is stored in few bytes';
 
 -- A row of unbounded size would stop every worker that reads it.
 create function sync.check_outbox_limits() returns trigger
@@ -142,9 +145,9 @@ begin
   if length(new.reference) > 200 then
     raise exception 'reference has % characters; at most 200 are taken', length(new.reference) using errcode = '22001';
   end if;
-  if octet_length(new.payload::text) > 16777216 then
-    raise exception 'payload has % bytes; at most 16777216 (16 MB) are taken', octet_length(new.payload::text)
-      using errcode = '22001';
+  new.payload_bytes := octet_length(new.payload::text);
+  if new.payload_bytes > 16777216 then
+    raise exception 'payload has % bytes; at most 16777216 (16 MB) are taken', new.payload_bytes using errcode = '22001';
   end if;
   if new.status = 'pending' then
     new.next_attempt_at := greatest(new.next_attempt_at, new.not_before);
@@ -166,24 +169,30 @@ create trigger outbox_notify after insert on fulfilment.outbox
   for each statement execute function sync.notify_outbox();
 
 -- Rows of the outbox that become done, dead, unknown or cancelled are entries of the feed, also if an operator or the ERP
--- changed them.
--- 
--- The trigger is deferred to the commit: the feed is locked last, after all rows that the transaction locks, and an ERP that
--- cancels a row and keeps its transaction open delays nobody. A deferred trigger has the rights of the role that commits, so
--- the function has those of its owner.
-create function sync.enter_outcome() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+-- changed them. A trigger only notes the change: an entry needs the lock of the feed until the commit, and an ERP may keep its
+-- transaction open. Transactions of workers enter what was noted (src/erp/outbox/outcomes.ts).
+create table sync.outbox_outcomes (
+  id bigint generated always as identity primary key,
+  client text not null,
+  outbox_id bigint not null
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+comment on table sync.outbox_outcomes is 'Outcomes of outbox rows that are not in the feed yet. A worker enters them within seconds';
+comment on column sync.outbox_outcomes.id is 'Order of the outcomes';
+comment on column sync.outbox_outcomes.client is 'Client key';
+comment on column sync.outbox_outcomes.outbox_id is 'Row of fulfilment.outbox';
+
+create function sync.note_outcome() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  insert into fulfilment.changes (client, entity, id, operation) values (new.client, 'outbox', new.id, 'updated');
+  insert into sync.outbox_outcomes (client, outbox_id) values (new.client, new.id);
   -- Any role that may connect can listen: the id tells it nothing.
   perform pg_notify('fulfilment_outbox_settled', new.id::text);
   return null;
 end
 $$;
-revoke execute on function sync.enter_outcome from public;
-create constraint trigger outbox_settled after update of status on fulfilment.outbox
-  deferrable initially deferred for each row
+revoke execute on function sync.note_outcome from public;
+create trigger outbox_settled after update of status on fulfilment.outbox for each row
   when (old.status is distinct from new.status and new.status in ('done', 'dead', 'unknown', 'cancelled'))
-  execute function sync.enter_outcome();
+  execute function sync.note_outcome();
 
 create table sync.outbox_attempts (
   id bigint generated always as identity primary key,
@@ -463,8 +472,8 @@ $$;
 comment on function fulfilment.outbox_replace is
   'Gives a pending or dead row another payload; the row keeps its place in its lane and its history';
 
--- Wakes the first row of a lane, also after attempts that counted. Failed attachments are passed over.
-create function sync.wake_lane(of_client text, of_family text, of_reference text) returns void language sql as $$
+-- Makes the first row of a lane due, also after attempts that counted. Failed attachments are passed over.
+create function sync.release_lane(of_client text, of_family text, of_reference text) returns void language sql as $$
   update fulfilment.outbox o set next_attempt_at = clock_timestamp()
   where o.status = 'pending' and o.id = (
     select min(b.id) from fulfilment.outbox b
@@ -473,8 +482,8 @@ create function sync.wake_lane(of_client text, of_family text, of_reference text
       and not sync.is_failed_attachment(b.kind, b.status, b.next_attempt_at))
 $$;
 
--- Wakes the lane again after the commit of the ERP's transaction: rows that were inserted behind the row meanwhile were
--- postponed.
+-- The worker that enters the outcome into the feed releases the lane again after the commit of the ERP's transaction: rows that
+-- were inserted behind the row meanwhile were postponed.
 create function fulfilment.outbox_cancel(id bigint) returns fulfilment.outbox
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -488,9 +497,8 @@ begin
       using errcode = '22023';
   end if;
   insert into sync.outbox_attempts (outbox_id, step, by, became) values (changed.id, 'cancelled', session_user, 'cancelled');
-  perform sync.wake_lane(changed.client, changed.family, changed.reference);
-  perform pg_notify('fulfilment_outbox', json_build_object('woken', json_build_object('client', changed.client,
-    'family', changed.family, 'reference', changed.reference))::text);
+  perform sync.release_lane(changed.client, changed.family, changed.reference);
+  perform pg_notify('fulfilment_outbox', 'cancelled');
   return changed;
 end
 $$;
@@ -789,7 +797,7 @@ create trigger outbox_documents after update of status on fulfilment.outbox
     and old.status <> 'done' and new.result <> '{}')
   execute function sync.store_document();
 
--- Documents are entries of the feed. The trigger is deferred to the commit, as that of the outbox is.
+-- Documents are entries of the feed. The trigger is deferred to the commit: the feed is locked last.
 create function sync.enter_document() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin

@@ -212,6 +212,7 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   refused_for_others integer not null default 0, -- Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
   database_mark text default sync.database_mark(), -- Identity of the database in which the row was inserted (sync.database_mark)
   erased_at timestamp with time zone, -- When personal data was removed from the row; null if it was not
+  payload_bytes integer not null default 0, -- Bytes of payload as text, measured when it is written: a number such as 1e100000 is stored in few bytes
 ) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=5000); -- Requests of the ERP to the service: insert client, kind, reference and payload, and read status and result
 create table fulfilment.parcels (
   client text not null, -- Client key
@@ -598,6 +599,11 @@ create table sync.outbox_kinds (
   kind text not null, -- Kind
   schema jsonb not null, -- JSON Schema of its payload
 ); -- JSON Schema of each kind's payload, written by migrate
+create table sync.outbox_outcomes (
+  id bigint not null generated always as identity, -- Order of the outcomes
+  client text not null, -- Client key
+  outbox_id bigint not null, -- Row of fulfilment.outbox
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000); -- Outcomes of outbox rows that are not in the feed yet. A worker enters them within seconds
 create table sync.outbox_targets (
   outbox_id bigint not null, -- The row
   target_id bigint not null, -- Id of the order at the service
@@ -799,7 +805,6 @@ alter table fulfilment.outbox add constraint outbox_pending CHECK (((status <> '
 alter table fulfilment.outbox add constraint outbox_pkey PRIMARY KEY (id);
 alter table fulfilment.outbox add constraint outbox_sending CHECK (((status = 'sending'::text) = (lease_until IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_sent CHECK (((sent_at IS NULL) OR (status = 'sending'::text)));
-alter table fulfilment.outbox add constraint outbox_settled TRIGGER DEFERRABLE INITIALLY DEFERRED;
 alter table fulfilment.outbox add constraint outbox_status CHECK ((status = ANY (ARRAY['pending'::text, 'sending'::text, 'done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])));
 alter table fulfilment.outbox add constraint outbox_unknown CHECK (((status <> 'unknown'::text) OR (written_at IS NOT NULL) OR (refusal IS NOT NULL)));
 alter table fulfilment.parcels add constraint parcels_pkey PRIMARY KEY (client, shipment_id, package_number);
@@ -857,6 +862,7 @@ alter table sync.outbox_attempts add constraint outbox_attempts_outbox_id_fkey F
 alter table sync.outbox_attempts add constraint outbox_attempts_pkey PRIMARY KEY (id);
 alter table sync.outbox_attempts add constraint outbox_attempts_step_check CHECK ((step = ANY (ARRAY['sent'::text, 'looked up'::text, 'taken over'::text, 'retried'::text, 'marked done'::text, 'replaced'::text, 'cancelled'::text])));
 alter table sync.outbox_kinds add constraint outbox_kinds_pkey PRIMARY KEY (kind);
+alter table sync.outbox_outcomes add constraint outbox_outcomes_pkey PRIMARY KEY (id);
 alter table sync.outbox_targets add constraint outbox_targets_outbox_id_fkey FOREIGN KEY (outbox_id) REFERENCES fulfilment.outbox(id) ON DELETE CASCADE;
 alter table sync.outbox_targets add constraint outbox_targets_pkey PRIMARY KEY (outbox_id);
 alter table sync.outbox_waits add constraint outbox_waits_outbox_id_fkey FOREIGN KEY (outbox_id) REFERENCES fulfilment.outbox(id) ON DELETE CASCADE;
@@ -1549,9 +1555,8 @@ begin
       using errcode = '22023';
   end if;
   insert into sync.outbox_attempts (outbox_id, step, by, became) values (changed.id, 'cancelled', session_user, 'cancelled');
-  perform sync.wake_lane(changed.client, changed.family, changed.reference);
-  perform pg_notify('fulfilment_outbox', json_build_object('woken', json_build_object('client', changed.client,
-    'family', changed.family, 'reference', changed.reference))::text);
+  perform sync.release_lane(changed.client, changed.family, changed.reference);
+  perform pg_notify('fulfilment_outbox', 'cancelled');
   return changed;
 end
 $function$
@@ -1687,9 +1692,9 @@ begin
   if length(new.reference) > 200 then
     raise exception 'reference has % characters; at most 200 are taken', length(new.reference) using errcode = '22001';
   end if;
-  if octet_length(new.payload::text) > 16777216 then
-    raise exception 'payload has % bytes; at most 16777216 (16 MB) are taken', octet_length(new.payload::text)
-      using errcode = '22001';
+  new.payload_bytes := octet_length(new.payload::text);
+  if new.payload_bytes > 16777216 then
+    raise exception 'payload has % bytes; at most 16777216 (16 MB) are taken', new.payload_bytes using errcode = '22001';
   end if;
   if new.status = 'pending' then
     new.next_attempt_at := greatest(new.next_attempt_at, new.not_before);
@@ -1862,20 +1867,6 @@ begin
   else
     insert into fulfilment.changes (client, entity, id, operation) values (new.client, 'documents', new.id, 'created');
   end if;
-  return null;
-end
-$function$
-;
-CREATE OR REPLACE FUNCTION sync.enter_outcome()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-begin
-  insert into fulfilment.changes (client, entity, id, operation) values (new.client, 'outbox', new.id, 'updated');
-  -- Any role that may connect can listen: the id tells it nothing.
-  perform pg_notify('fulfilment_outbox_settled', new.id::text);
   return null;
 end
 $function$
@@ -2106,6 +2097,20 @@ begin
 end
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.note_outcome()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  insert into sync.outbox_outcomes (client, outbox_id) values (new.client, new.id);
+  -- Any role that may connect can listen: the id tells it nothing.
+  perform pg_notify('fulfilment_outbox_settled', new.id::text);
+  return null;
+end
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.note_shipments()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2230,6 +2235,18 @@ AS $function$
     removed = excluded.removed, unchanged = excluded.unchanged, stale = excluded.stale,
     quarantined = excluded.quarantined, warnings = excluded.warnings, status = excluded.status,
     finished_at = excluded.finished_at, error_code = excluded.error_code, error = excluded.error;
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.release_lane(of_client text, of_family text, of_reference text)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  update fulfilment.outbox o set next_attempt_at = clock_timestamp()
+  where o.status = 'pending' and o.id = (
+    select min(b.id) from fulfilment.outbox b
+    where b.client = of_client and b.family = of_family and b.reference = of_reference
+      and b.status in ('pending', 'sending', 'unknown', 'dead')
+      and not sync.is_failed_attachment(b.kind, b.status, b.next_attempt_at))
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.revive_abandoned(of_client text DEFAULT NULL::text, of_job text DEFAULT NULL::text)
@@ -2391,18 +2408,6 @@ AS $function$
   on conflict (id) do nothing
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.wake_lane(of_client text, of_family text, of_reference text)
- RETURNS void
- LANGUAGE sql
-AS $function$
-  update fulfilment.outbox o set next_attempt_at = clock_timestamp()
-  where o.status = 'pending' and o.id = (
-    select min(b.id) from fulfilment.outbox b
-    where b.client = of_client and b.family = of_family and b.reference = of_reference
-      and b.status in ('pending', 'sending', 'unknown', 'dead')
-      and not sync.is_failed_attachment(b.kind, b.status, b.next_attempt_at))
-$function$
-;
 CREATE OR REPLACE FUNCTION sync.wake_product_waiters()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2437,7 +2442,7 @@ CREATE TRIGGER outbox_documents AFTER UPDATE OF status ON fulfilment.outbox FOR 
 CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
 CREATE TRIGGER outbox_product_through AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = 'product.save'::text) AND (old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.wake_product_waiters();
-CREATE CONSTRAINT TRIGGER outbox_settled AFTER UPDATE OF status ON fulfilment.outbox DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.enter_outcome();
+CREATE TRIGGER outbox_settled AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.note_outcome();
 CREATE TRIGGER shipments_first_status AFTER INSERT ON fulfilment.shipments REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.note_shipments();
 CREATE TRIGGER shipments_next_status AFTER UPDATE ON fulfilment.shipments REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.note_changed_shipments();
 CREATE TRIGGER stock_levels_first AFTER INSERT ON fulfilment.stock_levels FOR EACH ROW WHEN ((new.stock IS NOT NULL)) EXECUTE FUNCTION sync.note_stock();

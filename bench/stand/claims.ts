@@ -1,5 +1,5 @@
 import type { Database } from '../../src/erp/connection/pool.ts';
-import { claimRows } from '../../src/erp/outbox/claim-rows.ts';
+import { claimRowsOnce } from '../../src/erp/outbox/claim-rows.ts';
 
 class RollbackError extends Error {}
 
@@ -12,10 +12,16 @@ export async function timeClaims(db: Database, client: string, identity: string,
   const options = {
     client,
     identity,
-    slots: 8,
-    waits: [],
-    stamped: ['order.create'],
-    lingering: { kinds: ['order.update', 'order.cancel'], ms: 60_000 },
+    kinds: {
+      names: ['order.create', 'order.update', 'order.cancel'],
+      waits: [],
+      stamped: ['order.create'],
+      lingering: { names: ['order.update', 'order.cancel'], ms: 60_000 },
+    },
+    maxRows: 8,
+    maxBytes: 8 * 1024 * 1024,
+    takesLarge: true,
+    hasWindows: false,
   };
   const times: number[] = [];
   for (let round = 0; round < rounds; round++) {
@@ -23,7 +29,7 @@ export async function timeClaims(db: Database, client: string, identity: string,
       .transaction()
       .execute(async (trx) => {
         const startedAtMs = performance.now();
-        const { rows } = await claimRows(trx, options);
+        const { rows } = await claimRowsOnce(trx, options);
         times.push(performance.now() - startedAtMs);
         if (rows.length === 0) throw new Error('nothing was claimed');
         throw new RollbackError();

@@ -70,6 +70,8 @@ export const pauses = {
   statusQuestion: double(5 * secondMs, minuteMs),
   /** A settlement that the database did not commit. */
   settlement: makeFixedPause(500),
+  /** The settlement of a row that somebody has locked. */
+  lockedRow: makeFixedPause(100),
   /** The next row of a lane, if a transaction of the ERP has locked it. */
   lockedLane: makeFixedPause(secondMs),
 

@@ -11,6 +11,8 @@ export interface SweeperTasks {
   readonly revive: () => Promise<void>;
   /** Starts the overdue runs, for which slots are free. */
   readonly startOverdue: () => Promise<void>;
+  /** Enters what ERPs cancelled into the feed. */
+  readonly enterOutcomes: () => Promise<void>;
   /** Creates missing schedulers again. */
   readonly align: () => Promise<void>;
   readonly onError: (task: string, error: unknown) => void;
@@ -54,12 +56,12 @@ export class Sweeper {
   async #run(): Promise<void> {
     const alignNow = this.#sweeps++ % sweepsPerAlignment === 0;
     const results = [await this.#attempt('revive'), alignNow ? await this.#attempt('align') : true];
-    results.push(await this.#attempt('startOverdue'));
+    results.push(await this.#attempt('startOverdue'), await this.#attempt('enterOutcomes'));
     if (results.every(Boolean)) this.#lastDoneAtMs = performance.now();
   }
 
   /** Runs one task. A failed task does not stop the others, and is tried again with the next sweep. */
-  async #attempt(task: 'revive' | 'startOverdue' | 'align'): Promise<boolean> {
+  async #attempt(task: Exclude<keyof SweeperTasks, 'onError'>): Promise<boolean> {
     try {
       await this.#tasks[task]();
       return true;

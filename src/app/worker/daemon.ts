@@ -11,6 +11,7 @@ import { StoppedError, WarehouseError } from '../../core/errors.ts';
 import { minuteMs } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { rollUpFigures } from '../../erp/figures/roll-up.ts';
+import { sweepOutcomes } from '../../erp/outbox/outcomes.ts';
 import type { SchemaError } from '../../erp/schema/migration-files.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import type { QueueBackend, TaskQueue } from '../../queue/backend.ts';
@@ -70,7 +71,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     await schedules.prepare();
     // Pushing starts after `prepare`, which registers the accounts that the rows belong to.
     const pushing = closers.add(startPushing(deps, options));
-    const sweeper = openSweeper(schedules, runs, log);
+    const sweeper = openSweeper(schedules, runs, deps);
     closers.add({ close: () => sweeper.stop() });
     const { db, worker, warehouses } = deps;
     for (const running of workers) runInBackground(running.run(), log);
@@ -161,11 +162,13 @@ async function openQueues(closers: Closers, deps: RunnerDeps, backend: QueueBack
 }
 
 /** Creates the sweeper: it finds what must run and does not. */
-function openSweeper(schedules: Schedules, runs: Runs, log: Logger): Sweeper {
+function openSweeper(schedules: Schedules, runs: Runs, { config, db, log }: RunnerDeps): Sweeper {
   const warn = throttleWarnings(log);
   return new Sweeper({
     revive: async () => runs.start(await schedules.revive()),
     startOverdue: async () => runs.start(await schedules.findOverdue()),
+    // A worker that pushes does so with its other upkeep.
+    enterOutcomes: async () => (config.pushSweepMs === null ? sweepOutcomes(db) : undefined),
     align: () => schedules.align(),
     onError: (task, error) => {
       // No stack: a server that is away is not a fault of this program.
@@ -319,7 +322,7 @@ function startPushing(deps: RunnerDeps, { databaseUrl, metrics }: PushingParts):
     databaseUrl,
     onSettled: (settlement, kind) => metrics.onSettled(settlement, kind),
   });
-  const listener = openListener(databaseUrl, 'fulfilment_outbox', (payload) => void pusher.wakeFor(payload), deps.log);
+  const listener = openListener(databaseUrl, 'fulfilment_outbox', (payload) => pusher.notice(payload), deps.log);
   pusher.start();
   const end = async () => {
     // At the same time: if the listener does not close, the pusher must stop claiming anyway.

@@ -6,14 +6,15 @@ import type { Config } from '../../../config/env.ts';
 import { toIdentity } from '../../../config/files.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import type { HoldCode } from '../../core/push/push-health.ts';
+import type { UnsendableRow } from '../../erp/outbox/due-work.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
-import type { PushDeps } from '../../sync/push/attempt.ts';
 import type { PushEvents } from '../../sync/push/client-pusher.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { applyOperations } from '../../sync/push/payload/kind.ts';
 import { SettingCodes } from '../../sync/push/payload/setting-codes.ts';
 import { Pusher } from '../../sync/push/pusher.ts';
 import { RecentSends } from '../../sync/push/recent-sends.ts';
+import type { PushDeps } from '../../sync/push/send-row.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { connectForWriting, type OpenDatabase } from '../deps/database.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
@@ -132,7 +133,8 @@ function createPushLog(log: Logger, onOutcome?: PushEvents['onSettled']) {
     onTakenOver: ({ id, client, kind, became }: { id: number; client: string; kind: string; became: string }) =>
       log.warn({ event: 'push_taken_over', client, outbox: id, kind: toKindLabel(kind), became }),
     onDatabase: (database: PushDatabase) => logDatabase(database, log),
-    onMarkedDead: (rows: number) => log.error({ event: 'push_unknown_client', rows }),
+    onMarkedDead: ({ id, client, code }: UnsendableRow) =>
+      log.error({ event: 'push_unsendable', client, outbox: id, code }),
   };
 }
 

@@ -1006,6 +1006,10 @@ export interface FulfilmentOutbox {
    */
   payload: Generated<Json>;
   /**
+   * Bytes of payload as text, measured when it is written: a number such as 1e100000 is stored in few bytes
+   */
+  payload_bytes: Generated<number>;
+  /**
    * External order number, external reference, slip reference or sku; at most 200 characters
    */
   reference: string;
@@ -2688,6 +2692,21 @@ export interface SyncOutboxKinds {
   schema: Json;
 }
 
+export interface SyncOutboxOutcomes {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Order of the outcomes
+   */
+  id: Generated<number>;
+  /**
+   * Row of fulfilment.outbox
+   */
+  outbox_id: number;
+}
+
 export interface SyncOutboxTargets {
   /**
    * The row
@@ -3321,6 +3340,7 @@ export interface DB {
   "sync.migrations": SyncMigrations;
   "sync.outbox_attempts": SyncOutboxAttempts;
   "sync.outbox_kinds": SyncOutboxKinds;
+  "sync.outbox_outcomes": SyncOutboxOutcomes;
   "sync.outbox_targets": SyncOutboxTargets;
   "sync.outbox_waits": SyncOutboxWaits;
   "sync.parcel_reads": SyncParcelReads;

@@ -80,7 +80,7 @@ async function markBackupRowsUnknown(
   await sql`
     update fulfilment.outbox o
     set written_at = statement_timestamp(),
-      last_error = concat(o.last_error, '; ', ${reason}::text)
+      last_error = left(concat(o.last_error, '; ', ${reason}::text), 4000)
     where o.status = 'dead' and ${isOfBackup}`.execute(trx);
   const { rows } = await sql<AcceptedDatabase>`
     with doubted as (

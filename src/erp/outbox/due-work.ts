@@ -1,11 +1,8 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 import type { ClientAccount } from '../runs/clients.ts';
 import { pausedSince } from '../runs/pauses.ts';
 import { holds } from './holds.ts';
-
-/** Maximum number of kinds that are searched for due rows: an ERP can write any number of kinds into rows. */
-const maxKinds = 64;
 
 /**
  * SQL: true if rows may be sent from this database, this account is the accepted one of the client, and its pushes are
@@ -15,24 +12,6 @@ export const mayPush = (client: unknown, identity: unknown) => sql`
   (select sync.pushes_allowed())
   and exists (select from sync.clients k where k.client = ${client} and k.identity = ${identity})
   and ${pausedSince(client, 'push-outbox')} is null`;
-
-/**
- * SQL: a recursive CTE `named (kind, place)` of the kinds of a client's pending rows. It finds each kind from the one
- * before by the index. It walks backwards, because the front of the index holds many dead entries of recently claimed
- * rows.
- * @param where a condition; if it is false, the CTE is empty
- */
-export function pendingKinds(client: unknown, where: RawBuilder<unknown> = sql`true`) {
-  const next = (after: RawBuilder<unknown>) => sql`(
-    select o.kind from fulfilment.outbox o where o.client = ${client} and o.status = 'pending' ${after}
-    order by o.kind desc, o.next_attempt_at desc limit 1)`;
-  return sql`named (kind, place) as (
-    select ${next(sql``)}, 1 where ${where}
-    union all
-    select ${next(sql`and o.kind < n.kind`)}, n.place + 1 from named n
-      where n.kind is not null and n.place < ${maxKinds}
-  )`;
-}
 
 /** Work that is due for a client. */
 export interface DueWork {
@@ -47,30 +26,43 @@ export interface DueWork {
   readonly isLimited: boolean;
 }
 
+/** Which kinds to look for. */
+export interface DueKinds {
+  /** The kinds that the worker can send. */
+  readonly names: readonly string[];
+  /** The kinds that are looked up when their outcome is unknown. */
+  readonly lookedUp: readonly string[];
+}
+
 /**
  * Reads the due work of each client. Clients without rows and without trouble are left out, and so are clients for
  * which nothing may be pushed.
- * @param lookedUp kinds that are looked up when their outcome is unknown
  */
 export async function readDueWork(
   db: Kysely<DB>,
   clients: readonly ClientAccount[],
-  lookedUp: readonly string[],
+  kinds: DueKinds,
 ): Promise<DueWork[]> {
   const { rows } = await sql<DueWork>`
     select c.client, (
-        with recursive ${pendingKinds(sql`c.client`)}
-        select min(d.in_ms) from named n cross join lateral (
+        select min(d.in_ms)
+        from unnest(${kinds.names}::text[]) as k (kind)
+        cross join lateral (
           select (extract(epoch from o.next_attempt_at - clock_timestamp()) * 1000)::float8 as in_ms
-          from fulfilment.outbox o where o.client = c.client and o.kind = n.kind and o.status = 'pending'
-          order by o.next_attempt_at limit 1
+          from fulfilment.outbox o
+          where o.client = c.client and o.kind = k.kind and o.status = 'pending'
+          order by o.next_attempt_at
+          limit 1
         ) d
-        where n.kind is not null and not exists (
-          select from sync.push_holds h where h.client = c.client and h.kind = n.kind and ${holds})
+        -- Most clients have no rows: then one search is enough for all kinds.
+        where exists (select from fulfilment.outbox o where o.client = c.client and o.status = 'pending')
+          and not exists (
+            select from sync.push_holds h where h.client = c.client and h.kind = k.kind and ${holds})
       ) as "pendingInMs", (
         select (extract(epoch from min(o.next_attempt_at) - clock_timestamp()) * 1000)::float8
         from fulfilment.outbox o
-        where o.client = c.client and o.status = 'unknown' and o.kind = any(${lookedUp}::text[])) as "unknownInMs",
+        where o.client = c.client and o.status = 'unknown' and o.kind = any(${kinds.lookedUp}::text[])
+      ) as "unknownInMs",
       exists (select from sync.push_holds h where h.client = c.client) as "isTroubled",
       exists (select from sync.push_rates r where r.client = c.client) as "isLimited"
     from unnest(${clients.map(({ client }) => client)}::text[],
@@ -88,37 +80,67 @@ export async function readDueWork(
 
 /** Time that a row waits for a worker that is set up with its client. */
 const unknownClientSpan = sql`interval '10 minutes'`;
+/** Maximum number of rows that one call marks dead. */
+const maxMarked = 1_000;
+
+/** A row that no worker can send. */
+export interface UnsendableRow {
+  readonly id: number;
+  readonly client: string;
+  readonly code: 'unknown_kind' | 'unknown_client';
+}
 
 /**
- * Marks rows dead whose client no worker was ever set up with, ten minutes after their insertion. Rows of a known
- * client that this worker does not serve stay as they are, because another worker may serve it.
- * @returns the number of rows that became dead, at most 1,000 in one call
+ * Marks rows dead that no worker can send, whatever is in front of them in their lane: rows of a kind that this version
+ * of the database does not have, and rows whose client no worker was ever set up with, ten minutes after their
+ * insertion. Rows of a known client that this worker does not serve stay as they are.
  */
-export async function markUnknownClientRowsDead(db: Kysely<DB>, worker: string): Promise<number> {
-  // Find each client from the one before by the index: the table may hold many rows.
-  const { rows } = await sql`
-    with recursive named as (
-      (select o.client from fulfilment.outbox o where o.status = 'pending' order by o.client limit 1)
+export async function markUnsendableRowsDead(db: Kysely<DB>, worker: string): Promise<UnsendableRow[]> {
+  const { rows } = await sql<UnsendableRow>`
+    with recursive named (client, kind) as (
+      -- Each pair is found from the one before by the index: the table may hold many rows.
+      (select o.client, o.kind from fulfilment.outbox o where o.status = 'pending' order by o.client, o.kind limit 1)
       union all
-      select (select o.client from fulfilment.outbox o where o.status = 'pending' and o.client > n.client
-              order by o.client limit 1)
+      select p.client, p.kind
       from named n
-      where n.client is not null
+      cross join lateral (
+        select o.client, o.kind
+        from fulfilment.outbox o
+        where o.status = 'pending' and (o.client, o.kind) > (n.client, n.kind)
+        order by o.client, o.kind
+        limit 1
+      ) p
+    ), unsendable as (
+      select n.client, n.kind, k.kind is null as is_unknown_kind
+      from named n
+      left join sync.outbox_kinds k on k.kind = n.kind
+      where k.kind is null or not exists (select from sync.clients c where c.client = n.client)
+      limit ${maxMarked}
     ), marked as (
       update fulfilment.outbox o
       set status = 'dead', next_attempt_at = null, finished_at = statement_timestamp(),
-        last_error = format('no worker was ever set up with client %s; known are %s', o.client,
-          coalesce((select string_agg(k.client, ', ' order by k.client) from sync.clients k), 'none'))
-      where o.id in (
-        select p.id from named n join fulfilment.outbox p on p.client = n.client and p.status = 'pending'
-        where not exists (select from sync.clients k where k.client = n.client)
-          and p.created_at < statement_timestamp() - ${unknownClientSpan}
-        limit 1000 for update of p skip locked)
-      returning o.id, o.last_error
+        last_error = case
+          when f.is_unknown_kind then format('there is no kind %s; known are %s', o.kind,
+            (select string_agg(k.kind, ', ' order by k.kind collate "C") from sync.outbox_kinds k))
+          else format('no worker was ever set up with client %s; known are %s', o.client,
+            left(coalesce((select string_agg(k.client, ', ' order by k.client) from sync.clients k), 'none'), 3000)) end
+      from (
+        select p.id, u.is_unknown_kind
+        from unsendable u
+        join fulfilment.outbox p on p.client = u.client and p.kind = u.kind and p.status = 'pending'
+        where u.is_unknown_kind or p.created_at < statement_timestamp() - ${unknownClientSpan}
+        limit ${maxMarked}
+        for update of p skip locked
+      ) f
+      where o.id = f.id
+      returning o.id, o.client, o.last_error,
+        case when f.is_unknown_kind then 'unknown_kind' else 'unknown_client' end as code
+    ), noted as (
+      insert into sync.outbox_attempts (outbox_id, step, by, became, error_code, error)
+      select id, 'sent', ${worker}, 'dead', code, last_error
+      from marked
     )
-    insert into sync.outbox_attempts (outbox_id, step, by, became, error_code, error)
-    select id, 'sent', ${worker}, 'dead', 'unknown_client', last_error
-    from marked
-    returning 1`.execute(db);
-  return rows.length;
+    select id, client, code
+    from marked`.execute(db);
+  return rows;
 }

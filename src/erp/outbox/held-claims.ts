@@ -70,11 +70,11 @@ export async function renewClaims(db: Kysely<DB>, rows: readonly HeldClaim[]): P
       where o.id = held.id`.execute(db);
 }
 
-/** Number of lost workers after which an unsent row becomes dead: its payload may have crashed them. */
-const maxTakeovers = 5;
+/** Number of lost workers after which a row becomes dead: its payload may have crashed them. */
+const maxLosses = 5;
 const givenUpError =
-  `its worker was lost ${maxTakeovers} times before anything was sent, perhaps because of this payload. Look into the` +
-  ' logs of the workers, then replace the payload or cancel the row';
+  `its worker was lost ${maxLosses} times in a row, perhaps because of this payload. Look into the logs of the` +
+  ' workers, then replace the payload or cancel the row';
 
 /** A row whose claim was taken from a lost worker. */
 export interface TakenOverRow {
@@ -86,7 +86,8 @@ export interface TakenOverRow {
 
 /**
  * Takes over the claims of workers that no longer renew them. A row that was certainly not sent becomes pending. A row
- * that may have been sent is handled by the rule of its kind.
+ * that may have been sent is handled by the rule of its kind. A row that lost five workers in a row is dead, unless a
+ * look-up finds that it was carried out.
  * @param rules rule of each kind. A row that may have been sent stays as it is if its kind has no rule here: a worker
  * that knows the kind takes it over.
  * @param operatorError what an operator reads on a row that only a person can decide
@@ -100,40 +101,47 @@ export async function takeOverClaims(
   const kinds = Object.keys(rules);
   const { rows } = await sql<TakenOverRow>`
     with lost as materialized (
+      -- Look-ups between the losses do not count as an outcome: they show nothing about the payload.
       select o.id, k.rule, (
         select count(*) from sync.outbox_attempts a
         where a.outbox_id = o.id and a.step = 'taken over' and a.id > coalesce((
           select max(b.id) from sync.outbox_attempts b
-          where b.outbox_id = o.id and b.step <> 'taken over'), 0)) as times
+          where b.outbox_id = o.id and b.step not in ('taken over', 'looked up')), 0)) as times
       from fulfilment.outbox o
       left join unnest(${kinds}::text[], ${kinds.map((kind) => rules[kind] ?? 'ask operator')}::text[])
         as k (kind, rule) on k.kind = o.kind
       where o.status = 'sending' and o.lease_until <= statement_timestamp()
         and (k.rule is not null or o.sent_at is null)
       for update of o skip locked
+    ), judged as (
+      select l.*, times >= ${maxLosses - 1} as is_last, case
+        when o.sent_at is not null and l.rule <> 'resend' then 'unknown'
+        when times >= ${maxLosses - 1} then 'dead'
+        else 'pending' end as became
+      from lost l
+      join fulfilment.outbox o on o.id = l.id
     ), taken as (
       update fulfilment.outbox o
       set
-        status = case when l.is_last and o.sent_at is null then 'dead'
-                      when o.sent_at is null or l.rule = 'resend' then 'pending' else 'unknown' end,
-        finished_at = case when l.is_last and o.sent_at is null then statement_timestamp() end,
-        next_attempt_at = case when l.is_last and o.sent_at is null then null
-                               when o.sent_at is not null and l.rule = 'ask operator' then null
-                               -- Spread rows that were claimed together over time, so that only the row at fault is
-                               -- lost again.
-                               when o.sent_at is null
-                                 then statement_timestamp() + random() * ${toPauseSpan(pauses.takeover, sql`l.times`)}
-                               else statement_timestamp() end,
+        status = j.became,
+        finished_at = case when j.became = 'dead' then statement_timestamp() end,
+        next_attempt_at = case
+          when j.became = 'dead' or j.became = 'unknown' and j.rule = 'ask operator' then null
+          -- Spread rows that were claimed together over time, so that only the row at fault is lost again.
+          when o.sent_at is null then statement_timestamp() + random() * ${toPauseSpan(pauses.takeover, sql`j.times`)}
+          else statement_timestamp() end,
         attempts = o.attempts - case when o.sent_at is null then 1 else 0 end,
         written_at = coalesce(o.sent_at, o.written_at), sent_at = null, lease_until = null,
         lookups = 0, absences = 0, absent_at = null,
-        last_error = case when l.is_last and o.sent_at is null then ${givenUpError}
-                          when o.sent_at is null then o.last_error
-                          when l.rule = 'ask operator' then ${`its worker was lost while sending. ${operatorError}`}
-                          when l.rule = 'look up' then 'its worker was lost while sending; being looked up'
-                          else 'its worker was lost while sending; sent again' end
-      from (select *, times >= ${maxTakeovers - 1} as is_last from lost) l
-      where o.id = l.id
+        refusal = case when j.is_last and j.became = 'unknown' and j.rule = 'look up' then ${givenUpError} end,
+        last_error = case
+          when j.became = 'dead' then ${givenUpError}
+          when o.sent_at is null then o.last_error
+          when j.rule = 'ask operator' then ${`its worker was lost while sending. ${operatorError}`}
+          when j.rule = 'look up' then 'its worker was lost while sending; being looked up'
+          else 'its worker was lost while sending; sent again' end
+      from judged j
+      where o.id = j.id
       returning o.id, o.client, o.kind, o.status as became, o.claim_no, o.last_error
     ), noted as (
       insert into sync.outbox_attempts (outbox_id, step, by, claim_no, became, error_code, error)

@@ -157,24 +157,19 @@ export async function forgetOldHealth(db: Kysely<DB>): Promise<void> {
 /** SQL: true if a row `h` of sync.push_holds keeps all its outbox rows from being sent. */
 export const holds = sql`(h.probe and h.kind = '' or h.until > statement_timestamp())`;
 
-/** SQL: true if a row `h` of sync.push_holds has an active hold or a send window. */
-export const restricts = sql`(${holds} or h.send_window is not null)`;
-
 /**
- * Locks the health of a client or kind until the transaction ends, so that one worker at a time counts the rows that
- * may be sent.
- * @returns false if another worker has the lock
+ * Locks the send windows of a client until the transaction ends, so that one worker at a time counts the rows that are
+ * sent within them.
  */
-export async function tryLockHealth(trx: Kysely<DB>, { client, kind }: HealthScope): Promise<boolean> {
-  const locked = await trx
+export async function lockSendWindows(trx: Kysely<DB>, client: string): Promise<void> {
+  await trx
     .selectFrom('sync.push_holds')
     .select('kind')
     .where('client', '=', client)
-    .where('kind', '=', kind)
+    .where('send_window', 'is not', null)
+    .orderBy('kind')
     .forNoKeyUpdate()
-    .skipLocked()
-    .executeTakeFirst();
-  return locked !== undefined;
+    .execute();
 }
 
 /** A kind that the service has carried out for a client, with the method and path of the request. */

@@ -24,6 +24,8 @@ export interface UnknownRow {
   readonly replaced: boolean;
 }
 
+/** Maximum bytes of the payloads of one round of look-ups. A first row with more bytes is looked up alone. */
+const maxBytes = 8 * 1024 * 1024;
 /** Time that a look-up has for itself, so that two workers do not ask the same question at once. */
 const lookUpSpan = sql`interval '60 seconds'`;
 
@@ -44,18 +46,21 @@ export async function takeUnknownRows(
     sql`extract(epoch from statement_timestamp() - o.${sql.ref(column)})::float8 * 1000`;
   const { rows } = await sql<UnknownRow>`
     with due as materialized (
-      select id, next_attempt_at
+      select id, next_attempt_at, payload_bytes
       from fulfilment.outbox
       where client = ${anyClient(client)} and status = 'unknown' and kind = ${kind}
         and next_attempt_at <= statement_timestamp()
       order by next_attempt_at, id
       limit ${limit}
       for update skip locked
+    ), fitting as (
+      select id, sum(payload_bytes) over (order by next_attempt_at, id) - payload_bytes as bytes_before
+      from due
     )
     update fulfilment.outbox o
     set next_attempt_at = statement_timestamp() + ${lookUpSpan}
-    from due
-    where o.id = due.id
+    from fitting f
+    where o.id = f.id and f.bytes_before < ${maxBytes}
     returning o.id, o.client, o.kind, o.reference, o.payload::text as payload, o.claim_no as "claimNo",
       o.attempts - o.bounded_attempts as "countedAttempts", ${since('bounded_from')} as "ageMs",
       ${since('written_at')} as "sinceWrittenMs", o.absences, ${since('absent_at')} as "sinceAbsentMs", o.lookups,
@@ -111,16 +116,22 @@ export async function findStoredOrders(db: Kysely<DB>, rowIds: readonly number[]
   return rows;
 }
 
-/** Returns the id of the last stored order that was placed on this day or later; null if there is none. */
+/**
+ * Returns the id of the last stored order that was placed on this day or later; null if there is none. One that was
+ * stored more than a minute ago comes first: the lists of the service lag, and a row is believed to be absent only a
+ * minute after it was sent.
+ */
 export async function findLastOrderSince(db: Kysely<DB>, client: string, day: string): Promise<number | null> {
-  const found = await db
+  const orders = db
     .selectFrom('fulfilment.orders')
     .select('id')
     .where('client', '=', anyClient(client))
     .where('ordered_on', '>=', day)
     .where('unlisted_since', 'is', null)
     .orderBy('ordered_on', 'desc')
-    .limit(1)
+    .limit(1);
+  const older = await orders
+    .where('first_seen_at', '<', sql<Date>`clock_timestamp() - interval '1 minute'`)
     .executeTakeFirst();
-  return found?.id ?? null;
+  return (older ?? (await orders.executeTakeFirst()))?.id ?? null;
 }

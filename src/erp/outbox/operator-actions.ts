@@ -6,8 +6,10 @@ import { inTransaction } from '../connection/transaction.ts';
 import { anyId, anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { recordAudit } from '../runs/audit.ts';
+import { releaseLanes, releaseLanesOfOperator } from './lanes.ts';
+import { enterNotedOutcomes } from './outcomes.ts';
 import { type OutboxDetail, type OutboxFilter, readOutbox, toCondition } from './read-outbox.ts';
-import { insertFollowUps, wakeFreeLanes, wakeLanes } from './settle-rows.ts';
+import { insertFollowUps } from './settle-rows.ts';
 
 /** The states in which a row must be for each action. */
 export const allowedFrom = {
@@ -77,14 +79,15 @@ export async function actOnOutbox(
       order by id`.execute(trx);
     const ids = rows.map(({ id }) => id);
     if (action === 'done') await insertFollowUpsByRules(trx, ids, followUps);
-    if (action !== 'retry') await wakeLanes(trx, rows);
+    if (action !== 'retry') await releaseLanesOfOperator(trx, rows);
     await auditRows(trx, `outbox_${action}`, by, rows);
     await notifyPushers(trx);
-    return { ids, freed: action === 'retry' ? [] : rows };
+    const cancelled = await enterNotedOutcomes(trx);
+    return { ids, freed: action === 'retry' ? cancelled : [...rows, ...cancelled] };
   });
-  // Wake the lanes again after the commit: a claim may have postponed their first rows meanwhile, because it still saw
-  // the rows before them.
-  await wakeFreeLanes(db, freed);
+  // Again after the commit: a claim may have postponed the first rows meanwhile, because it still saw the rows before
+  // them.
+  await releaseLanes(db, freed);
   return ids;
 }
 

@@ -1,7 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import type { DB } from '../generated/tables.ts';
-import { unfinishedStatuses } from './lane-order.ts';
+import { unfinishedStatuses } from './lanes.ts';
 
 /** All states. Those that may need a person come first. */
 export const outboxStatuses = ['dead', 'unknown', 'pending', 'sending', 'done', 'cancelled'] as const;

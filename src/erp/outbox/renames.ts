@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import { anyId } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { claimSpan, type HeldClaim } from './held-claims.ts';
-import { unfinishedStatuses } from './lane-order.ts';
+import { unfinishedStatuses } from './lanes.ts';
 
 /** A row that another row waits for, or that prevents it. */
 export interface OtherRow {

@@ -1,6 +1,7 @@
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { sql, type Transaction } from 'kysely';
 import { type Json, toStorableJson } from '../../core/json.ts';
 import type { DB } from '../generated/tables.ts';
+import { type Lane, releaseLanes } from './lanes.ts';
 
 /** The outcome of an attempt or look-up, as it is written to the row. */
 export interface Settlement {
@@ -42,30 +43,54 @@ export interface SettledRow extends Lane {
   readonly frees: boolean;
 }
 
-/** A lane: its rows are sent one after the other. */
-export interface Lane {
-  readonly client: string;
-  readonly family: string;
-  readonly reference: string;
+/** Result of a settlement. */
+export interface SettleResult {
+  readonly settled: readonly SettledRow[];
+  /** Rows that somebody else has locked. Nothing of them was written. */
+  readonly locked: ReadonlySet<number>;
+  /** Number of rows behind the settled ones that are due now. */
+  readonly released: number;
+}
+
+/** Maximum bytes of an error that is stored. */
+const maxErrorBytes = 4_096;
+
+/** Cuts a text to a number of bytes. */
+function cutError(error: string | null): string | null {
+  if (error === null || Buffer.byteLength(error) <= maxErrorBytes) return error;
+  // The cut may fall into a character, which is then left out.
+  return `${Buffer.from(error)
+    .subarray(0, maxErrorBytes - 4)
+    .toString()
+    .replace(/\ufffd$/, '')}…`;
 }
 
 /**
- * Settles rows, and wakes the rows behind those that are done or do not hold them. A row is settled only if it still has the state that its
- * claim left: `sending`, `unknown` after its worker was taken for lost, or pending again. A late but definite answer
- * therefore still settles its row.
- * @returns the rows that were settled; a row that another claim has meanwhile is not among them
+ * Settles rows, and releases the rows behind those that are done or do not hold them. A row is settled only if it still
+ * has the state that its claim left: `sending`, `unknown` after its worker was taken for lost, or pending again. A late
+ * but definite answer therefore still settles its row. Rows that somebody has locked are left out.
  */
 export async function settleRows(
   trx: Transaction<DB>,
   worker: string,
-  settlements: readonly Settlement[],
-): Promise<SettledRow[]> {
-  const { rows } = await sql<SettledRow>`
+  given: readonly Settlement[],
+): Promise<SettleResult> {
+  const settlements = given.map((one) => ({ ...one, error: cutError(one.error), refusal: cutError(one.refusal) }));
+  const { rows } = await sql<SettledRow & { locked: boolean }>`
     with s as materialized (
       select *
       from json_to_recordset(${toStorableJson(settlements)}::json) as s (
         id bigint, "claimNo" bigint, step text, status text, error text, "delayMs" float8, result jsonb,
         written boolean, refusal text, refund boolean, "isRefusedForOthers" boolean, "absenceCounts" boolean)
+    ), free as materialized (
+      select o.id
+      from s
+      cross join lateral (
+        select o.id
+        from fulfilment.outbox o
+        where o.id = s.id
+        for no key update of o skip locked
+      ) o
     ), settled as (
       update fulfilment.outbox o
       set
@@ -82,29 +107,34 @@ export async function settleRows(
                         then o.absences + case when s."absenceCounts" then 1 else 0 end else 0 end,
         absent_at = case when s.step <> 'looked up' then null
                          when s."absenceCounts" then statement_timestamp() else o.absent_at end
-      from s
-      where o.id = s.id and o.claim_no = s."claimNo"
+      from free
+      join s on s.id = free.id
+      where o.id = free.id and o.claim_no = s."claimNo"
         and (o.status = 'unknown' or (o.status = 'sending' and s.step = 'sent')
              or (o.status = 'pending' and s.step = 'sent' and s.status = 'done'))
         and not (o.status = 'unknown' and s.step = 'sent' and s.status = 'unknown')
       returning o.id, o.client, o.family, o.reference, o.status,
         o.status = 'done' or sync.is_failed_attachment(o.kind, o.status, o.next_attempt_at) as frees
     )
-    select *
-    from settled`.execute(trx);
-  await recordHistory(
+    select id, client, family, reference, status, frees, false as locked
+    from settled
+    union all
+    select o.id, o.client, o.family, o.reference, o.status, false, true
+    from s
+    join fulfilment.outbox o on o.id = s.id
+    where o.id not in (select id from free)`.execute(trx);
+  const settled = rows.filter(({ locked }) => !locked);
+  const locked = new Set(rows.filter((row) => row.locked).map(({ id }) => id));
+  const tried = settlements.filter(({ id }) => !locked.has(id));
+  const ids = settled.map(({ id }) => id);
+  await recordHistory(trx, worker, tried, ids);
+  const doneRows = settled.filter(({ status }) => status === 'done');
+  await insertFollowUpsOfDone(trx, tried, new Map(doneRows.map((row) => [row.id, row])));
+  const { released } = await releaseLanes(
     trx,
-    worker,
-    settlements,
-    rows.map(({ id }) => id),
+    settled.filter(({ frees }) => frees),
   );
-  const doneRows = rows.filter(({ status }) => status === 'done');
-  await insertFollowUpsOfDone(trx, settlements, new Map(doneRows.map((row) => [row.id, row])));
-  await wakeFreeLanes(
-    trx,
-    rows.filter(({ frees }) => frees),
-  );
-  return rows;
+  return { settled, locked, released };
 }
 
 /**
@@ -140,7 +170,7 @@ async function recordHistory(
     order by s.id`.execute(trx);
 }
 
-/** Inserts the follow-ups of rows that are done, before their lanes are woken. */
+/** Inserts the follow-ups of rows that are done, before their lanes are released. */
 async function insertFollowUpsOfDone(
   trx: Transaction<DB>,
   settlements: readonly Settlement[],
@@ -171,75 +201,4 @@ export async function insertFollowUps(trx: Transaction<DB>, rows: readonly Follo
     select r.client, r.kind, r.reference, coalesce(r.payload, 'null')
     from json_to_recordset(${toStorableJson(rows)}::json) as r (client text, kind text, reference text,
       payload jsonb)`.execute(trx);
-}
-
-/**
- * Wakes the first row of each of these lanes that is no failed attachment, and skips locked rows. Call it in the transaction that frees the lanes,
- * and again after its commit: a claim that ran meanwhile has postponed the row, because it still saw the row before it.
- * @returns lanes whose first row is locked; call it again for them
- */
-export async function wakeFreeLanes(db: Kysely<DB>, lanes: readonly Lane[]): Promise<Lane[]> {
-  if (lanes.length === 0) return [];
-  const { rows } = await sql<Lane>`
-    with heads as materialized (
-      select h.id, l.client, l.family, l.reference
-      from (
-        select distinct *
-          from json_to_recordset(${JSON.stringify(lanes)}::json) as l (client text, family text, reference text)
-      ) l
-      cross join lateral (
-        select b.id, b.status from fulfilment.outbox b
-        where b.client = l.client and b.family = l.family and b.reference = l.reference
-          and b.status in ('pending', 'sending', 'unknown', 'dead')
-          and not sync.is_failed_attachment(b.kind, b.status, b.next_attempt_at)
-        order by b.id limit 1
-      ) h
-      where h.status = 'pending'
-    ), free as materialized (
-      select o.id
-      from fulfilment.outbox o
-      join heads on heads.id = o.id
-      where o.status = 'pending'
-      for no key update of o skip locked
-    ), woken as (
-      update fulfilment.outbox o
-      set next_attempt_at = clock_timestamp()
-      from free
-      where o.id = free.id
-    )
-    select client, family, reference
-    from heads
-    where id not in (select id from free)`.execute(db);
-  return rows;
-}
-
-/**
- * Locks rows before they are settled, and skips rows that others have locked.
- * @returns the ids of the rows that others have locked
- */
-export async function lockForSettling(trx: Transaction<DB>, ids: readonly number[]): Promise<ReadonlySet<number>> {
-  const { rows } = await sql<{ id: number }>`
-    with free as materialized (
-      select o.id
-      from fulfilment.outbox o
-      where o.id = any(${ids}::bigint[])
-      for no key update of o skip locked
-    )
-    select o.id
-    from fulfilment.outbox o
-    where o.id = any(${ids}::bigint[]) and o.id not in (select id from free)`.execute(trx);
-  return new Set(rows.map(({ id }) => id));
-}
-
-/**
- * Wakes the first row of each of these lanes in the transaction of an operator who frees them. Waits for locked rows.
- */
-export async function wakeLanes(db: Kysely<DB>, lanes: readonly Lane[]): Promise<void> {
-  if (lanes.length === 0) return;
-  await sql`
-    select sync.wake_lane(l.client, l.family, l.reference)
-    from (
-      select distinct *
-        from json_to_recordset(${JSON.stringify(lanes)}::json) as l (client text, family text, reference text)
-    ) l`.execute(db);
 }

@@ -57,7 +57,7 @@ export async function markServed(db: Kysely<DB>, clients: readonly ClientAccount
 export const identityLock = (client: string) => `identity ${client}`;
 
 /** Locks the identity of a client until the transaction ends. `acceptIdentity` waits for this lock. */
-export async function lockIdentity(trx: Transaction<DB>, client: string): Promise<void> {
+async function lockIdentity(trx: Transaction<DB>, client: string): Promise<void> {
   await lockNameShared(trx, identityLock(client));
 }
 

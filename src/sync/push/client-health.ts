@@ -1,15 +1,17 @@
-import { WarehouseError } from '../../core/errors.ts';
+import { describeError, WarehouseError } from '../../core/errors.ts';
 import type { Evidence, HoldCode } from '../../core/push/push-health.ts';
-import type { ScopedEvidence } from '../../core/push/push-outcome.ts';
-import { noteEvidence, recordProof, type StoredHealth, takeProbe } from '../../erp/outbox/holds.ts';
+import { findDoubtedScope, isServiceAnswer, type ScopedEvidence } from '../../core/push/push-outcome.ts';
+import { isHeld, noteEvidence, recordProof, type StoredHealth, takeProbe } from '../../erp/outbox/holds.ts';
 import { type Allowance, lowerRate, returnAllowance, takeAllowance } from '../../erp/outbox/rates.ts';
-import type { PushDeps } from './attempt.ts';
-import { findStatusProblem } from './status-problem.ts';
+import type { Warehouse } from '../../warehouse/client.ts';
+import type { PushDeps } from './send-row.ts';
 
 /** After an answer of status/get, the service counts as reachable for this many milliseconds. */
 const believedMs = 1_000;
-/** Milliseconds that other workers wait for the result of a probe. */
-const probeMs = 60_000;
+/** Milliseconds after which a service that has not answered counts as not reachable. */
+const statusWithinMs = 10_000;
+/** Milliseconds that other workers wait for the result of the question that ends a hold. */
+const questionMs = 60_000;
 /** Milliseconds over which done rows are counted for the send rate. */
 const rateOverMs = 1_000;
 const maxCounted = 1_000;
@@ -19,19 +21,25 @@ export interface ClientHealthOptions {
   readonly deps: PushDeps;
   /** Ends requests that are under way. */
   readonly signal: AbortSignal;
-  /** Called when a client (kind empty) or kind is put on hold, with the milliseconds of the hold. */
-  readonly onHold: (kind: string, code: HoldCode, ms: number) => Promise<void>;
+  /**
+   * Called when fewer rows of a client (kind empty) or kind may be sent than before: those that wait are to be returned.
+   * `hold`: why and how long they are held; null if only a window or rate has changed.
+   */
+  readonly onLess: (kind: string, hold: { readonly code: HoldCode; readonly ms: number } | null) => Promise<void>;
 }
 
 /**
- * The health of one client and of its kinds, as this worker sees it. The database has the truth; what is kept here only
- * saves statements that would change nothing.
+ * The health of one client and of its kinds, as this worker sees it. It is asked before each claim (`allow`) and before
+ * each send (`maySend`), and learns from each outcome (`note`). The database has the truth for all workers
+ * (sync.push_holds, sync.push_rates); what is kept here only saves statements that would change nothing.
  */
 export class ClientHealth {
   readonly #options: ClientHealthOptions;
-  /** Kinds (empty: the client) that have a stored health, as of the last read. */
+  /** Stored health by kind (empty: the client), as of the last read. */
   #troubled: ReadonlySet<string> = new Set();
   #isLimited = false;
+  /** Number of outcomes by kind (empty: the client) whose evidence is not stored yet: it may be a hold. */
+  readonly #judging = new Map<string, number>();
   #asking: Promise<string | null> | undefined;
   #answeredAtMs = Number.NEGATIVE_INFINITY;
   /** When rows were done recently, by performance.now(). */
@@ -41,32 +49,61 @@ export class ClientHealth {
     this.#options = options;
   }
 
+  /** True if a send rate is in force: no row may be claimed before a slot is free. */
   get isLimited(): boolean {
     return this.#isLimited;
   }
 
-  /** Sets what was read from the database. */
-  set(health: readonly StoredHealth[], isLimited: boolean): void {
-    this.#troubled = new Set(health.map(({ kind }) => kind));
-    this.#isLimited = isLimited;
+  /** True if the client or a kind may have a send window. */
+  get hasWindows(): boolean {
+    return this.#troubled.size > 0;
   }
 
-  /** Takes up to `wanted` rows from the allowance; null if there is no send rate. */
-  async allow(wanted: number): Promise<Allowance | null> {
+  /** Takes over what was read from the database. Returns the kinds (empty: the client) that are held. */
+  see(health: readonly StoredHealth[], isLimited: boolean): StoredHealth[] {
+    this.#troubled = new Set(health.map(({ kind }) => kind));
+    this.#isLimited = isLimited;
+    return health.filter(isHeld);
+  }
+
+  /** Returns how many rows may be claimed now, at most `wanted`. */
+  async allow(wanted: number): Promise<Allowance> {
+    if (!this.maySend('')) return { rows: 0, nextInMs: 0 };
+    if (!this.#isLimited || wanted === 0) return { rows: wanted, nextInMs: 0 };
     const { db, client } = this.#options.deps;
     const allowance = await takeAllowance(db, client, wanted);
     this.#isLimited = allowance !== null;
-    return allowance;
+    return allowance ?? { rows: wanted, nextInMs: 0 };
   }
 
   /** Gives back the allowance of rows that were not claimed. */
   async returnUnused(rows: number): Promise<void> {
     const { db, client } = this.#options.deps;
-    if (rows > 0) await returnAllowance(db, client, rows);
+    if (rows > 0 && this.#isLimited) await returnAllowance(db, client, rows);
   }
 
-  /** Stores what an attempt or a look-up shows about the client or the kind. */
-  async noteScopedEvidence(evidence: readonly ScopedEvidence[], kind: string): Promise<void> {
+  /** Returns false while it is not known whether an outcome makes the client or this kind be held. */
+  maySend(kind: string): boolean {
+    return !this.#judging.has('') && !this.#judging.has(kind);
+  }
+
+  /**
+   * Begins to judge an outcome. Until the returned function is called, rows that its evidence concerns are not sent.
+   */
+  beginJudging(evidence: readonly ScopedEvidence[], kind: string): () => void {
+    const doubted = findDoubtedScope(evidence);
+    if (doubted === null) return () => undefined;
+    const scope = doubted === 'client' ? '' : kind;
+    this.#judging.set(scope, (this.#judging.get(scope) ?? 0) + 1);
+    return () => {
+      const left = (this.#judging.get(scope) ?? 1) - 1;
+      if (left > 0) this.#judging.set(scope, left);
+      else this.#judging.delete(scope);
+    };
+  }
+
+  /** Stores what outcomes show about the client or the kind. */
+  async note(evidence: readonly ScopedEvidence[], kind: string): Promise<void> {
     for (const one of evidence) {
       if (one.evidence === 'too fast') await this.#slowDown();
       else if (one.evidence === 'ask') await this.#noteNoAnswer(kind, one);
@@ -75,10 +112,10 @@ export class ClientHealth {
     }
   }
 
-  /** Makes the probe for all workers: finds out whether a hold of the client is over. */
-  async probe(code: HoldCode): Promise<void> {
+  /** Asks the service, for all workers, whether a hold of the client is over. */
+  async askWhetherOver(code: HoldCode): Promise<void> {
     const { deps } = this.#options;
-    if (!(await takeProbe(deps.db, deps.client, probeMs))) return;
+    if (!(await takeProbe(deps.db, deps.client, questionMs))) return;
     const problem = code === 'credentials_refused' ? await this.#findSignInProblem() : await this.#findOutage();
     await this.#noteEvidence('', problem ?? { seen: 'answered' }, true);
   }
@@ -120,13 +157,13 @@ export class ClientHealth {
   }
 
   async #slowDown(): Promise<void> {
-    const { deps, onHold } = this.#options;
+    const { deps, onLess } = this.#options;
     const since = performance.now() - rateOverMs;
     const achieved = this.#doneAtMs.filter((atMs) => atMs > since).length;
     await lowerRate(deps.db, deps.client, Math.max(1, achieved));
     this.#isLimited = true;
-    // Rows that were claimed ahead would still be sent at the former rate.
-    await onHold('', 'retry_after', 0);
+    // Rows that wait already would still be sent at the former rate.
+    await onLess('', null);
   }
 
   /** Decides whether the client or only the kind is failing: the client, if status/get fails, too. */
@@ -153,27 +190,32 @@ export class ClientHealth {
   }
 
   async #noteEvidence(kind: string, evidence: Evidence, byProber = false): Promise<void> {
-    const { deps, onHold } = this.#options;
+    const { deps, onLess } = this.#options;
     const { health, heldMs } = await noteEvidence(deps.db, { client: deps.client, kind }, evidence, { byProber });
     const troubled = new Set(this.#troubled);
     if (health === null) troubled.delete(kind);
     else troubled.add(kind);
     this.#troubled = troubled;
-    if (health !== null && heldMs !== null) await onHold(kind, health.code, heldMs);
+    const isLess = evidence.seen !== 'success' && evidence.seen !== 'answered';
+    if (health !== null && heldMs !== null) await onLess(kind, { code: health.code, ms: heldMs });
+    else if (health !== null && health.sendWindow !== null && isLess) await onLess(kind, null);
   }
 }
+
 /**
- * Counts the attempts whose result for the client (kind empty) or kind is not stored yet. No row of it begins meanwhile:
- * the result may be a hold.
+ * Returns why the service is not reachable; null if it answers, with whatever content.
+ * @throws the reason of `signal` if it was aborted
  */
-export class Doubts {
-  readonly #counts = new Map<string, number>();
-
-  has(kind: string): boolean {
-    return (this.#counts.get(kind) ?? 0) > 0;
-  }
-
-  count(kind: string, by: 1 | -1): void {
-    this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + by);
+async function findStatusProblem(warehouse: Warehouse, signal: AbortSignal): Promise<string | null> {
+  const deadline = AbortSignal.timeout(statusWithinMs);
+  try {
+    await warehouse.checkStatus(AbortSignal.any([signal, deadline]));
+    return null;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (deadline.aborted) return `common.status.get: no answer within ${statusWithinMs / 1_000} s`;
+    // An answer in any form shows that the service is reachable.
+    const isAnswer = error instanceof WarehouseError && ((error.status ?? 500) < 500 || error.code === 'undecodable');
+    return isAnswer || isServiceAnswer(error) ? null : describeError(error);
   }
 }

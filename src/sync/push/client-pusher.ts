@@ -1,271 +1,296 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { context, ROOT_CONTEXT, SpanStatusCode, trace } from '@opentelemetry/api';
+import { minAbsenceAgeMs } from '../../core/push/judge-absence.ts';
 import type { HoldCode } from '../../core/push/push-health.ts';
-import { findDoubtedScope } from '../../core/push/push-outcome.ts';
-import type { ClaimedRow } from '../../erp/outbox/claimed-row.ts';
-import { attemptRow, type PushDeps, type PushOutcome, type ReportStatus } from './attempt.ts';
-import { type ClaimSummary, claimDueRows } from './claim.ts';
-import { ClaimedAhead, type WaitingRow } from './claimed-ahead.ts';
-import { ClientHealth, Doubts } from './client-health.ts';
-import { lookUpDueRows } from './look-up.ts';
-import { countMaxUnsettled, type SettleEvents, SettleQueue } from './settle-queue.ts';
+import { type ClaimedRow, claimRows, type KindRules } from '../../erp/outbox/claim-rows.ts';
+import type { StoredHealth } from '../../erp/outbox/holds.ts';
+import { ClientHealth } from './client-health.ts';
+import { lookUpDueRows } from './look-up-rows.ts';
+import type { AnyKind } from './payload/kind.ts';
+import { RowBuffer } from './row-buffer.ts';
+import { type PushDeps, type PushOutcome, sendRow } from './send-row.ts';
+import { type SettleEvents, Settler } from './settler.ts';
 
 /** Events of a pusher. */
 export interface PushEvents extends SettleEvents {
   /** Called when a client (kind empty) or kind is put on hold for this many milliseconds. */
   readonly onHold: (client: string, kind: string, code: HoldCode, ms: number) => void;
-  /** Called when a slot became free. `look` is true if more rows may be due. */
-  readonly onChange: (look: boolean) => void;
+  /** Called when rows will be due in this many milliseconds, or may be due now. */
+  readonly onDue: (inMs: number) => void;
 }
+
+/** Milliseconds until a claim that failed is made again. */
+const failedClaimMs = 1_000;
 
 /** Makes the spans of attempts. It does nothing unless the operator starts an SDK (deploy/otel). */
 const tracer = trace.getTracer('fulfilment-sync');
 
-/** Pushes the rows of one client, several at the same time. */
+/**
+ * Pushes the rows of one client. The claimer (`#fillBuffer`) keeps the buffer full. Slots (`#fillSlots`, `#push`) take
+ * rows from it and send them, several at the same time. The settler writes what was answered since its last commit.
+ */
 export class ClientPusher {
   readonly #deps: PushDeps;
   readonly #slots: number;
-  readonly #maxUnsettled: number;
   readonly #events: PushEvents;
   readonly #signal: AbortSignal;
-  readonly health: ClientHealth;
-  readonly #ahead: ClaimedAhead;
-  /** Rows that have a slot or are not settled yet. */
-  readonly #inFlight = new Map<ClaimedRow, Promise<void>>();
-  readonly #sending = new Set<ClaimedRow>();
-  readonly #backgroundTasks = new Set<Promise<void>>();
-  readonly #doubts = new Doubts();
-  #attempting = 0;
-  #isLookingUp = false;
-  #isProbing = false;
-  #expectsMore = false;
-  #isFinishing = false;
-  /** Counts how often claims made ahead were given back. */
-  #giveBackCount = 0;
-  readonly #settlements: SettleQueue;
+  readonly #kinds: KindRules;
+  readonly #buffer: RowBuffer;
+  readonly #settler: Settler;
+  readonly #health: ClientHealth;
+  readonly #stopping = new AbortController();
+  readonly #backgroundTasks = new Map<string, Promise<void>>();
+  #sending = 0;
+  #isFilling = false;
+  /** True if a claim may find rows. */
+  #rowsMayBeDue = false;
+  /** Counts what may make room for further rows. */
+  #changes = 0;
+  /** Counts what was done: rows claimed, postponed or looked up, and questions asked. */
+  #progress = 0;
+  #onIdle: () => void = () => undefined;
 
   /** @param signal ends what is under way; rows that were sent become unknown */
   constructor(deps: PushDeps, slots: number, signal: AbortSignal, events: PushEvents) {
     this.#deps = deps;
     this.#slots = slots;
-    this.#maxUnsettled = countMaxUnsettled(slots);
     this.#signal = signal;
     this.#events = events;
-    // Do not wait for more rows if many rows are unsettled already: soon no row could begin.
-    const mayGather = () => this.#attempting > 0 && this.#unsettled * 2 < this.#maxUnsettled;
-    this.#settlements = new SettleQueue(deps, mayGather, signal, events);
-    this.#ahead = new ClaimedAhead(deps.db, slots);
-    const onHold = async (kind: string, code: HoldCode, ms: number) => {
-      await this.#giveBack(kind);
-      if (ms > 0) events.onHold(deps.client, kind, code, ms);
-    };
-    this.health = new ClientHealth({ deps, signal, onHold });
+    this.#kinds = toKindRules([...deps.kinds.values()], deps.timeoutMs);
+    this.#buffer = new RowBuffer(deps.db, slots);
+    this.#settler = new Settler(deps, signal, events, () => this.claimDue());
+    this.#health = new ClientHealth({
+      deps,
+      signal,
+      onLess: async (kind, hold) => {
+        await this.#return(kind);
+        if (hold !== null) events.onHold(deps.client, kind, hold.code, hold.ms);
+        events.onDue(0);
+      },
+    });
+  }
+
+  /** Claims rows, because some may be due. */
+  claimDue(): void {
+    this.#rowsMayBeDue = true;
+    this.#changed();
+  }
+
+  /** The claimer: claims until the buffer is full or nothing more is due. */
+  async #fillBuffer(): Promise<void> {
+    if (this.#isFilling) return;
+    this.#isFilling = true;
+    let postponed = 0;
+    try {
+      while (this.#rowsMayBeDue && !this.#isStopping && this.#buffer.room.rows > 0) {
+        const changes = this.#changes;
+        this.#rowsMayBeDue = false;
+        const claim = await this.#claim();
+        postponed += claim.postponed;
+        this.#rowsMayBeDue ||= claim.more;
+        this.#fillSlots();
+        // The rows that are due do not fit. What makes room calls this function again.
+        if (claim.claimed + claim.postponed === 0 && changes === this.#changes) break;
+      }
+    } catch (error) {
+      this.#events.onError('claim', error);
+      this.#events.onDue(failedClaimMs);
+    }
+    this.#isFilling = false;
+    // Look when the postponed rows are due.
+    if (postponed > 0) this.#events.onDue(0);
+    this.#checkIdle();
+  }
+
+  /** Claims once, as many rows as the health of the client and the buffer allow. */
+  async #claim(): Promise<{ claimed: number; postponed: number; more: boolean }> {
+    const [room, returns] = [this.#buffer.room, this.#buffer.returns];
+    const free = Math.max(0, this.#slots - this.#sending - this.#buffer.waiting);
+    const { rows: maxRows, nextInMs } = await this.#health.allow(this.#health.isLimited ? free : room.rows);
+    if (maxRows === 0) {
+      // Until the send rate allows a row.
+      if (nextInMs > 0) await wait(nextInMs, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
+      if (nextInMs > 0) this.#changes++;
+      return { claimed: 0, postponed: 0, more: true };
+    }
+    const { rows, postponed, more } = await claimRows(this.#deps.db, {
+      ...this.#deps,
+      kinds: this.#kinds,
+      maxRows,
+      maxBytes: room.bytes,
+      takesLarge: room.takesLarge,
+      hasWindows: this.#health.hasWindows,
+    });
+    this.#progress += rows.length + postponed;
+    this.#buffer.add(rows);
+    // Rows that were claimed before a hold or a stop must not be sent after it.
+    if (returns !== this.#buffer.returns) await this.#return('');
+    await this.#health.returnUnused(maxRows - rows.length);
+    return { claimed: rows.length, postponed, more };
+  }
+
+  /** Gives each free slot a row that may be sent. */
+  #fillSlots(): void {
+    while (this.#sending < this.#slots && this.#settler.hasRoom) {
+      const row = this.#buffer.take(({ kind }) => this.#health.maySend(kind));
+      if (row === undefined) return;
+      this.#sending++;
+      void this.#inSpan(row, () => this.#push(row));
+    }
+  }
+
+  /** A slot: sends a row and leaves the outcome to the settler. */
+  async #push(row: ClaimedRow): Promise<void> {
+    let settled: Promise<void> | undefined;
+    try {
+      const outcome = await sendRow(this.#deps, row, this.#signal);
+      if (outcome === null) this.#buffer.release(row);
+      else settled = this.#settle(row, outcome);
+      // If only a person can decide about a row, a lost worker leaves no more than one for each slot.
+      if (this.#deps.kinds.get(row.kind)?.unknown.do === 'ask operator') await settled;
+    } catch (error) {
+      // Without an outcome, the claim expires.
+      this.#buffer.release(row);
+      this.#events.onError('push', error);
+    }
+    this.#sending--;
+    this.#changed();
+    await settled;
+  }
+
+  /** Does `work` within a trace of its own. */
+  async #inSpan(row: ClaimedRow, work: () => Promise<void>): Promise<void> {
+    const attributes = { 'fulfilment.client': row.client, 'fulfilment.outbox': row.id, 'fulfilment.kind': row.kind };
+    const span = tracer.startSpan(`push ${row.kind}`, { root: true, attributes });
+    await context.with(trace.setSpan(ROOT_CONTEXT, span), work);
+    span.end();
+  }
+
+  /** Has an outcome settled, and then stores what it shows about the service. */
+  async #settle(row: ClaimedRow, outcome: PushOutcome): Promise<void> {
+    const { settlement, evidence } = outcome;
+    if (outcome.fault !== undefined) this.#events.onError('push', outcome.fault);
+    trace.getActiveSpan()?.setAttribute('fulfilment.status', settlement.status);
+    if (settlement.status !== 'done') trace.getActiveSpan()?.setStatus({ code: SpanStatusCode.ERROR });
+    const endJudging = this.#health.beginJudging(evidence, row.kind);
+    const { tried, settled } = this.#settler.settle(outcome, row.kind);
+    try {
+      await tried;
+      await this.#health.note(evidence, row.kind);
+      if (settlement.status === 'done') await this.#health.proveKind(row.kind);
+    } catch (error) {
+      this.#events.onError('push', error);
+    }
+    endJudging();
+    this.#changed();
+    // The claim is renewed until the row is settled. A row that the ERP has locked delays only itself.
+    await settled;
+    if (settlement.refund) this.#deps.sent.forget(row);
+    this.#buffer.release(row);
+    if (settlement.delayMs !== null) this.#events.onDue(settlement.delayMs);
+    this.#changed();
+    this.#checkIdle();
+  }
+
+  /** Continues, because a slot, a place or an allowance may be free. */
+  #changed(): void {
+    this.#changes++;
+    this.#fillSlots();
+    void this.#fillBuffer();
+  }
+
+  /**
+   * Returns what waits in the buffer: for a stop, a hold, or fewer rows at a time. If the database does not accept that,
+   * the claims expire.
+   * @param kind only rows of this kind; empty: all rows
+   */
+  async #return(kind: string): Promise<void> {
+    await this.#buffer.return(kind).catch((error: unknown) => this.#events.onError('give back', error));
   }
 
   /** The claims that this process holds and has to renew. */
   get claims(): readonly ClaimedRow[] {
-    return [...this.#inFlight.keys(), ...this.#ahead.rows];
-  }
-
-  /** True if the last claim got as many rows as it wanted, or needed none: more rows may be due. */
-  get expectsMore(): boolean {
-    return this.#expectsMore;
-  }
-
-  get isIdle(): boolean {
-    return this.claims.length === 0 && this.#backgroundTasks.size === 0;
-  }
-
-  /** Begins nothing more, and resolves when everything under way is settled. */
-  async finish(): Promise<void> {
-    this.#isFinishing = true;
-    await this.#giveBack('');
-    while (this.#inFlight.size + this.#backgroundTasks.size > 0)
-      await Promise.all([...this.#inFlight.values(), ...this.#backgroundTasks]);
+    return this.#buffer.held;
   }
 
   /**
-   * Claims due rows for the free slots and those that become free soon, and begins to send them.
-   * @param few claims only rows of this kind (empty: of the whole client), within its send window
+   * Takes over the stored health of the client.
+   * @returns the holds that are in force. Rows that were claimed before another worker placed them are returned.
    */
-  async claim(few?: { readonly kind: string }): Promise<ClaimSummary> {
-    const { isLimited } = this.health;
-    const free = this.#freeSlots;
-    // Within a send window, one row waits for the next slot: behind a backlog of other rows no slot would ever be free.
-    const usual = few === undefined ? this.#ahead.countWanted(free) : Math.max(1, free);
-    const wanted = this.#doubts.has('') ? 0 : isLimited ? free : usual;
-    if (few === undefined) this.#expectsMore ||= wanted === 0;
-    if (wanted === 0) return { claimed: 0, more: false };
-    const allowance = isLimited ? await this.health.allow(wanted) : null;
-    if (allowance?.rows === 0) return { claimed: 0, more: false, nextInMs: allowance.nextInMs };
-    const [claimedAtMs, giveBackCount] = [performance.now(), this.#giveBackCount];
-    const maxRows = allowance?.rows ?? wanted;
-    const { rows, putOff } = await claimDueRows(this.#deps, maxRows, few);
-    if (few === undefined) this.#expectsMore = rows.length === wanted;
-    this.#ahead.add(rows, claimedAtMs, few !== undefined);
-    // Rows that were claimed before a hold began must not be sent after it.
-    if (this.#isFinishing || giveBackCount !== this.#giveBackCount) await this.#giveBack('');
-    else this.#beginWaiting();
-    const look = { claimed: rows.length, more: putOff > 0 };
-    if (allowance === null) return look;
-    if (rows.length === maxRows) return { ...look, nextInMs: allowance.nextInMs };
-    await this.health
-      .returnUnused(maxRows - rows.length)
-      .catch((error: unknown) => this.#events.onError('give back', error));
-    return look;
+  async see(health: readonly StoredHealth[], isLimited: boolean): Promise<StoredHealth[]> {
+    const held = this.#health.see(health, isLimited);
+    for (const { kind } of held) if (this.#buffer.hasWaiting(kind)) await this.#return(kind);
+    return held;
   }
 
-  /** Number of slots that can take a row now. */
-  get #freeSlots(): number {
-    if (this.#doubts.has('')) return 0;
-    return Math.max(0, Math.min(this.#slots - this.#sending.size, this.#maxUnsettled - this.#unsettled));
-  }
-
-  get #unsettled(): number {
-    return this.#inFlight.size - this.#sending.size;
-  }
-
-  #beginWaiting(): void {
-    for (const waiting of this.#ahead.take(this.#freeSlots, ({ kind }) => !this.#doubts.has(kind)))
-      this.#begin(waiting);
-  }
-
-  #begin({ row, claimedAtMs }: WaitingRow): void {
-    this.#sending.add(row);
-    this.#inFlight.set(
-      row,
-      this.#inSpan(row, (report) => this.#push(row, claimedAtMs, report)),
-    );
-  }
-
-  /** Runs an attempt within a trace of its own: attempts begin from within others. */
-  async #inSpan(row: ClaimedRow, attempt: (report: ReportStatus) => Promise<void>): Promise<void> {
-    // The ERP may write any kind into a row, so an unknown kind is not named.
-    const kind = this.#deps.kinds.has(row.kind) ? row.kind : 'unknown';
-    const attributes = { 'fulfilment.client': row.client, 'fulfilment.outbox': row.id, 'fulfilment.kind': kind };
-    const span = tracer.startSpan(`push ${kind}`, { root: true, attributes });
-    const report: ReportStatus = (status) => {
-      span.setAttribute('fulfilment.status', status);
-      if (status !== 'done') span.setStatus({ code: SpanStatusCode.ERROR });
-    };
-    try {
-      await context.with(trace.setSpan(ROOT_CONTEXT, span), () => attempt(report));
-    } finally {
-      span.end();
-    }
-  }
-
-  /**
-   * Gives back what was claimed ahead. If the database does not accept that, the claims expire.
-   * @param kind only rows of this kind; empty: all rows
-   */
-  async #giveBack(kind: string): Promise<void> {
-    this.#giveBackCount++;
-    await this.#ahead.giveBack(kind).catch((error: unknown) => this.#events.onError('give back', error));
-  }
-
-  /**
-   * Gives back rows that were claimed before another worker put their client (kind empty) or kind on hold. The worker
-   * that places a hold gives back its own.
-   */
-  async giveBackHeld(kind: string): Promise<void> {
-    if (this.#ahead.rows.some((row) => kind === '' || row.kind === kind)) await this.#giveBack(kind);
-  }
-
-  /** Begins a round of look-ups, unless one is under way. */
+  /** Looks up the due rows with an unknown outcome, unless that is under way. */
   lookUp(): void {
-    if (this.#isLookingUp) return;
-    this.#isLookingUp = true;
     this.#inBackground('look up', async () => {
-      try {
-        return await lookUpDueRows(this.#deps, this.#settlements, this.health, this.#signal);
-      } finally {
-        this.#isLookingUp = false;
-      }
+      if (!(await lookUpDueRows(this.#deps, this.#settler, this.#health, this.#signal))) return;
+      this.#progress++;
+      this.#events.onDue(0);
     });
   }
 
-  /** Begins the probe of a client hold whose time is over. */
-  probe(code: HoldCode): void {
-    if (this.#isProbing) return;
-    this.#isProbing = true;
+  /** Asks the service whether a hold of the client is over, unless that is under way. */
+  askWhetherOver(code: HoldCode): void {
     this.#inBackground('probe', async () => {
-      try {
-        await this.health.probe(code);
-      } finally {
-        this.#isProbing = false;
-      }
-      return true;
+      this.#progress++;
+      await this.#health.askWhetherOver(code);
+      this.#events.onDue(0);
     });
   }
 
-  /**
-   * Runs `work` in the background.
-   * @param work returns true if it may have made more rows due
-   */
-  #inBackground(task: string, work: () => Promise<boolean>): void {
-    const running: Promise<void> = work()
-      .catch((error: unknown) => {
-        this.#events.onError(task, error);
-        return false;
-      })
-      .then((more) => {
-        this.#backgroundTasks.delete(running);
-        if (more) this.#events.onChange(true);
+  #inBackground(task: string, work: () => Promise<void>): void {
+    if (this.#backgroundTasks.has(task)) return;
+    const running = work()
+      .catch((error: unknown) => this.#events.onError(task, error))
+      .finally(() => {
+        this.#backgroundTasks.delete(task);
+        this.#checkIdle();
       });
-    this.#backgroundTasks.add(running);
+    this.#backgroundTasks.set(task, running);
   }
 
-  async #push(row: ClaimedRow, claimedAtMs: number, report: ReportStatus): Promise<void> {
-    let doubted: string | null = null;
-    const endDoubt = () => {
-      if (doubted !== null) this.#doubts.count(doubted, -1);
-      doubted = null;
-    };
-    try {
-      const beganAtMs = performance.now();
-      this.#attempting++;
-      const outcome = await attemptRow(this.#deps, row, claimedAtMs, this.#signal).finally(() => this.#attempting--);
-      if (outcome === null) return;
-      report(outcome.settlement.status);
-      if (outcome.asked) this.#ahead.noteRequest(performance.now() - beganAtMs);
-      if (this.#ahead.excess > 0) this.#inBackground('give back', () => this.#ahead.giveBackExcess().then(() => false));
-      if (outcome.fault !== undefined) this.#events.onError('push', outcome.fault);
-      const doubt = findDoubtedScope(outcome.evidence);
-      if (doubt !== null) {
-        doubted = doubt === 'client' ? '' : row.kind;
-        this.#doubts.count(doubted, 1);
-      }
-      if (this.#mayFreeSlot(outcome, row)) {
-        this.#sending.delete(row);
-        this.#beginWaiting();
-        // If no waiting row is known, the pusher looks for due rows when this row is settled, and only then.
-        if (this.#expectsMore) this.#events.onChange(false);
-      }
-      const { tried, settled } = this.#settlements.settle(outcome, row.kind);
-      await tried;
-      await this.health.noteScopedEvidence(outcome.evidence, row.kind);
-      endDoubt();
-      if (outcome.settlement.status === 'done') await this.health.proveKind(row.kind);
-      // The claim is renewed until the row is settled. A row that the ERP has locked delays only itself.
-      await settled;
-      if (outcome.settlement.refund) this.#deps.sent.forget(row);
-    } catch (error) {
-      this.#events.onError('push', error);
-    } finally {
-      endDoubt();
-      this.#inFlight.delete(row);
-      this.#sending.delete(row);
-      this.#beginWaiting();
-      // The settlement may have woken the next row of the lane. If a claim follows anyway, it finds that row.
-      this.#events.onChange(!this.#expectsMore);
+  get #isStopping(): boolean {
+    return this.#stopping.signal.aborted;
+  }
+
+  get #isIdle(): boolean {
+    return this.#buffer.isEmpty && !this.#isFilling && this.#backgroundTasks.size === 0;
+  }
+
+  #checkIdle(): void {
+    if (this.#isIdle) this.#onIdle();
+  }
+
+  /** Resolves with the progress so far when nothing is under way. */
+  async idle(): Promise<number> {
+    while (!this.#isIdle) {
+      await new Promise<void>((resolve) => {
+        this.#onIdle = resolve;
+      });
     }
+    return this.#progress;
   }
 
-  /**
-   * Returns true if the next row may have the slot before this row is settled. A failed row keeps it until we know whether
-   * the service itself is failing. A kind that only an operator can decide keeps it: a lost worker leaves one row per slot.
-   */
-  #mayFreeSlot({ settlement }: PushOutcome, { kind }: ClaimedRow): boolean {
-    return settlement.status === 'done' && this.#deps.kinds.get(kind)?.unknown.do !== 'ask operator';
+  /** Claims nothing more, returns what waits, and resolves when everything under way is settled. */
+  async finish(): Promise<void> {
+    this.#stopping.abort();
+    await this.#return('');
+    await this.idle();
   }
+}
+
+/** Returns what a claim has to know about the kinds. */
+function toKindRules(kinds: readonly AnyKind[], timeoutMs: number): KindRules {
+  const findNames = (isWanted: (kind: AnyKind) => boolean) => kinds.filter(isWanted).map(({ name }) => name);
+  return {
+    names: findNames(() => true),
+    stamped: findNames(
+      ({ unknown }) => unknown.do === 'look up' && unknown.lookUp.whenAbsent === 'resend' && !unknown.lookUp.byTarget,
+    ),
+    lingering: { names: findNames(({ unknown }) => unknown.do === 'resend'), ms: minAbsenceAgeMs(timeoutMs) },
+    waits: kinds.flatMap(({ name, waitsFor }) => (waitsFor ? [{ kind: name, for: waitsFor }] : [])),
+  };
 }

@@ -4,16 +4,16 @@
  */
 
 import type { Database } from '../../erp/connection/pool.ts';
-import { type DueWork, readDueWork } from '../../erp/outbox/due-work.ts';
+import { type DueWork, readDueWork, type UnsendableRow } from '../../erp/outbox/due-work.ts';
 import type { TakenOverRow } from '../../erp/outbox/held-claims.ts';
-import { isHeld, readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
+import { readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
+import { enterOutcomes } from '../../erp/outbox/outcomes.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
-import type { PushDeps } from './attempt.ts';
 import { ClientPusher, type PushEvents } from './client-pusher.ts';
-import { LaneWaker } from './lane-waker.ts';
-import { findSoonest, idleLookMs, type Look, minLookMs, neverLook, readLane } from './next-look.ts';
+import { LaneReleaser } from './lane-releaser.ts';
 import type { AnyKind } from './payload/kind.ts';
 import type { RecentSends } from './recent-sends.ts';
+import type { PushDeps } from './send-row.ts';
 import { Upkeep } from './upkeep.ts';
 
 /**
@@ -21,8 +21,10 @@ import { Upkeep } from './upkeep.ts';
  * the scheduler of push-outbox causes; this is for a queue that is away.
  */
 const maxIdleMs = 60_000;
-/** Maximum milliseconds until all clients are looked at, while rows of some clients are sent one after the other. */
-const wholeLookMs = 250;
+/** Milliseconds until the next look if rows are due that nobody can claim now. */
+const busyLookMs = 1_000;
+/** Minimum milliseconds between the beginnings of two looks, however often the pusher is woken. */
+const minLookMs = 5;
 
 export interface PusherOptions {
   readonly db: Database;
@@ -35,9 +37,9 @@ export interface PusherOptions {
   readonly slots: number;
   /** Rows that this process has sent last. The clients share it. */
   readonly sent: RecentSends;
-  readonly events: Omit<PushEvents, 'onChange'> & {
+  readonly events: Omit<PushEvents, 'onDue'> & {
     readonly onTakenOver: (row: TakenOverRow) => void;
-    readonly onMarkedDead: (rows: number) => void;
+    readonly onMarkedDead: (row: UnsendableRow) => void;
     /** Called when rows may be sent from this database, and when they may not any more. */
     readonly onDatabase: (database: PushDatabase) => void;
   };
@@ -50,37 +52,48 @@ export interface PusherOptions {
 export class Pusher {
   readonly #options: PusherOptions;
   readonly #pushers: ReadonlyMap<string, ClientPusher>;
-  readonly #lookedUp: readonly string[];
+  readonly #kindNames: { readonly names: readonly string[]; readonly lookedUp: readonly string[] };
   readonly #hardStop = new AbortController();
-  readonly #waker: LaneWaker;
-  #isStopping = false;
-  #wake: () => void = () => undefined;
-  #isWoken = false;
-  /** When all clients are looked at again, by performance.now(). */
-  #wholeLookAtMs = 0;
-  #loop: Promise<void> | undefined;
+  readonly #lanes: LaneReleaser;
   readonly #upkeep: Upkeep;
+  #isStopping = false;
+  #loop: Promise<void> | undefined;
+  /** When to look for due rows, by performance.now(). */
+  #nextLookAtMs = 0;
+  /** Makes the loop read again when to look. */
+  #rearm: () => void = () => undefined;
+  /** True if an ERP may have cancelled rows. */
+  #hasOutcomes = true;
   #databaseState = '';
 
   constructor(options: PusherOptions) {
     this.#options = options;
+    const { db, clients, kinds, slots, events } = options;
     const { signal } = this.#hardStop;
-    this.#waker = new LaneWaker(options.db, signal, (error) => options.events.onError('wake', error));
-    const onChange = (look: boolean) => (look ? this.wake() : this.#wakeLoop());
-    const events = { ...options.events, onChange };
-    this.#pushers = new Map(
-      options.clients.map((deps) => [deps.client, new ClientPusher(deps, options.slots, signal, events)]),
+    const onDue = (inMs: number) => this.#lookWithin(inMs);
+    this.#lanes = new LaneReleaser(
+      db,
+      signal,
+      () => this.wake(),
+      (error) => events.onError('release', error),
     );
-    this.#lookedUp = options.kinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name);
+    this.#pushers = new Map(
+      clients.map((deps) => [deps.client, new ClientPusher(deps, slots, signal, { ...events, onDue })]),
+    );
+    this.#kindNames = {
+      names: kinds.map(({ name }) => name),
+      lookedUp: kinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name),
+    };
     this.#upkeep = new Upkeep({
       ...options,
-      rules: Object.fromEntries(options.kinds.map(({ name, unknown }) => [name, unknown.do])),
+      rules: Object.fromEntries(kinds.map(({ name, unknown }) => [name, unknown.do])),
       claims: () => this.#all.flatMap(({ claims }) => claims),
-      onError: options.events.onError,
-      onMarkedDead: options.events.onMarkedDead,
+      onError: events.onError,
+      onMarkedDead: events.onMarkedDead,
       onDatabase: (database) => this.#noteDatabase(database),
+      onOutcomes: () => this.#enterOutcomes(),
       onTakenOver: (row) => {
-        options.events.onTakenOver(row);
+        events.onTakenOver(row);
         this.wake();
       },
     });
@@ -94,15 +107,95 @@ export class Pusher {
   start(): void {
     this.#upkeep.start();
     void this.#upkeep.lookAtDatabase();
-    this.#loop = this.#run(() => false);
+    this.#loop = this.#run();
   }
 
   /** Pushes until nothing is due any more, and ends. */
   async drain(): Promise<void> {
     this.#upkeep.start();
     await this.#upkeep.once();
-    await this.#run((dueNow) => !dueNow && this.#all.every((pusher) => pusher.isIdle));
+    for (let [before, after] = [-1, 0]; before !== after && !this.#isStopping; ) {
+      before = after;
+      await this.#look().catch((error: unknown) => this.#options.events.onError('look', error));
+      const progress = await Promise.all(this.#all.map((pusher) => pusher.idle()));
+      after = progress.reduce((sum, one) => sum + one, 0);
+    }
     await this.stop(0);
+  }
+
+  /** Looks for due rows now. Any number of calls before the look has begun cause one look. */
+  wake(): void {
+    this.#lookWithin(0);
+  }
+
+  /**
+   * Wakes the pusher because of a notification of the channel `fulfilment_outbox`. Any role that may connect can send
+   * one, so its text decides nothing.
+   * @param payload empty for an inserted row; else an ERP may have cancelled a row
+   */
+  notice(payload: string): void {
+    if (payload !== '') this.#hasOutcomes = true;
+    this.wake();
+  }
+
+  #lookWithin(ms: number): void {
+    const atMs = performance.now() + ms;
+    if (atMs >= this.#nextLookAtMs) return;
+    this.#nextLookAtMs = atMs;
+    this.#rearm();
+  }
+
+  /**
+   * Claims nothing more, and resolves when everything under way is settled. After `withinMs` milliseconds, what is
+   * still under way is aborted.
+   */
+  async stop(withinMs: number): Promise<void> {
+    this.#isStopping = true;
+    const timer = setTimeout(() => this.#hardStop.abort(), withinMs);
+    this.#rearm();
+    await this.#loop;
+    await Promise.all(this.#all.map((pusher) => pusher.finish()));
+    clearTimeout(timer);
+    await this.#upkeep.stop();
+    // Other workers take over what still waits for a lock in the background.
+    this.#hardStop.abort();
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#isStopping) {
+      const beganAtMs = performance.now();
+      this.#nextLookAtMs = beganAtMs + maxIdleMs;
+      try {
+        if (this.#hasOutcomes) await this.#enterOutcomes();
+        await this.#look();
+      } catch (error) {
+        this.#options.events.onError('look', error);
+        this.#lookWithin(busyLookMs);
+      }
+      this.#nextLookAtMs = Math.max(this.#nextLookAtMs, beganAtMs + minLookMs);
+      for (let ms = this.#msToLook; ms > 0 && !this.#isStopping; ms = this.#msToLook) await this.#pause(ms);
+    }
+  }
+
+  get #msToLook(): number {
+    return this.#nextLookAtMs - performance.now();
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.#rearm = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    this.#rearm = () => undefined;
+  }
+
+  /** Enters what ERPs cancelled into the feed, and releases the lanes. */
+  async #enterOutcomes(): Promise<void> {
+    this.#hasOutcomes = false;
+    await this.#lanes.release(await enterOutcomes(this.#options.db));
   }
 
   #noteDatabase(database: PushDatabase): void {
@@ -114,138 +207,30 @@ export class Pusher {
     this.wake();
   }
 
-  /** Wakes the pusher because rows may be due. */
-  wake(): void {
-    this.#wholeLookAtMs = 0;
-    this.#wakeLoop();
-  }
-
-  /**
-   * Wakes the pusher because of a notification of the channel `fulfilment_outbox`.
-   * @param payload empty, or the lane that a transaction has freed: its first row may have been postponed meanwhile
-   */
-  async wakeFor(payload: string): Promise<void> {
-    const lane = payload === '' ? null : readLane(payload);
-    if (lane !== null) await this.#waker.wake([lane]);
-    this.wake();
-  }
-
-  /** Wakes the pusher because a slot is free. */
-  #wakeLoop(): void {
-    this.#isWoken = true;
-    this.#wake();
-  }
-
-  /**
-   * Claims nothing more, and resolves when everything under way is settled. After `withinMs` milliseconds, what is
-   * still under way is aborted.
-   */
-  async stop(withinMs: number): Promise<void> {
-    this.#isStopping = true;
-    const timer = setTimeout(() => this.#hardStop.abort(), withinMs);
-    this.wake();
-    await this.#loop;
-    await Promise.all(this.#all.map((pusher) => pusher.finish()));
-    clearTimeout(timer);
-    await this.#upkeep.stop();
-    // Other workers take over what still waits for a lock in the background.
-    this.#hardStop.abort();
-  }
-
-  async #run(isDone: (dueNow: boolean) => boolean): Promise<void> {
-    while (!this.#isStopping) {
-      this.#isWoken = false;
-      let look: Look;
-      try {
-        look = (await this.#claimAgain()) ?? (await this.#lookAtAll());
-      } catch (error) {
-        this.#options.events.onError('claim', error);
-        look = { inMs: idleLookMs, dueNow: true };
-      }
-      // Settlements during the look may have made more rows due.
-      if (!this.#isWoken && isDone(look.dueNow)) return;
-      await this.#pause(Math.min(look.inMs, maxIdleMs));
-    }
-  }
-
-  async #pause(ms: number): Promise<void> {
-    if (this.#isWoken || ms <= 0) return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      this.#wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
-    this.#wake = () => undefined;
-  }
-
-  /**
-   * Claims again for clients whose last claim left rows behind, without first reading what is due.
-   * @returns null if all clients have to be looked at
-   */
-  async #claimAgain(): Promise<Look | null> {
-    const leftMs = this.#wholeLookAtMs - performance.now();
-    const pushers = this.#all.filter(({ expectsMore, health }) => expectsMore && !health.isLimited);
-    if (leftMs <= 0 || pushers.length === 0) return null;
-    const claims = await Promise.all(pushers.map((pusher) => pusher.claim()));
-    return { inMs: claims.some(({ more }) => more) ? 0 : leftMs, dueNow: true };
-  }
-
-  /**
-   * Looks at all clients and begins what can begin. Returns when to look again, and whether any row was due that could
-   * be pushed.
-   */
-  async #lookAtAll(): Promise<Look> {
-    this.#wholeLookAtMs = performance.now() + wholeLookMs;
-    const due = await readDueWork(this.#options.db, this.#options.clients, this.#lookedUp);
+  /** Looks at all clients, and begins what can begin. */
+  async #look(): Promise<void> {
+    const { db, clients } = this.#options;
+    const due = await readDueWork(db, clients, this.#kindNames);
     const troubled = due.filter(({ isTroubled }) => isTroubled).map(({ client }) => client);
-    const health = troubled.length === 0 ? [] : await readHealth(this.#options.db, troubled);
+    const health = troubled.length === 0 ? [] : await readHealth(db, troubled);
     const byClient = Map.groupBy(health, ({ client }) => client);
-    const looks = await Promise.all(due.map((one) => this.#lookAt(one, byClient.get(one.client) ?? [])));
-    return findSoonest(looks);
+    await Promise.all(due.map((one) => this.#lookAt(one, byClient.get(one.client) ?? [])));
   }
 
-  async #lookAt(due: DueWork, health: readonly StoredHealth[]): Promise<Look> {
+  async #lookAt(due: DueWork, health: readonly StoredHealth[]): Promise<void> {
     const { client, pendingInMs, unknownInMs, isLimited } = due;
     const pusher = this.#pushers.get(client);
-    if (pusher === undefined) return neverLook;
-    pusher.health.set(health, isLimited);
-    const whole = health.find(({ kind }) => kind === '');
-    if (whole !== undefined && isHeld(whole)) {
-      await pusher.giveBackHeld('');
-      if (whole.probe && whole.untilInMs <= 0) pusher.probe(whole.code);
-      return { inMs: whole.untilInMs > 0 ? Math.max(minLookMs, whole.untilInMs) : idleLookMs, dueNow: false };
+    if (pusher === undefined) return;
+    const held = await pusher.see(health, isLimited);
+    const whole = held.find(({ kind }) => kind === '');
+    for (const { untilInMs } of held) this.#lookWithin(untilInMs > 0 ? untilInMs : busyLookMs);
+    if (whole !== undefined) {
+      if (whole.probe && whole.untilInMs <= 0) pusher.askWhetherOver(whole.code);
+      return;
     }
     if (unknownInMs === 0) pusher.lookUp();
-    // Look-ups that are due but cannot begin now are checked again soon.
-    const looks: Look[] = [
-      { inMs: unknownInMs === 0 ? idleLookMs : (unknownInMs ?? neverLook.inMs), dueNow: unknownInMs === 0 },
-    ];
-    for (const { kind, untilInMs } of health.filter(isHeld)) {
-      await pusher.giveBackHeld(kind);
-      looks.push({ inMs: Math.max(minLookMs, untilInMs), dueNow: false });
-    }
-    if (pendingInMs === null || pendingInMs > 0)
-      return findSoonest([...looks, { inMs: pendingInMs ?? neverLook.inMs, dueNow: false }]);
-    return findSoonest([...looks, ...(await claimFor(pusher, health))]);
+    if (pendingInMs === 0) pusher.claimDue();
+    // What is due but cannot begin now is looked at again soon.
+    for (const inMs of [pendingInMs, unknownInMs]) if (inMs !== null) this.#lookWithin(inMs === 0 ? busyLookMs : inMs);
   }
-}
-
-/** Claims rows of a client. Rows of a kind or client with a send window are claimed within it. */
-async function claimFor(pusher: ClientPusher, health: readonly StoredHealth[]): Promise<Look[]> {
-  const few = health.filter((one) => one.sendWindow !== null && !isHeld(one));
-  const looks: Look[] = [];
-  const claim = async (kind?: string) => {
-    const { claimed, more, nextInMs } = await pusher.claim(kind === undefined ? undefined : { kind });
-    const inMs = nextInMs === undefined ? idleLookMs : Math.max(minLookMs, nextInMs);
-    looks.push({ inMs: more ? 0 : inMs, dueNow: more || claimed > 0 || nextInMs !== undefined });
-  };
-  if (few.some(({ kind }) => kind === '')) await claim('');
-  else {
-    // These come first: behind all other rows they would never get a slot, and their number is bounded.
-    for (const { kind } of few) await claim(kind);
-    await claim();
-  }
-  return looks;
 }

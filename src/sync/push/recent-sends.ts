@@ -1,5 +1,5 @@
 import { hourMs } from '../../core/time.ts';
-import type { ClaimedRow } from '../../erp/outbox/claimed-row.ts';
+import type { ClaimedRow } from '../../erp/outbox/claim-rows.ts';
 import type { SentRow } from '../../erp/outbox/push-database.ts';
 
 /** Minimum number of rows that are remembered. */

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { operatorChoices, type UnknownRule } from '../../core/push/push-outcome.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import { markUnknownClientRowsDead } from '../../erp/outbox/due-work.ts';
+import { markUnsendableRowsDead, type UnsendableRow } from '../../erp/outbox/due-work.ts';
 import { type HeldClaim, renewClaims, type TakenOverRow, takeOverClaims } from '../../erp/outbox/held-claims.ts';
 import { forgetOldHealth } from '../../erp/outbox/holds.ts';
 import { markAlive, markEnded, noteDatabase, type PushDatabase } from '../../erp/outbox/push-database.ts';
@@ -34,7 +34,9 @@ export interface UpkeepOptions {
   /** Called after each check of the database. */
   readonly onDatabase: (database: PushDatabase) => void;
   readonly onTakenOver: (row: TakenOverRow) => void;
-  readonly onMarkedDead: (rows: number) => void;
+  readonly onMarkedDead: (row: UnsendableRow) => void;
+  /** Enters noted outcomes into the feed. */
+  readonly onOutcomes: () => Promise<void>;
   readonly onError: (task: string, error: unknown) => void;
 }
 
@@ -110,15 +112,15 @@ export class Upkeep {
     });
   }
 
-  /** Takes over the claims of lost workers, and marks rows of unknown clients dead. */
+  /** Takes over the claims of lost workers, and marks rows dead that no worker can send. */
   async #tidyUp(): Promise<void> {
-    const { db, worker, clients, rules, onTakenOver, onMarkedDead } = this.#options;
+    const { db, worker, clients, rules, onTakenOver, onMarkedDead, onOutcomes } = this.#options;
     for (const row of await takeOverClaims(db, worker, rules, operatorChoices)) onTakenOver(row);
+    for (const row of await markUnsendableRowsDead(db, worker)) onMarkedDead(row);
+    await onOutcomes();
     if (!isSlowTaskDue(this.#tidiedUpAtMs)) return;
     await markServed(db, clients);
     await forgetOldHealth(db);
-    const unknownClientRows = await markUnknownClientRowsDead(db, worker);
-    if (unknownClientRows > 0) onMarkedDead(unknownClientRows);
     this.#tidiedUpAtMs = performance.now();
   }
 

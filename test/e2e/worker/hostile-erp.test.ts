@@ -163,3 +163,24 @@ test.each([
   expect(posts).toHaveLength(2);
   expect(worker.child.exitCode).toBeNull();
 });
+
+test('200,000 notifications of a role that may only connect stop neither pushes nor /livez', async () => {
+  const { worker } = await startPushing();
+  const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
+  await database.query('create role visitor');
+  await database.query(`
+    set role visitor;
+    select pg_notify('fulfilment_outbox', json_build_object('woken', json_build_object('client', 'default',
+      'family', 'order', 'reference', 'X-' || n))::text) from generate_series(1, 200000) n;
+    reset role;
+    drop role visitor`);
+  for (const reference of ['FIRST', 'SECOND']) {
+    await insert('order.create', reference, orderPayload(reference));
+    const isDone = async () => {
+      expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(200);
+      return (await rows()).some((row) => row.reference === reference && row.status === 'done');
+    };
+    await waitFor(`the order ${reference} to be done`, isDone, 10_000);
+  }
+  expect(worker.child.exitCode).toBeNull();
+});

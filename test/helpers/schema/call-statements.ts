@@ -19,6 +19,7 @@ import { upsertFamilies } from '../../../src/erp/mirror/upsert.ts';
 import { acceptDatabase } from '../../../src/erp/outbox/accept-database.ts';
 import { renewClaims, returnClaims, stampSent } from '../../../src/erp/outbox/held-claims.ts';
 import * as holds from '../../../src/erp/outbox/holds.ts';
+import { releaseLanes, releaseLanesOfOperator } from '../../../src/erp/outbox/lanes.ts';
 import {
   findLastOrderSince,
   findStoredOrders,
@@ -36,7 +37,7 @@ import {
   readPresentMembers,
   stampSentFor,
 } from '../../../src/erp/outbox/renames.ts';
-import { insertFollowUps, lockForSettling, wakeFreeLanes, wakeLanes } from '../../../src/erp/outbox/settle-rows.ts';
+import { insertFollowUps } from '../../../src/erp/outbox/settle-rows.ts';
 import * as agedData from '../../../src/erp/privacy/aged-data.ts';
 import { maskAgedReturns, returnTables } from '../../../src/erp/privacy/aged-returns.ts';
 import { eraseOrder } from '../../../src/erp/privacy/erase-orders.ts';
@@ -296,12 +297,11 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   await rates.takeAllowance(trx, client, 1);
   await rates.returnAllowance(trx, client, 1);
   await insertFollowUps(trx, [{ client, kind: 'order.cancel', reference: 'X', payload: {} }]);
-  await wakeFreeLanes(trx, [lane]);
-  await wakeLanes(trx, [lane]);
-  await lockForSettling(trx, [id]);
+  await releaseLanes(trx, [lane]);
+  await releaseLanesOfOperator(trx, [lane]);
   await holds.readHealth(trx, null);
   await holds.takeProbe(trx, client, 1);
-  await holds.tryLockHealth(trx, { client, kind: 'order.create' });
+  await holds.lockSendWindows(trx, client);
   await holds.recordProof(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
   await holds.isProven(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
   await delayGates(trx);

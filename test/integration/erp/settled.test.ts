@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Listener } from '../../../src/erp/connection/listener.ts';
 import { appendChanges } from '../../../src/erp/mirror/feed.ts';
 import { takeOverClaims } from '../../../src/erp/outbox/held-claims.ts';
+import { sweepOutcomes } from '../../../src/erp/outbox/outcomes.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';
@@ -76,6 +77,7 @@ describe('an entry of the feed and a notification', () => {
       await sql`select fulfilment.outbox_cancel(${cancelled})`.execute(trx);
       await sql`select fulfilment.outbox_replace(${replaced}, '{"wrong": 1}')`.execute(trx);
     });
+    await sweepOutcomes(database.db);
     expect(await readEntries()).toEqual([entryOf(cancelled)]);
     await outbox.push();
     expect(await readEntries()).toEqual([cancelled, replaced].map(entryOf));
@@ -93,6 +95,7 @@ describe('an entry of the feed and a notification', () => {
     );
     await takeOverClaims(database.db, 'test', { 'return_label.create': 'ask operator' }, 'decide');
     expect((await outbox.row(pending)).status).toBe('pending');
+    await sweepOutcomes(database.db);
     const entries = await readEntries();
     expect(entries.map(({ id }) => id).sort()).toEqual([unknown, dead]);
   });
@@ -101,12 +104,14 @@ describe('an entry of the feed and a notification', () => {
 test('an ERP that cancels a row and stays in its transaction holds up no writer of the feed', async () => {
   const id = await outbox.insert('order.cancel', 'A');
   const erp = await database.open(1).startTransaction().execute();
+  await sql`set constraints all immediate`.execute(erp);
   await sql`select fulfilment.outbox_cancel(${id})`.execute(erp);
   const writer = database.open(1);
   await sql`set lock_timeout = '1s'`.execute(writer);
   const change = { entity: 'shipments', id: 7, operation: 'updated' } as const;
   await writer.transaction().execute((trx) => appendChanges(trx, 'default', [change]));
   await erp.commit().execute();
+  await sweepOutcomes(database.db);
   expect(await database.query('select entity, id from fulfilment.changes order by seq')).toEqual([
     { entity: 'shipments', id: 7 },
     { entity: 'outbox', id },

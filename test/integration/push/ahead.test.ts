@@ -3,10 +3,7 @@ import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { openPusher } from '../../../src/app/worker/open-pusher.ts';
 import { toClientIdentity } from '../../../src/app/worker/runner.ts';
-import { claimRows } from '../../../src/erp/outbox/claim-rows.ts';
-import { noteDatabase } from '../../../src/erp/outbox/push-database.ts';
 import { registerClients } from '../../../src/erp/runs/clients.ts';
-import { ClaimedAhead } from '../../../src/sync/push/claimed-ahead.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { makeConfig } from '../../helpers/puller.ts';
@@ -45,33 +42,6 @@ test('a worker that stops gives back the rows that it claimed ahead, without an 
   await Promise.all([pushing.close(), close()]);
   const remaining = (await outbox.rows()).filter(({ status }) => status !== 'done');
   expect([await countPosts(), remaining.length]).toEqual([32, 24]);
-  for (const row of remaining) expect(row).toMatchObject(untouched);
-});
-
-test('if the service becomes slow, rows that were claimed ahead are given back', async () => {
-  await insertOrders(1, 300);
-  const config = makeConfig(database, sandbox);
-  const clients = config.clients.map(toClientIdentity);
-  await registerClients(database.db, clients);
-  await noteDatabase(database.db, 'test', []);
-  const slots = 4;
-  const ahead = new ClaimedAhead(database.db, slots);
-  ahead.noteRequest(1);
-  const { rows } = await claimRows(database.db, {
-    client: 'default',
-    identity: clients[0]?.identity ?? '',
-    slots: ahead.countWanted(slots),
-    stamped: ['order.create'],
-    lingering: { kinds: [], ms: 0 },
-    waits: [],
-  });
-  ahead.add(rows, performance.now(), false);
-  expect([rows.length, ahead.excess]).toEqual([260, 0]);
-  for (let request = 0; request < 50; request++) ahead.noteRequest(3_000);
-  await ahead.giveBackExcess();
-  expect(ahead.rows.map(({ id }) => id)).toEqual(rows.slice(0, 12).map(({ id }) => id));
-  const remaining = await outbox.rows("status = 'pending'");
-  expect(remaining).toHaveLength(288);
   for (const row of remaining) expect(row).toMatchObject(untouched);
 });
 

@@ -182,21 +182,71 @@ test('an order whose rows take too long to write does not stop the others; it is
   expect(await database.query('select id from fulfilment.orders')).toHaveLength(5);
 });
 
-test('a row that is taken over five times without ever being sent is dead and says why', async () => {
-  const id = await outbox.insert('order.update', 'SO-1', { reference: 'x' });
-  const rules = { 'order.update': 'resend' } as const;
-  for (let round = 1; round <= 5; round++) {
-    expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
+describe('a row whose worker is lost five times in a row', () => {
+  const rules = { 'order.update': 'resend', 'order.create': 'look up' } as const;
+  const loseWorker = async (sentAt: string) => {
     await database.query(`
       update fulfilment.outbox set status = 'sending', next_attempt_at = null, attempts = attempts + 1,
-        claim_no = nextval('sync.read_no'), lease_until = now() - interval '1 second'`);
+        claim_no = nextval('sync.read_no'), lease_until = now() - interval '1 second', sent_at = ${sentAt},
+        result = null, finished_at = null`);
     await takeOverClaims(database.db, 'test', rules, '');
-  }
-  expect(await outbox.row(id)).toMatchObject({
-    status: 'dead',
-    attempts: 0,
-    last_error: expect.stringMatching(/^its worker was lost 5 times before anything was sent/),
+  };
+
+  test.each([
+    ['before anything was sent', 'null', 0],
+    ['after each send was recorded', 'now()', 5],
+  ])('%s is dead and says why', async (_when, sentAt, attempts) => {
+    const id = await outbox.insert('order.update', 'SO-1', { reference: 'x' });
+    for (let round = 1; round <= 5; round++) {
+      expect(await outbox.row(id)).toMatchObject({ status: 'pending' });
+      await loseWorker(sentAt);
+    }
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'dead',
+      attempts,
+      last_error: expect.stringMatching(/^its worker was lost 5 times in a row, perhaps because of this payload/),
+    });
   });
+
+  test('is looked up, if it can be, and dead unless it was carried out', async () => {
+    const [there, absent] = [1, 2].map((n) => outbox.insert('order.create', `SO-${n}`, orderPayload(`SO-${n}`)));
+    await database.query("update fulfilment.outbox set next_attempt_at = now() + interval '1 hour' where id = $1", [
+      await absent,
+    ]);
+    await outbox.push();
+    await database.query('delete from sync.outbox_attempts');
+    for (let round = 1; round <= 5; round++) {
+      await loseWorker('now()');
+      // Look-ups show nothing about the payload.
+      await database.query(`
+        insert into sync.outbox_attempts (outbox_id, step, by, became)
+        select id, 'looked up', 'test', 'unknown' from fulfilment.outbox`);
+    }
+    for (let round = 1; round <= 3; round++) {
+      await outbox.hurry();
+      await outbox.push();
+    }
+    expect(await outbox.row((await there) ?? 0)).toMatchObject({ status: 'done' });
+    expect(await outbox.row((await absent) ?? 0)).toMatchObject({
+      status: 'dead',
+      last_error: expect.stringMatching(/^its worker was lost 5 times in a row/),
+    });
+  });
+});
+
+test('rows of unknown kinds are dead wherever they are in a lane, and stop no other row', async () => {
+  await database.query(
+    `insert into fulfilment.outbox (kind, reference) select 'order.unknown' || n, 'SO-0' from generate_series(1, 65) n`,
+  );
+  const good = await outbox.insert('inbound_packing_slip.create', 'PO-1', {
+    expectedIn: 'AMS',
+    expectedOn: '2026-06-01',
+    items: [{ sku: 'MUG-BLUE', quantity: 5 }],
+  });
+  await outbox.push();
+  expect(await outbox.row(good)).toMatchObject({ status: 'done' });
+  const others = await outbox.rows("kind like 'order.unknown%'");
+  expect(new Set(others.map(({ status }) => status))).toEqual(new Set(['dead']));
 });
 
 test('a database that stalls just before a request is written makes no row unknown', async () => {

@@ -1,10 +1,12 @@
-import { sql } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
 import { createLogger } from '../../../src/app/logging/create-logger.ts';
 import { openPusher } from '../../../src/app/worker/open-pusher.ts';
-import { claimRows } from '../../../src/erp/outbox/claim-rows.ts';
+import type { DB } from '../../../src/erp/generated/tables.ts';
+import { claimRowsOnce } from '../../../src/erp/outbox/claim-rows.ts';
+import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { makeConfig, usePuller } from '../../helpers/puller.ts';
@@ -160,7 +162,7 @@ test('the commit of a cancellation wakes a row that was inserted behind it befor
   });
   const listener = new pg.Client(database.url);
   await listener.connect();
-  listener.on('notification', ({ payload = '' }) => void pusher.wakeFor(payload));
+  listener.on('notification', ({ payload = '' }) => void pusher.notice(payload));
   await listener.query('listen fulfilment_outbox');
   pusher.start();
   let behind = 0;
@@ -184,14 +186,20 @@ test('the commit of a cancellation wakes a row that was inserted behind it befor
 
 const readIdentity = async () =>
   (await database.query<{ identity: string }>('select identity from sync.clients'))[0]?.identity ?? '';
-const claim = async (slots: number, db = database.db) =>
-  claimRows(db, {
+const claim = async (maxRows: number, db: Kysely<DB> = database.db) =>
+  claimRowsOnce(db, {
     client: 'default',
     identity: await readIdentity(),
-    slots,
-    stamped: [],
-    waits: [],
-    lingering: { kinds: [], ms: 60_000 },
+    kinds: {
+      names: outboxKinds.map(({ name }) => name),
+      stamped: [],
+      waits: [],
+      lingering: { names: [], ms: 60_000 },
+    },
+    maxRows,
+    maxBytes: 8 * 1024 * 1024,
+    takesLarge: true,
+    hasWindows: false,
   });
 
 test('a claim reads no row of a kind that is held, no matter how many there are', async () => {
@@ -206,7 +214,7 @@ test('a claim reads no row of a kind that is held, no matter how many there are'
   await database.query('vacuum analyze fulfilment.outbox');
   const read = await database.db.connection().execute(async (db) => {
     await sql`begin`.execute(db);
-    const { rows } = await claim(8, db as typeof database.db);
+    const { rows } = await claim(8, db);
     expect(rows).toMatchObject([{ kind: 'order.create' }]);
     const seen = await sql<{ rows: number }>`
       select (pg_stat_get_xact_tuples_returned(i.indexrelid))::int as rows
@@ -219,13 +227,24 @@ test('a claim reads no row of a kind that is held, no matter how many there are'
   expect(read).toBeLessThan(200);
 });
 
-test('one claim reads at most 8 MB of payloads, even if more slots are free', async () => {
+test('one claim reads a bounded number of bytes, and one payload that is larger', async () => {
   await outbox.push();
   for (let index = 0; index < 4; index++)
     await outbox.insert('order.update', `SO-${index}`, { reference: 'x'.repeat(3 * 1024 * 1024) });
   expect((await claim(8)).rows).toHaveLength(2);
-  await outbox.insert('order.update', 'SO-9', { reference: 'x'.repeat(15 * 1024 * 1024) });
-  expect((await claim(8)).rows).toHaveLength(2);
-  // A payload that is larger than the limit is claimed alone.
+  for (const reference of ['SO-8', 'SO-9'])
+    await outbox.insert('order.update', reference, { reference: 'x'.repeat(5 * 1024 * 1024) });
+  expect((await claim(8)).rows).toHaveLength(3);
   expect((await claim(8)).rows).toHaveLength(1);
+});
+
+test('a claim counts the bytes of payloads as text, not as they are stored', async () => {
+  await outbox.push();
+  await database.query(`
+    insert into fulfilment.outbox (kind, reference, payload)
+    select 'order.update', 'SO-' || n, (select jsonb_agg('1e131071'::jsonb) from generate_series(1, 8))
+    from generate_series(1, 20) n`);
+  const { rows } = await claim(20);
+  expect(rows.map(({ payloadBytes }) => payloadBytes)).toEqual(rows.map(({ payload }) => payload.length));
+  expect(rows).toHaveLength(7);
 });

@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';
@@ -139,7 +140,10 @@ const others: [string, string, unknown, string][] = [
     'order.crate',
     'SO-1',
     {},
-    'there is no kind order.crate; known are order.create, order.update, order.rename, order.replace, order.cancel, order.release, order_item.cancel, order_attachment.create, return.create, return.replace, return.delete, inbound_packing_slip.create, product.save, return_label.create',
+    `there is no kind order.crate; known are ${outboxKinds
+      .map(({ name }) => name)
+      .sort()
+      .join(', ')}`,
   ],
 ];
 
@@ -174,4 +178,33 @@ test('an item that an order has twice must be named by its id', async () => {
   await database.query('select fulfilment.outbox_replace($1, $2)', [bySku, JSON.stringify({ orderItemId: first?.id })]);
   await outbox.push();
   expect(await outbox.row(bySku)).toMatchObject({ status: 'done', result: { orderItemId: first?.id, quantity: 0 } });
+});
+
+describe('a payload with more problems than anybody can read', () => {
+  const readErrors = async () => (await outbox.rows()).map((row) => [row.status, row.last_error ?? '']);
+
+  test('such as 740,000 empty items, is dead with a short reason', async () => {
+    await database.query(
+      `insert into fulfilment.outbox (kind, reference, payload)
+       select 'order.create', 'SO-1', jsonb_build_object('externalOrderNumber', 'SO-1', 'items',
+         (select jsonb_agg('{}'::jsonb) from generate_series(1, 740000)))`,
+    );
+    await outbox.push();
+    expect(await readErrors()).toEqual([
+      ['dead', expect.stringMatching(/items: has 740000 entries; at most 5000 are taken/)],
+    ]);
+  });
+
+  test('is dead with the first 100 of them, in at most 4 KB', async () => {
+    const items = Array.from({ length: 4_000 }, () => ({}));
+    await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { items }));
+    const members = Object.fromEntries(Array.from({ length: 4_000 }, (_, n) => [`ü${'x'.repeat(90)}${n}`, n]));
+    await outbox.insert('order.update', 'SO-2', members);
+    await outbox.push();
+    const [first, second] = (await readErrors()) as [string, string][];
+    expect(first).toEqual(['dead', expect.stringMatching(/items\[49\]\.quantity: is missing; and 7900 more$/)]);
+    expect(second?.[0]).toBe('dead');
+    for (const error of [first?.[1] ?? '', second?.[1] ?? '']) expect(Buffer.byteLength(error)).toBeLessThan(4_097);
+    expect(second?.[1]).toMatch(/x…$/);
+  });
 });

@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
-import type { ClaimedRow } from '../../../src/erp/outbox/claimed-row.ts';
+import type { ClaimedRow } from '../../../src/erp/outbox/claim-rows.ts';
 import { RecentSends } from '../../../src/sync/push/recent-sends.ts';
 
 afterEach(() => vi.restoreAllMocks());

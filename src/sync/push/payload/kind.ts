@@ -8,7 +8,7 @@ import type { OperationName, Operations, TakenMember } from '../../../../config/
 import { CodedError, type WarehouseError } from '../../../core/errors.ts';
 import type { Json } from '../../../core/json.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
-import type { ClaimedRow } from '../../../erp/outbox/claimed-row.ts';
+import type { ClaimedRow } from '../../../erp/outbox/claim-rows.ts';
 import type { UnknownRow } from '../../../erp/outbox/look-ups.ts';
 import type { PushTarget } from '../../../erp/outbox/renames.ts';
 import type { Warehouse, WriteRequest } from '../../../warehouse/client.ts';
@@ -18,15 +18,19 @@ import type { MirroredResource } from '../../reading/stream.ts';
 import type { CodeFinder } from './find-code.ts';
 import { makeOptional } from './make-optional.ts';
 
+/** Maximum number of problems that an error lists. */
+const maxListed = 100;
+
 /**
- * An error for a payload that cannot be sent. The row is marked dead, and its error names every problem. Nothing was
+ * An error for a payload that cannot be sent. The row is marked dead, and its error lists the problems. Nothing was
  * sent.
  */
 export class PayloadError extends CodedError {
   readonly problems: readonly string[];
 
   constructor(problems: readonly string[]) {
-    super('payload_refused', `the payload cannot be sent: ${problems.join('; ')}`);
+    const more = problems.length > maxListed ? `; and ${problems.length - maxListed} more` : '';
+    super('payload_refused', `the payload cannot be sent: ${problems.slice(0, maxListed).join('; ')}${more}`);
     this.problems = problems;
   }
 }

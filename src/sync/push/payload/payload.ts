@@ -5,6 +5,9 @@ import { describeIssue, normalizeNumbers } from '../../../payloads/problems.ts';
 import { findDocumentProblem } from './check-document.ts';
 import { type AnyKind, type CheckContext, PayloadError } from './kind.ts';
 
+/** Maximum number of entries of an array, and of members of an object. One with more is not checked any further. */
+const maxEntries = 5_000;
+
 /** Returns a decimal as a JSON number that keeps all digits of the payload. */
 export function asNumber(value: number | string): Json {
   return typeof value === 'number' ? value : JSON.rawJSON(value);
@@ -44,11 +47,26 @@ export async function checkPayload(
 
 /** Reads a value with the kind's schema. Returns the problems in words, or the value read. */
 function readMembers(kind: AnyKind, given: Json): { problems: string[]; read: unknown; value: Json } {
+  const crowded = findCrowded(given, 'payload');
+  if (crowded !== null) return { problems: [crowded], read: undefined, value: null };
   const value = normalizeNumbers(given);
   const result = kind.schema.safeParse(value, { reportInput: true });
   if (result.success) return { problems: [], read: result.data, value };
   const problems = result.error.issues.flatMap((issue) => describeIssue(issue, kind.refused ?? {}));
   return { problems: problems.map(({ path, problem }) => `${path}: ${problem}`), read: undefined, value };
+}
+
+/** Returns the problem of the first array or object with too many entries; null if there is none. */
+function findCrowded(value: Json, path: string): string | null {
+  if (!Array.isArray(value) && !isObject(value)) return null;
+  const entries = Object.entries(value);
+  if (entries.length > maxEntries) return `${path}: has ${entries.length} entries; at most ${maxEntries} are taken`;
+  for (const [name, member] of entries) {
+    const place = Array.isArray(value) ? `${path}[${name}]` : path === 'payload' ? name : `${path}.${name}`;
+    const problem = findCrowded(member, place);
+    if (problem !== null) return problem;
+  }
+  return null;
 }
 
 function parsePayload(payload: string): Json {

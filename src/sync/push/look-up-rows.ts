@@ -5,7 +5,6 @@ import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import { takeUnknownRows, type UnknownRow } from '../../erp/outbox/look-ups.ts';
 import type { Settlement } from '../../erp/outbox/settle-rows.ts';
 import type { Resource } from '../../warehouse/decoding/jsonapi.ts';
-import type { PushDeps, PushOutcome } from './attempt.ts';
 import type { ClientHealth } from './client-health.ts';
 import {
   type AnyKind,
@@ -17,7 +16,8 @@ import {
   type PushResult,
 } from './payload/kind.ts';
 import { readPayload } from './payload/payload.ts';
-import type { SettleQueue } from './settle-queue.ts';
+import type { PushDeps, PushOutcome } from './send-row.ts';
+import type { Settler } from './settler.ts';
 
 /** Maximum number of rows of one kind in a round of look-ups. */
 const maxRows = 200;
@@ -35,7 +35,7 @@ interface LookUpRound {
  */
 export async function lookUpDueRows(
   deps: PushDeps,
-  settlements: SettleQueue,
+  settler: Settler,
   health: ClientHealth,
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -43,9 +43,9 @@ export async function lookUpDueRows(
   for (const kind of deps.kinds.values()) {
     const { outcomes, evidence } = await lookUpRows(deps, kind, signal);
     hasLookedUp ||= outcomes.length > 0;
-    await settlements.settleAll(outcomes, kind.name);
-    for (const one of [...outcomes.flatMap((row) => row.evidence), ...evidence])
-      await health.noteScopedEvidence([one], kind.name);
+    // A row that somebody has locked delays nothing.
+    await Promise.all(outcomes.map((outcome) => settler.settle(outcome, kind.name).tried));
+    await health.note([...outcomes.flatMap((row) => row.evidence), ...evidence], kind.name);
     // Ask nothing more if the credentials are refused or the service asked to wait.
     if (evidence.some(({ evidence }) => evidence !== 'ask')) break;
   }
@@ -82,7 +82,6 @@ async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): P
       pushed,
       readNo,
       evidence,
-      asked: false,
     };
   });
   return { outcomes, evidence: [...causes].flatMap(readLookUpEvidence) };

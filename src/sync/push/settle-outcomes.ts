@@ -7,15 +7,17 @@ import type { DB } from '../../erp/generated/tables.ts';
 import { appendChanges, type Change } from '../../erp/mirror/feed.ts';
 import { markUnlisted } from '../../erp/mirror/unlisted.ts';
 import { upsertFamilies } from '../../erp/mirror/upsert.ts';
-import { lockForSettling, type SettledRow, type Settlement, settleRows } from '../../erp/outbox/settle-rows.ts';
+import type { Lane } from '../../erp/outbox/lanes.ts';
+import { enterNotedOutcomes } from '../../erp/outbox/outcomes.ts';
+import { type SettledRow, type Settlement, settleRows } from '../../erp/outbox/settle-rows.ts';
 import { requestRereads } from '../../erp/pull/rereads.ts';
-import { isAcceptedUntilCommit, lockIdentity } from '../../erp/runs/clients.ts';
+import { isAcceptedUntilCommit } from '../../erp/runs/clients.ts';
 import { lockStream } from '../../erp/runs/confirmations.ts';
 import { bringPollsForward } from '../../erp/runs/due-jobs.ts';
 import { readId } from '../../warehouse/decoding/jsonapi.ts';
 import { decodePage } from '../reading/decode.ts';
 import type { MirroredResource } from '../reading/stream.ts';
-import type { PushOutcome } from './attempt.ts';
+import type { PushOutcome } from './send-row.ts';
 
 /** The client whose rows are settled, and the worker that settles them. */
 export interface SettleContext {
@@ -28,69 +30,40 @@ export interface SettleContext {
 }
 
 /** Result of a settlement. */
-export interface SettleResult {
+export interface OutcomeResult {
   readonly settled: readonly SettledRow[];
-  /**
-   * Outcomes whose row somebody else has locked. Nothing of them was written. Settle them again with `settleUnlocked`.
-   */
-  readonly busy: readonly PushOutcome[];
+  /** Lanes whose next row may be sent now. Release them after the commit. */
+  readonly freed: readonly Lane[];
+  /** Ids of rows that somebody else has locked. Nothing of their outcomes was written. */
+  readonly locked: ReadonlySet<number>;
+  /** Number of rows behind the settled ones that are due now. */
+  readonly released: number;
 }
 
 /**
- * Settles outcomes of one client in one transaction: outbox rows, the resources that they brought, and the feed. If the
- * database refuses data of an outcome, or takes too long, the outcomes are settled in parts. The resource of the refused
- * outcome is left to the next reading. Rows that an ERP transaction has locked are left out after one lock_timeout, so that the others
- * are settled.
+ * Settles outcomes of one client in one transaction: outbox rows, the resources that they brought, and the feed. It never
+ * waits for an outbox row that somebody has locked. If the database refuses data of an outcome, or a resource is locked
+ * or takes too long, the outcomes are settled in parts. The resource of the outcome at fault is left to the next reading.
  */
-export async function settleOutcomes(context: SettleContext, outcomes: readonly PushOutcome[]): Promise<SettleResult> {
+export async function settleOutcomes(context: SettleContext, outcomes: readonly PushOutcome[]): Promise<OutcomeResult> {
   try {
-    const settled = await inTransaction(context.db, (trx) => settleAll(trx, context, outcomes), {
-      waitForLocks: false,
-    });
-    return { settled, busy: [] };
+    return await inTransaction(context.db, (trx) => settleAll(trx, context, outcomes), { waitForLocks: false });
   } catch (error) {
-    if (isLockTimeout(error)) return settleUnlocked(context, outcomes);
-    if (!isDataRefused(error) && !isCancelled(error)) throw error;
-    return settleInParts(context, outcomes, error, settleOutcomes);
-  }
-}
-
-/** Settles as `settleOutcomes` does, but never waits for a locked row. */
-export async function settleUnlocked(context: SettleContext, outcomes: readonly PushOutcome[]): Promise<SettleResult> {
-  try {
-    return await inTransaction(
-      context.db,
-      async (trx) => {
-        // Lock the identity before the rows, as accept-identity does: the other order would deadlock.
-        await lockIdentity(trx, context.client);
-        const ids = outcomes.map(({ settlement }) => settlement.id);
-        const locked = await lockForSettling(trx, ids);
-        const busy = outcomes.filter(({ settlement }) => locked.has(settlement.id));
-        const free = outcomes.filter(({ settlement }) => !locked.has(settlement.id));
-        return { settled: free.length === 0 ? [] : await settleAll(trx, context, free), busy };
-      },
-      { waitForLocks: false },
-    );
-  } catch (error) {
-    // The locked row is a mirror row that one of the outcomes would write.
     if (!isDataRefused(error) && !isCancelled(error) && !isLockTimeout(error)) throw error;
-    return settleInParts(context, outcomes, error, settleUnlocked);
+    const [only, ...others] = outcomes;
+    if (only === undefined) throw error;
+    if (others.length === 0)
+      return settleOutcomes(context, [
+        isDataRefused(error) ? leaveOutContent(only, error) : leaveOutReading(only, error),
+      ]);
+    const [first, second] = await workOnHalves(outcomes, (half) => settleOutcomes(context, half));
+    return {
+      settled: [...first.settled, ...second.settled],
+      freed: [...first.freed, ...second.freed],
+      locked: new Set([...first.locked, ...second.locked]),
+      released: first.released + second.released,
+    };
   }
-}
-
-/** Settles both halves separately. A single outcome that still fails is settled with less content. */
-async function settleInParts(
-  context: SettleContext,
-  outcomes: readonly PushOutcome[],
-  error: unknown,
-  settle: typeof settleOutcomes,
-): Promise<SettleResult> {
-  const [only, ...others] = outcomes;
-  if (only === undefined) throw error;
-  if (others.length === 0)
-    return settle(context, [isDataRefused(error) ? leaveOutContent(only, error) : leaveOutReading(only, error)]);
-  const [first, second] = await workOnHalves(outcomes, (half) => settle(context, half));
-  return { settled: [...first.settled, ...second.settled], busy: [...first.busy, ...second.busy] };
 }
 
 /**
@@ -128,21 +101,24 @@ const isEmpty = (result: Json | null) => result === null || (isObject(result) &&
 async function settleAll(
   trx: Transaction<DB>,
   context: SettleContext,
-  outcomes: readonly PushOutcome[],
-): Promise<readonly SettledRow[]> {
+  all: readonly PushOutcome[],
+): Promise<OutcomeResult> {
   const { client, worker } = context;
-  // Lock the identity first, because accept-identity locks it before the rows.
+  // Lock the identity before the rows, as accept-identity does: the other order would deadlock.
   const isAccepted = await isAcceptedUntilCommit(trx, context);
-  const settled = await settleRows(trx, worker, pickOnePerRow(outcomes));
+  const result = await settleRows(trx, worker, pickOnePerRow(all));
+  const outcomes = all.filter(({ settlement }) => !result.locked.has(settlement.id));
   // If another account was accepted meanwhile, the resources do not belong to the client's rows.
-  if (!isAccepted) return settled;
-  const changes: Change[] = [];
-  // Always use the same order: two settlements that wait for each other's streams would deadlock.
-  for (const stream of findStreams(outcomes)) changes.push(...(await writeReadings(trx, context, stream, outcomes)));
-  changes.push(...(await markAndReread(trx, client, outcomes)));
-  if (settled.some(({ status }) => status === 'done')) await bringPollsForward(trx, client);
-  await appendChanges(trx, client, changes);
-  return settled;
+  if (isAccepted) {
+    const changes: Change[] = [];
+    // Always use the same order: two settlements that wait for each other's streams would deadlock.
+    for (const stream of findStreams(outcomes)) changes.push(...(await writeReadings(trx, context, stream, outcomes)));
+    changes.push(...(await markAndReread(trx, client, outcomes)));
+    if (result.settled.some(({ status }) => status === 'done')) await bringPollsForward(trx, client);
+    await appendChanges(trx, client, changes);
+  }
+  const cancelled = await enterNotedOutcomes(trx);
+  return { ...result, freed: [...result.settled.filter(({ frees }) => frees), ...cancelled] };
 }
 
 /** Returns one settlement for each row. Of a late answer and a look-up of the same row, the answer counts. */

@@ -9,9 +9,10 @@ import {
   type Verdict,
 } from '../../core/push/push-outcome.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import type { ClaimedRow } from '../../erp/outbox/claimed-row.ts';
-import { returnClaims } from '../../erp/outbox/held-claims.ts';
+import type { ClaimedRow } from '../../erp/outbox/claim-rows.ts';
+import { claimMs, returnClaims, stampSent } from '../../erp/outbox/held-claims.ts';
 import { isProven } from '../../erp/outbox/holds.ts';
+import { type PushTarget, stampSentFor } from '../../erp/outbox/renames.ts';
 import type { Settlement } from '../../erp/outbox/settle-rows.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import {
@@ -22,15 +23,12 @@ import {
   NotFoundError,
   PayloadError,
   PostponedError,
+  type PushContext,
   type PushResult,
 } from './payload/kind.ts';
 import { checkPayload, readPayload } from './payload/payload.ts';
 import type { SettingCodes } from './payload/setting-codes.ts';
-import { ClaimLostError, createContext } from './push-context.ts';
 import type { RecentSends } from './recent-sends.ts';
-
-/** Tells the span of an attempt the new status of its row. */
-export type ReportStatus = (status: Settlement['status']) => void;
 
 /** What the pushes of one client work with. */
 export interface PushDeps {
@@ -63,49 +61,71 @@ export interface PushOutcome {
   readonly readNo: number;
   /** What the outcome shows about the client or the kind, beyond its row. */
   readonly evidence: readonly ScopedEvidence[];
-  /** True if the service was asked. */
-  readonly asked: boolean;
   /** An unexpected error: a defect of this program, or a database that does not answer. */
   readonly fault?: unknown;
+}
+
+/** The claim was lost to another worker: nothing is sent and nothing is settled. */
+class ClaimLostError extends CodedError {
+  constructor(id: number) {
+    super('claim_lost', `another worker took over outbox row ${id}`);
+  }
 }
 
 /**
  * Sends one claimed row and returns the outcome. Every error becomes an outcome. Returns null only if the claim was
  * lost.
- * @param claimedAtMs when the claim was requested, by performance.now()
  */
-export async function attemptRow(
-  deps: PushDeps,
-  row: ClaimedRow,
-  claimedAtMs: number,
-  signal: AbortSignal,
-): Promise<PushOutcome | null> {
+export async function sendRow(deps: PushDeps, row: ClaimedRow, signal: AbortSignal): Promise<PushOutcome | null> {
   const kind = deps.kinds.get(row.kind);
+  if (kind === undefined) throw new Error(`a row of the unknown kind ${row.kind} was claimed`);
   const progress = { sent: false };
-  const base = { startedAtMs: claimedAtMs, row };
-  if (kind === undefined) {
-    const known = [...deps.kinds.keys()].join(', ');
-    return toOutcome(base, toDead('unknown_kind', `there is no kind ${row.kind}; known are ${known}`));
-  }
   try {
     if (kind.unknown.do === 'look up' && row.maybeCarriedOut && !row.cleared) {
       readPayload(kind, row.payload);
       const error = 'an earlier attempt may have been carried out; it is looked up before the row is sent again';
-      return toOutcome(base, { status: 'unknown', error, delayMs: 0, code: null });
+      return toOutcome(row, { status: 'unknown', error, delayMs: 0, code: null });
     }
-    const context = createContext(deps, row, signal, claimedAtMs, progress);
+    const context = createContext(deps, row, signal, progress);
     const payload = await checkPayload(kind, row, context);
     const pushed = await kind.push(payload, context);
     const followUps = kind.followUps?.(payload as JsonObject) ?? [];
-    return { ...toOutcome(base, { status: 'done', pushed, followUps }), asked: true };
+    return toOutcome(row, { status: 'done', pushed, followUps });
   } catch (error) {
     if (error instanceof ClaimLostError) {
       // If nothing was sent, give the claim back. Otherwise the row would wait until the claim expires.
       if (!progress.sent) await returnClaims(deps.db, [row]);
       return null;
     }
-    return toOutcome(base, await judgeError(deps, row, kind, error, progress.sent));
+    return toOutcome(row, await judgeError(deps, row, kind, error, progress.sent));
   }
+}
+
+/**
+ * Creates the context of one push. Its `send` records the attempt first.
+ * @param progress tells the caller whether the request may have been written
+ */
+function createContext(
+  { zone, db, warehouse, codes, operations, sent }: PushDeps,
+  row: ClaimedRow,
+  signal: AbortSignal,
+  progress: { sent: boolean },
+): PushContext {
+  const beforeSend = async (target: PushTarget | undefined) => {
+    // A worker that was suspended must not send a row that others have taken over. For kinds that can be looked up, the
+    // claim itself recorded the send.
+    const isFresh = row.stamped && !progress.sent && performance.now() - row.claimedAtMs < claimMs / 3;
+    if (!isFresh) {
+      const stampedAtMs = performance.now();
+      const isHeld = await (target === undefined ? stampSent(db, row) : stampSentFor(db, row, target));
+      if (!isHeld || performance.now() - stampedAtMs > claimMs / 3) throw new ClaimLostError(row.id);
+    }
+    sent.note(row);
+    progress.sent = true;
+  };
+  const send: PushContext['send'] = (request, target) =>
+    warehouse.write(request, { signal, beforeSend: () => beforeSend(target) });
+  return { row, zone, db, warehouse, codes, signal, operations, send };
 }
 
 type AttemptVerdict =
@@ -185,10 +205,7 @@ function toWarehouseError(error: unknown): WarehouseError {
   return new WarehouseError(code, describeError(error), { outcome: 'unknown', cause: error });
 }
 
-function toOutcome(
-  { startedAtMs, row }: { startedAtMs: number; row: ClaimedRow },
-  conclusion: AttemptVerdict,
-): PushOutcome {
+function toOutcome(row: ClaimedRow, conclusion: AttemptVerdict): PushOutcome {
   const verdict = conclusion.status === 'done' ? null : conclusion;
   const pushed = conclusion.pushed ?? null;
   const cause = verdict !== null && 'cause' in verdict ? verdict.cause : undefined;
@@ -210,7 +227,7 @@ function toOutcome(
     refund: !countsAsAttempt,
     isRefusedForOthers: verdict?.status === 'pending' && verdict.isRefusedForOthers === true,
     absenceCounts: false,
-    durationMs: Math.round(performance.now() - startedAtMs),
+    durationMs: Math.round(performance.now() - row.claimedAtMs),
     followUps: conclusion.status === 'done' ? conclusion.followUps : [],
   };
   return {
@@ -218,7 +235,6 @@ function toOutcome(
     pushed,
     readNo: row.claimNo,
     evidence: verdict === null ? [{ of: 'kind', evidence: { seen: 'success' } }] : (verdict.evidence ?? []),
-    asked: [NotFoundError, LostMembersError, WarehouseError].some((type) => cause instanceof type),
     ...(cause === undefined || (cause instanceof CodedError && cause.code !== 'database_lost') ? {} : { fault: cause }),
   };
 }
