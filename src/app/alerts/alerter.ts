@@ -34,8 +34,8 @@ interface AlertTimes {
 }
 
 const usualTimes: AlertTimes = { tickMs: 5_000, checkMs: 30_000, holdMs: 30_000, maxAgeMs: 3 * dayMs };
-/** Maximum numbers of open problems and of waiting posts. Further ones wait until there is room. */
-const bounds = { alerts: 500, posts: 1_000 };
+/** Maximum numbers of open problems, in all and of one client, and of waiting posts. Others wait until there is room. */
+const bounds = { alerts: 500, perClient: 50, posts: 1_000 };
 /** Maximum number of posts of one tick. */
 const postsPerTick = 50;
 

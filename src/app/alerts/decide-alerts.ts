@@ -11,6 +11,8 @@ const maxTextLength = 500;
 interface AlertRoom {
   readonly alerts: number;
   readonly posts: number;
+  /** Maximum number of open alerts of one scope and client. */
+  readonly perClient: number;
 }
 
 /** A problem as it is found by a check, before it is known whether it is open already. */
@@ -19,7 +21,7 @@ type FoundAlert = Omit<StoredAlert, 'id' | 'since' | 'beganAt' | 'missingSince'>
 /**
  * Decides which problems begin, continue and end. A problem is posted after it was found for `holdMs`, and its end after
  * it was missing for `holdMs`. A problem that goes away earlier is forgotten without a post. If there is no room, new
- * problems and posts wait for a later check.
+ * problems and posts wait for a later check; one alert, which always has room, counts such problems.
  */
 export function decideAlerts(
   found: readonly FoundAlert[],
@@ -29,7 +31,7 @@ export function decideAlerts(
   room: AlertRoom,
 ): AlertChanges {
   const known = new Map(open.map((alert) => [toKey(alert), alert]));
-  const present = new Map(found.map((alert) => [toKey(alert), alert]));
+  const present = new Map(keepFitting(found, open, room).map((alert) => [toKey(alert), alert]));
   const isOver = (since: Date) => now.getTime() - since.getTime() >= holdMs;
   const kept: StoredAlert[] = [];
   const removed: string[] = [];
@@ -37,8 +39,7 @@ export function decideAlerts(
   for (const [key, alert] of present) {
     const stored = known.get(key);
     if (stored === undefined) {
-      if (kept.length < room.alerts + open.length)
-        kept.push({ ...alert, id: randomUUID(), since: now, beganAt: null, missingSince: null });
+      kept.push({ ...alert, id: randomUUID(), since: now, beganAt: null, missingSince: null });
       continue;
     }
     const begins = stored.beganAt === null && isOver(stored.since) && posts.length < room.posts;
@@ -56,6 +57,46 @@ export function decideAlerts(
     }
   }
   return { kept, removed, posts };
+}
+
+/** The code of the alert that counts the problems of a scope that have no room. */
+const overflowCode = 'alerts_full';
+
+/**
+ * Returns the problems that are open or have room, and one for each scope that counts the others. A client with many
+ * problems takes no room from another.
+ */
+function keepFitting(found: readonly FoundAlert[], open: readonly StoredAlert[], room: AlertRoom): FoundAlert[] {
+  const known = new Set(open.map(toKey));
+  const toPlace = ({ scope, client }: FoundAlert) => JSON.stringify([scope, client]);
+  const used = new Map([...Map.groupBy(open, toPlace)].map(([place, alerts]) => [place, alerts.length]));
+  const left = new Map<string, number>();
+  let free = room.alerts;
+  const fitting = found.filter((alert) => {
+    if (known.has(toKey(alert))) return true;
+    const inPlace = used.get(toPlace(alert)) ?? 0;
+    if (free <= 0 || inPlace >= room.perClient) {
+      left.set(alert.scope, (left.get(alert.scope) ?? 0) + 1);
+      return false;
+    }
+    free--;
+    used.set(toPlace(alert), inPlace + 1);
+    return true;
+  });
+  return [...fitting, ...[...left].map(([scope, count]) => toOverflowAlert(scope, count))];
+}
+
+function toOverflowAlert(scope: string, count: number): FoundAlert {
+  return {
+    scope,
+    code: overflowCode,
+    client: scope === '' ? null : scope,
+    subject: scope === '' ? 'every client alerts' : `${scope} alerts`,
+    detail: '',
+    severity: 'bad',
+    text: `${count === 1 ? '1 more problem has' : `${count} more problems have`} no alert: too many are open`,
+    remedy: 'see all of them: fulfilment-sync status',
+  };
 }
 
 /** Returns the identity of a problem, which stays the same while its text changes. */

@@ -20,11 +20,14 @@ export function findOutboxProblems(
     ...findDatabaseProblems(database, now),
     ...holds.map((health) => toHoldProblem(health, now)),
     ...rates.map((rate) => toRateProblem(rate, now)),
-    ...outbox.flatMap((row) => [
-      ...findUnservedProblems(row, served.get(row.client), now),
-      ...findDeadRowProblems(row),
-      ...findUndecidedRowProblems(row),
-    ]),
+    ...outbox
+      .filter(({ client }) => served.has(client))
+      .flatMap((row) => [
+        ...findUnservedProblems(row, served.get(row.client) ?? null, now),
+        ...findDeadRowProblems(row),
+        ...findUndecidedRowProblems(row),
+      ]),
+    ...findUnknownClientProblems(outbox.filter(({ client }) => !served.has(client))),
   ];
 }
 
@@ -78,12 +81,26 @@ function toRateProblem({ client, perSecond, since: at, refused }: StoredRate, no
 }
 
 /**
- * Finds waiting rows of a client that no worker pushes for.
- * @param servedAt undefined if the client is not known. A worker marks the rows of such a client as dead.
+ * Finds stuck rows of clients that are not known here. They are one problem, because a role that inserts rows can invent
+ * any number of clients. Waiting rows are no problem: a worker marks them as dead.
  */
-function findUnservedProblems(row: OutboxStatus, servedAt: Date | null | undefined, now: Date): Problem[] {
+function findUnknownClientProblems(outbox: readonly OutboxStatus[]): Problem[] {
+  const stuck = outbox.filter(({ dead, toDecide }) => dead + toDecide > 0);
+  if (stuck.length === 0) return [];
+  const rows = stuck.reduce((sum, { dead, toDecide }) => sum + dead + toDecide, 0);
+  const text =
+    `${rows === 1 ? '1 row is' : `${rows} rows are`} dead or stuck and ${rows === 1 ? 'names' : 'name'} ` +
+    `${stuck.length === 1 ? 'a client that is' : `${stuck.length} clients that are`} not known here`;
+  const remedy = 'add the clients to a worker, or cancel the rows: fulfilment-sync outbox list --status dead';
+  return [
+    { ...createProblem('outbox_unknown_clients', 'bad', everyClient, text, remedy), page: '/outbox?status=dead' },
+  ];
+}
+
+/** Finds waiting rows of a client that no worker pushes for. */
+function findUnservedProblems(row: OutboxStatus, servedAt: Date | null, now: Date): Problem[] {
   const waiting = row.pending + row.sending + row.unknown - row.toDecide;
-  if (servedAt === undefined || waiting === 0) return [];
+  if (waiting === 0) return [];
   if (servedAt !== null && now.getTime() - servedAt.getTime() < unservedMs) return [];
   const last =
     servedAt === null

@@ -15,6 +15,7 @@ const problemCodes = {
   job_warning: 'configured',
   outbox_dead: 'everybody',
   outbox_undecided: 'everybody',
+  outbox_unknown_clients: 'everybody',
   outbox_unserved: 'everybody',
   parcels_waiting: 'configured',
   push_held: 'everybody',

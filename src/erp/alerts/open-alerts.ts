@@ -70,7 +70,7 @@ export async function takeAlertChecks(
 export async function storeAlertChecks(
   db: Database,
   checks: readonly AlertCheck[],
-  bounds: { readonly alerts: number; readonly posts: number },
+  bounds: { readonly alerts: number; readonly posts: number; readonly perClient: number },
   decide: (scopes: readonly string[], open: readonly StoredAlert[], now: Date, room: typeof bounds) => AlertChanges,
 ): Promise<AlertChanges> {
   return db.transaction().execute(async (trx) => {
@@ -90,7 +90,7 @@ export async function storeAlertChecks(
     if (valid.length === 0) return { kept: [], removed: [], posts: [] };
     const open = await readOpenAlerts(trx, valid);
     const used = await countAlerts(trx);
-    const room = { alerts: bounds.alerts - used.alerts, posts: bounds.posts - used.posts };
+    const room = { ...bounds, alerts: bounds.alerts - used.alerts, posts: bounds.posts - used.posts };
     const changes = decide(valid, open, used.now, room);
     await writeChanges(trx, changes);
     return changes;

@@ -184,7 +184,11 @@ async function callErasing(db: Database): Promise<void> {
 async function callAlerts(db: Database): Promise<void> {
   const checks = await openAlerts.takeAlertChecks(db, [''], 1_000);
   const posts = [{ alertId: crypto.randomUUID(), body: {} }];
-  await openAlerts.storeAlertChecks(db, checks, { alerts: 1, posts: 1 }, () => ({ kept: [], removed: [], posts }));
+  await openAlerts.storeAlertChecks(db, checks, { alerts: 1, posts: 1, perClient: 1 }, () => ({
+    kept: [],
+    removed: [],
+    posts,
+  }));
   const post = await alertPosts.claimAlertPost(db, 1_000);
   if (post === null) throw new Error('the post is not due');
   await alertPosts.recordFailure(db, post.id, 'x', 0);

@@ -6,7 +6,7 @@ import { createProblem } from '../../../src/app/health/problem.ts';
 import type { AlertChanges, StoredAlert } from '../../../src/erp/alerts/open-alerts.ts';
 
 const start = Date.parse('2026-05-04T12:00:00Z');
-const plenty = { alerts: 10, posts: 10 };
+const plenty = { alerts: 10, posts: 10, perClient: 5 };
 const dead = (text: string) =>
   toFoundAlerts([createProblem('outbox_dead', 'bad', { client: 'shop' }, text, 'retry')], ['', 'shop']);
 
@@ -45,12 +45,27 @@ describe('a problem', () => {
     expect(ended.removed).toEqual([first.kept[0]?.id]);
   });
 
-  test('waits while there is no room for its row or its post', () => {
-    expect(check(dead('1 row is dead'), [], 0, { alerts: 0, posts: 10 }).kept).toEqual([]);
+  test('waits while there is no room for its row or its post; one alert counts those that wait', () => {
+    const none = check(dead('1 row is dead'), [], 0, { ...plenty, alerts: 0 });
+    expect(none.kept).toMatchObject([{ code: 'alerts_full', text: '1 more problem has no alert: too many are open' }]);
+    expect(listTypes(check(dead('1 row is dead'), none.kept, 30, { ...plenty, alerts: 0 }))).toEqual(['problem.began']);
     const first = check(dead('1 row is dead'), [], 0);
-    const full = check(dead('1 row is dead'), first.kept, 30, { alerts: 0, posts: 0 });
+    const full = check(dead('1 row is dead'), first.kept, 30, { ...plenty, alerts: 0, posts: 0 });
     expect([full.kept.length, full.kept[0]?.beganAt, full.posts.length]).toEqual([1, null, 0]);
     expect(listTypes(check(dead('1 row is dead'), full.kept, 60))).toEqual(['problem.began']);
+  });
+
+  test('of one client has room however many problems another client has', () => {
+    const gaps = Array.from({ length: 30 }, (_, index) => ({
+      ...createProblem('push_held', 'bad', { client: 'loud' }, 'held'),
+      detail: String(index),
+    }));
+    const found = [...toFoundAlerts(gaps, ['']), ...dead('1 row is dead')];
+    const first = check(found, [], 0);
+    const codes = (changes: AlertChanges) => changes.kept.map(({ code, client }) => `${code} ${client}`);
+    const loud = Array.from({ length: 5 }, () => 'push_held loud');
+    expect(codes(first)).toEqual([...loud, 'outbox_dead shop', 'alerts_full null']);
+    expect(codes(check(found, first.kept, 30, { ...plenty, alerts: 3 }))).toEqual(codes(first));
   });
 });
 

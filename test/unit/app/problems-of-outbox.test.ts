@@ -73,3 +73,18 @@ test('a known client that no worker serves is a problem if its rows wait', () =>
   expect(describeProblems({ outbox: [{ ...rows, unknown: 0, toDecide: 0 }] })).toEqual([]);
   expect(describeProblems({ outbox: [{ ...rows, pending: 0 }], clients: [client(null)] })).toEqual([stuck]);
 });
+
+test('stuck rows of all clients that are not known are one problem', () => {
+  const invented = Array.from({ length: 600 }, (_, index) => ({
+    ...rows,
+    client: `no-${index}`,
+    toDecide: 0,
+    dead: 1,
+  }));
+  expect(
+    describeProblems({ outbox: [...invented, { ...rows, dead: 1, toDecide: 0 }], clients: [client(now)] }),
+  ).toEqual([
+    'bad shop: 1 row is dead and blocks its lane; retry, mark as done, replace or cancel; list them with: fulfilment-sync outbox list --status dead',
+    'bad every client: 600 rows are dead or stuck and name 600 clients that are not known here; add the clients to a worker, or cancel the rows: fulfilment-sync outbox list --status dead',
+  ]);
+});
