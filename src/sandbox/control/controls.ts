@@ -6,19 +6,11 @@ import { faultSchema, matchesOperation } from '../faults.ts';
 import { isForm, normalizeBody } from '../normalize-body.ts';
 import { operations } from '../operations/all.ts';
 import { toRichEntry } from '../operations/v3-dialect.ts';
-import {
-  toInboundItemResource,
-  toInboundResource,
-  toSlipItemResource,
-  toSlipResource,
-} from '../operations/v3-goods.ts';
-import { orderIncludes, toOrderResource } from '../operations/v3-order-resource.ts';
-import {
-  toAuthorizationItemResource,
-  toAuthorizationResource,
-  toReturnItemResource,
-} from '../operations/v3-returns.ts';
-import { toShipmentItemResource, toShipmentResource } from '../operations/v3-shipments.ts';
+import { inboundItemResource, inboundResource, slipItemResource, slipResource } from '../operations/v3-goods.ts';
+import { orderResource } from '../operations/v3-orders.ts';
+import type { Resource } from '../operations/v3-resource.ts';
+import { authorizationItemResource, authorizationResource, returnItemResource } from '../operations/v3-returns.ts';
+import { shipmentItemResource, shipmentResource } from '../operations/v3-shipments.ts';
 import type { Dialect } from '../options.ts';
 import { badParameter } from '../refusal.ts';
 import { readExchange } from '../request-log.ts';
@@ -294,25 +286,6 @@ function addFaultControls(addControl: AddControl, app: FastifyInstance, world: W
   });
 }
 
-const stateLists = [
-  'products',
-  'orders',
-  'shipments',
-  'returnMerchandiseAuthorizations',
-  'returnItems',
-  'inbounds',
-  'inboundPackingSlips',
-] as const;
-type StateList = (typeof stateLists)[number];
-
-const stateQuerySchema = z.strictObject({
-  lists: z
-    .string()
-    .transform((text) => text.split(','))
-    .pipe(z.array(z.enum(stateLists)))
-    .default([...stateLists]),
-});
-
 /** Adds what shows the requests, the findings and the state. */
 function addLogRoutes(app: FastifyInstance, world: World): void {
   app.get('/_sandbox/requests', { config }, async (request) => {
@@ -336,62 +309,74 @@ function addLogRoutes(app: FastifyInstance, world: World): void {
   });
 }
 
-/** Returns lists of a client's rows in a dialect. `instants` are the UTC instants of times without a zone. */
-function dumpClient(
+type DumpedList = (store: ClientStore, nowMs: number) => Record<string, unknown>[];
+
+/** Renders rows with their items. */
+const dumpWithItems = <Item, Row extends { readonly items: readonly Item[] }>(
+  rows: Iterable<Row>,
   store: ClientStore,
-  nowMs: number,
-  lists: readonly StateList[],
-  dialect: Dialect,
-): Readonly<Record<string, unknown>> {
-  const render: Readonly<Record<StateList, () => Record<string, unknown>[]>> = {
-    products: () => [...store.products.values()].map(({ encodedImage: _, ...product }) => product),
-    orders: () =>
-      [...store.orders].map((order) => ({
-        resource: toOrderResource(order),
-        included: Object.values(orderIncludes).flatMap((render) => render(order)),
-        notValid: order.notValid,
-        attachments: order.attachments,
-        /** Fulfilled quantity of each item, in the order of the items. */
-        fulfilled: order.items.map(({ fulfilled }) => fulfilled),
-      })),
-    shipments: () =>
-      [...store.shipments].map((shipment) => {
-        const { readyToPickOn, later } = toFractions(shipment);
-        return {
-          resource: toShipmentResource(store.zone, shipment),
-          items: shipment.items.map(toShipmentItemResource),
-          tracks: shipment.tracks,
-          visible: shipment.visibleFromMs <= nowMs,
-          instants: {
-            readyToPickOn: writeInstant(shipment.readyToPickOnMs, readyToPickOn),
-            readyToShipOn: writeInstant(shipment.readyToShipOnMs, later),
-            shippedOn: writeInstant(shipment.shippedOnMs, later),
-          },
-        };
-      }),
-    returnMerchandiseAuthorizations: () =>
-      [...store.authorizations].map((authorization) => ({
-        resource: toAuthorizationResource(authorization),
-        items: authorization.items.map((item) => toAuthorizationItemResource(store, item)),
-      })),
-    returnItems: () =>
-      [...store.returnItems].map((item) => ({
-        resource: toReturnItemResource(store, item),
-        visible: item.processedOn !== null,
-        instants: { restockOn: writeInstant(item.restockOnMs, toFraction(item.id, 0)) },
-      })),
-    inbounds: () =>
-      [...store.inbounds].map((inbound) => ({
-        resource: toInboundResource(inbound),
-        items: inbound.items.map(toInboundItemResource),
-      })),
-    inboundPackingSlips: () =>
-      [...store.slips].map((slip) => ({
-        resource: toSlipResource(slip),
-        items: slip.items.map(toSlipItemResource),
-      })),
+  resource: Resource<Row>,
+  itemResource: Resource<Item>,
+) =>
+  [...rows].map((row) => ({
+    resource: resource.render(row, store),
+    items: row.items.map((item) => itemResource.render(item, store)),
+  }));
+
+/** The lists of `/_sandbox/state`. `instants` are the UTC instants of times that are shown without a zone. */
+const dumpedLists = {
+  products: ({ products }) => [...products.values()].map(({ encodedImage: _, ...product }) => product),
+  orders: (store) =>
+    [...store.orders].map((order) => ({
+      resource: orderResource.render(order, store),
+      included: orderResource.renderIncluded(order, store, orderResource.includeNames),
+      notValid: order.notValid,
+      attachments: order.attachments,
+      /** Fulfilled quantity of each item, in the order of the items. */
+      fulfilled: order.items.map(({ fulfilled }) => fulfilled),
+    })),
+  shipments: (store, nowMs) =>
+    [...store.shipments].map((shipment) => {
+      const { readyToPickOn, later } = toFractions(shipment);
+      return {
+        resource: shipmentResource.render(shipment, store),
+        items: shipment.items.map((item) => shipmentItemResource.render(item, store)),
+        tracks: shipment.tracks,
+        visible: shipment.visibleFromMs <= nowMs,
+        instants: {
+          readyToPickOn: writeInstant(shipment.readyToPickOnMs, readyToPickOn),
+          readyToShipOn: writeInstant(shipment.readyToShipOnMs, later),
+          shippedOn: writeInstant(shipment.shippedOnMs, later),
+        },
+      };
+    }),
+  returnMerchandiseAuthorizations: (store) =>
+    dumpWithItems(store.authorizations, store, authorizationResource, authorizationItemResource),
+  returnItems: (store) =>
+    [...store.returnItems].map((item) => ({
+      resource: returnItemResource.render(item, store),
+      visible: item.processedOn !== null,
+      instants: { restockOn: writeInstant(item.restockOnMs, toFraction(item.id, 0)) },
+    })),
+  inbounds: (store) => dumpWithItems(store.inbounds, store, inboundResource, inboundItemResource),
+  inboundPackingSlips: (store) => dumpWithItems(store.slips, store, slipResource, slipItemResource),
+} as const satisfies Record<string, DumpedList>;
+type StateList = keyof typeof dumpedLists;
+const stateLists = Object.keys(dumpedLists) as [StateList, ...StateList[]];
+
+const stateQuerySchema = z.strictObject({
+  lists: z
+    .string()
+    .transform((text) => text.split(','))
+    .pipe(z.array(z.enum(stateLists)))
+    .default([...stateLists]),
+});
+
+/** Returns lists of a client's rows in a dialect. */
+function dumpClient(store: ClientStore, nowMs: number, lists: readonly StateList[], dialect: Dialect) {
+  const read = (list: StateList) => {
+    const entries = dumpedLists[list](store, nowMs);
+    return dialect === 'plain' ? entries : entries.map((entry) => toRichEntry(entry, store));
   };
-  const read = (list: StateList) =>
-    dialect === 'plain' ? render[list]() : render[list]().map((entry) => toRichEntry(entry, store));
   return { client: store.name, ...Object.fromEntries(lists.map((list) => [list, read(list)])) };
 }

@@ -3,37 +3,76 @@
  * and the page of `npm run coverage` are all created from this list.
  */
 
-import { commonOperations } from './common.ts';
-import { extraOperations } from './extra.ts';
-import { oldestOperations } from './oldest.ts';
-import type { Operation } from './operation.ts';
-import { v2OrderOperations } from './v2-orders.ts';
-import { v2ReturnOperations } from './v2-returns.ts';
-import { v2ShipmentOperations } from './v2-shipments.ts';
+import { z } from 'zod';
+import { olderOrderOperations } from './older-orders.ts';
+import { olderProductOperations } from './older-products.ts';
+import { olderShipmentOperations } from './older-shipments.ts';
+import { defineOperation, envelope, type Operation, ok } from './operation.ts';
 import { goodsOperations } from './v3-goods.ts';
-import { orderItemOperations } from './v3-order-items.ts';
-import { orderUpdateOperations } from './v3-order-update.ts';
-import { orderOperations } from './v3-orders.ts';
+import { orderItemOperations, orderOperations } from './v3-orders.ts';
 import { returnOperations } from './v3-returns.ts';
 import { shipmentOperations } from './v3-shipments.ts';
 
-/**
- * All operations that the sandbox serves: those of docs/interface.md, and last some that it does not name. The `described`
- * of the latter is false, and the sandbox can leave them out.
- */
+const option = z.strictObject({ id: z.int(), name: z.string(), code: z.string() });
+const mainMethod = option.extend({ shippingMethods: z.array(z.strictObject({ id: z.int(), warehouse: z.string() })) });
+const listsSchema = z.strictObject({
+  mainShippingMethods: z.array(mainMethod),
+  shippingMethods: z.array(option),
+  returnShippingMethods: z.array(option),
+  orderTypes: z.array(option),
+  returnReasons: z.array(option),
+  languages: z.array(option),
+  countries: z.array(option),
+  paymentMethods: z.array(option),
+});
+
+/** The token, the status and the service lists (docs/interface.md, 3 Authentication, 6 Status and settings). */
+const commonOperations = [
+  defineOperation({
+    name: 'common.token',
+    route: 'POST /token',
+    summary: 'A token for the right user name and password',
+    open: true,
+    form: 'only',
+    body: z.object({ grant_type: z.literal('password'), username: z.string(), password: z.string() }),
+    answer: z.strictObject({
+      access_token: z.string(),
+      token_type: z.literal('bearer'),
+      expires_in: z.int(),
+      userName: z.string(),
+      issued: z.string(),
+      expires: z.string(),
+    }),
+    run: ({ world, body: { username, password } }) => world.grantToken(username, password),
+  }),
+  defineOperation({
+    name: 'common.status.get',
+    route: 'GET /status/get',
+    summary: 'Whether the service is up',
+    open: true,
+    answer: envelope(z.null()),
+    run: () => ok('Status is OK.'),
+  }),
+  defineOperation({
+    name: 'common.settings.get',
+    route: 'GET /settings/get',
+    summary: 'The lists whose ids other calls use',
+    answer: envelope(listsSchema),
+    run: ({ store }) => ok('Settings are ok.', store.lists.shown),
+  }),
+];
+
+/** All operations that the sandbox serves. Those that docs/interface.md does not name are not `described`. */
 export const operations: readonly Operation[] = [
   ...commonOperations,
-  ...oldestOperations,
-  ...v2OrderOperations,
-  ...v2ShipmentOperations,
-  ...v2ReturnOperations,
+  ...olderProductOperations,
+  ...olderOrderOperations,
+  ...olderShipmentOperations,
   ...orderOperations,
-  ...orderUpdateOperations,
   ...orderItemOperations,
   ...shipmentOperations,
   ...returnOperations,
   ...goodsOperations,
-  ...extraOperations,
 ];
 
 /** Operations that the sandbox does not serve, with the reason. */

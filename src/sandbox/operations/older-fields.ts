@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
+import type { AddressLines } from '../store/model.ts';
 import type { ServiceLists } from '../store/service-lists.ts';
 import type { Zone } from '../zone.ts';
 
@@ -15,6 +16,16 @@ export const quantityIn = integerIn.pipe(z.int().min(1, 'must be at least 1').ma
 export const toNumber = (decimal: number | string | null | undefined): number | null =>
   decimal === null || decimal === undefined ? null : Number(decimal);
 
+/** Returns the schemas of texts whose names are a prefix and a suffix, such as `billingAddressStreet`. */
+export const textFields = <P extends string, const Suffixes extends readonly string[]>(
+  prefix: P,
+  ...suffixes: Suffixes
+) =>
+  Object.fromEntries(suffixes.map((suffix) => [`${prefix}${suffix}`, textIn])) as Record<
+    `${P}${Suffixes[number]}`,
+    typeof textIn
+  >;
+
 /** A date or a date-time. */
 export const dayIn = z
   .union(
@@ -23,19 +34,13 @@ export const dayIn = z
   )
   .nullish();
 
-/**
- * Returns the day of a date or date-time. For a date-time with a zone, this is the local day at the warehouses at that
- * moment.
- */
+/** Returns the day of a date or date-time: the local day at the warehouses, if it has a zone. */
 export function toWarehouseDay(zone: Zone, text: string | null | undefined): string | null {
   if (text === null || text === undefined) return null;
   return text.includes('T') && /(Z|[+-]\d{2}:?\d{2})$/i.test(text) ? zone.day(Date.parse(text)) : text.slice(0, 10);
 }
 
-/**
- * Returns the members of a body whose names begin with a prefix, by the rest of their names, such as `cityName`. Returns
- * null if none has a value.
- */
+/** Returns the members of a body with a prefix, by the rest of their names; null if none has a value. */
 export function readPrefixedMembers(body: object, prefix: string): Readonly<Record<string, unknown>> | null {
   const entries = Object.entries(body)
     .filter(([name, value]) => name.startsWith(prefix) && value !== null && value !== undefined && value !== '')
@@ -43,20 +48,14 @@ export function readPrefixedMembers(body: object, prefix: string): Readonly<Reco
   return entries.length === 0 ? null : Object.fromEntries(entries);
 }
 
-/**
- * Returns the locale of a language id.
- * @throws Refusal if there is no such language
- */
+/** Returns the locale of a language id. */
 export function findLocale(lists: ServiceLists, languageId: number): string {
   const language = lists.languages.find(({ id }) => id === languageId);
   if (language === undefined) throw ruleBroken(`There is no language ${languageId}`);
   return language.code;
 }
 
-/**
- * Returns the id of the main shipping method that a method of the older list belongs to.
- * @throws Refusal if there is no such method
- */
+/** Returns the id of the main shipping method that a method of the older list belongs to. */
 export function findMainMethodId(lists: ServiceLists, shippingMethodId: number | null | undefined): number | null {
   if (shippingMethodId === null || shippingMethodId === undefined) return null;
   const main = lists.mainShippingMethods.find(({ shippingMethods }) =>
@@ -66,10 +65,7 @@ export function findMainMethodId(lists: ServiceLists, shippingMethodId: number |
   return main.id;
 }
 
-/**
- * Returns the code of a warehouse by its v2 id.
- * @throws Refusal if the service does not know the warehouse (docs/interface.md, 15.3 Add order: rules)
- */
+/** Returns the code of a warehouse by its v2 id (docs/interface.md, 15.3 Add order: rules). */
 export function findWarehouseCode(lists: ServiceLists, warehouseId: number | null | undefined): string | null {
   if (warehouseId === null || warehouseId === undefined) return null;
   const code = lists.findWarehouseCode(warehouseId);
@@ -77,14 +73,35 @@ export function findWarehouseCode(lists: ServiceLists, warehouseId: number | nul
   return code;
 }
 
-/**
- * Returns the country code for a country's id in the service lists or its code. Accepts two-letter codes that the service lists
- * do not contain.
- * @throws Refusal if there is no such country
- */
+/** Returns the code of a country, by its id or code. Accepts two-letter codes that the service lists do not contain. */
 export function findCountryCode(lists: ServiceLists, given: string | number): string {
   const country = lists.countries.find(({ id, code }) => String(id) === String(given) || code === given);
   if (country !== undefined) return country.code;
   if (/^[A-Z]{2}$/.test(String(given))) return String(given);
   throw ruleBroken(`There is no country ${given}`);
+}
+
+/** The lines of an address, by the suffix of their names in the older generations. */
+const addressSuffixes = {
+  firstName: 'FirstName',
+  lastName: 'LastName',
+  prefix: 'Insertion',
+  street1: 'Street',
+  postcode: 'PostalCode',
+  houseNumber: 'HouseNumber',
+  houseNumberExtension: 'HouseNumberAddition',
+  city: 'CityName',
+} as const;
+
+/** Reads the lines of an address, whose names in the body begin with a prefix. Numbers become texts, as in v3. */
+export function readAddress(
+  body: Readonly<Record<string, unknown>>,
+  prefix: string,
+  countryCode: string | null,
+): AddressLines {
+  const lines = Object.entries(addressSuffixes).map(([line, suffix]) => {
+    const value = body[`${prefix}${suffix}`] ?? '';
+    return [line, value === '' ? null : String(value)];
+  });
+  return { ...(Object.fromEntries(lines) as Record<keyof typeof addressSuffixes, string | null>), countryCode };
 }

@@ -1,13 +1,156 @@
 import { z } from 'zod';
-import { notFound } from '../refusal.ts';
+import type { Oddity } from '../findings.ts';
+import { readBoolean } from '../normalize-body.ts';
+import type { Switches } from '../options.ts';
+import { badParameter, notFound } from '../refusal.ts';
 import type { ClientStore } from '../store/client-store.ts';
-import type { Selection, StoredRow } from '../store/listing.ts';
+import type { StoredRow } from '../store/listing.ts';
 import type { Simulation } from '../store/simulation.ts';
 import type { SandboxClient, World } from '../world.ts';
-import { type PageRequest, type RenderedResource, renderDocument, renderPage } from './paging.ts';
-import type { Parameters, ParameterValues } from './parameters.ts';
+
+/** Query parameters by name. An array schema gets the values between the commas, any other the whole text. */
+export type Parameters = Readonly<Record<string, z.ZodType>>;
+export type ParameterValues<P extends Parameters> = { readonly [Name in keyof P]: z.output<P[Name]> | undefined };
+
+export const wholeNumber = z
+  .string()
+  .regex(/^\d{1,15}$/, 'must hold whole numbers')
+  .transform(Number)
+  .pipe(z.int());
+/** Returns the schema of a list that is not empty and has no value twice. */
+export const uniqueList = <T extends z.ZodType>(element: T) =>
+  z
+    .array(element)
+    .min(1)
+    .refine((values) => new Set(values).size === values.length, 'must hold each value once')
+    .meta({ uniqueItems: true });
+export const texts = z.array(z.string().min(1, 'must not be empty')).min(1);
+/** A list that has no value twice. The texts in it may be empty. */
+export const uniqueTexts = uniqueList(z.string());
+/** Order numbers of at most 50 characters each (docs/interface.md, 5.1 Values). */
+export const orderNumbers = uniqueList(
+  z.string().min(1, 'must not be empty').max(50, 'must hold values of at most 50 characters'),
+);
+export const ids = z.array(wholeNumber).min(1);
+/** A date of a filter. Both bounds are exclusive (docs/interface.md, 2.5 Filters). */
+export const day = z.iso.date('must be a date in the form YYYY-MM-DD');
+export const flag = z
+  .enum(['true', 'false'])
+  .transform((text) => text === 'true')
+  .pipe(z.boolean());
+
+const numberBetween = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^\d{1,16}$/, 'must be a whole number')
+    .transform(Number)
+    .pipe(z.int().min(min, `must be from ${min} to ${max}`).max(max, `must be from ${min} to ${max}`));
+/** The parameters of paged lists (docs/interface.md, 2.4 Paging). */
+export const paging = {
+  'page[cursor]': numberBetween(0, Number.MAX_SAFE_INTEGER).meta({ default: 0 }),
+  'page[size]': numberBetween(1, 100).meta({ default: 100 }),
+} as const;
+
+/** How a query is compared with the parameters of its operation. */
+export interface QueryReading {
+  /** Whether unknown parameters and other spellings are refused. */
+  readonly isStrict: boolean;
+  /** Whether names are compared without their case, and booleans have other spellings: in the older generations. */
+  readonly isOlder: boolean;
+  /** Whether a list of texts is decoded before it is split. */
+  readonly decodesBeforeSplit: boolean;
+  readonly record: (oddity: Oddity) => void;
+}
+
+/**
+ * Parses a raw query string, and records what the parameters do not show. An encoded comma belongs to its text; in lists
+ * of names and ids, it separates values.
+ */
+export function readQuery<P extends Parameters>(
+  rawQuery: string,
+  parameters: P,
+  required: readonly string[],
+  reading: QueryReading,
+): ParameterValues<P> {
+  const values: Record<string, unknown> = {};
+  for (const part of rawQuery.split('&').filter(Boolean)) {
+    const [rawName = '', ...rest] = part.split('=');
+    const sent = decodeText(rawName);
+    const name = findName(sent, parameters, reading);
+    if (name === null) continue;
+    if (Object.hasOwn(values, name)) throw badParameter(name, 'is given twice');
+    const schema = parameters[name] ?? z.never();
+    const read = schema.safeParse(readValue(name, rest.join('='), schema, reading));
+    if (!read.success) throw badParameter(name, read.error.issues[0]?.message ?? 'is wrong');
+    values[name] = read.data;
+  }
+  const missing = required.find((name) => !Object.hasOwn(values, name));
+  if (missing !== undefined) throw badParameter(missing, 'is required');
+  return values as ParameterValues<P>;
+}
+
+/** Returns the name of the parameter that a client means, or null. Strict mode refuses any other name. */
+function findName(sent: string, parameters: Parameters, { isStrict, isOlder, record }: QueryReading): string | null {
+  if (Object.hasOwn(parameters, sent)) return sent;
+  const names = isOlder ? Object.keys(parameters) : [];
+  const meant = names.find((name) => name.toLowerCase() === sent.toLowerCase());
+  const oddity = { member: sent, shape: 'parameter' };
+  record(meant === undefined ? { ...oddity, code: 'unknown_parameter' } : { ...oddity, code: 'odd_case', meant });
+  if (isStrict) throw badParameter(sent, 'is not a parameter of this operation');
+  return meant ?? null;
+}
+
+function readValue(
+  name: string,
+  raw: string,
+  schema: z.ZodType,
+  { isStrict, isOlder, decodesBeforeSplit, record }: QueryReading,
+): string | string[] {
+  if (!(schema instanceof z.ZodArray)) {
+    const text = decodeText(raw);
+    const meant = schema === flag && isOlder ? readBoolean(text) : undefined;
+    if (meant === undefined || text === String(meant)) return text;
+    record({ code: 'wrong_type', member: name, shape: 'text', meant: 'true or false' });
+    return isStrict ? text : String(meant);
+  }
+  const holdsTexts = schema.element instanceof z.ZodString;
+  if (/%2c/i.test(raw)) {
+    const meant = holdsTexts
+      ? 'The encoded comma was taken as part of the value.'
+      : 'The encoded comma was taken as a separator; the service may refuse it.';
+    record({ code: 'encoded_comma', member: name, shape: 'list', meant });
+  }
+  return holdsTexts && !decodesBeforeSplit ? raw.split(',').map(decodeText) : decodeText(raw).split(',');
+}
+
+function decodeText(text: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '));
+  } catch (error) {
+    if (error instanceof URIError) throw badParameter(text, 'is not percent-encoded UTF-8');
+    throw error;
+  }
+}
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+/** The page of a list that a request asks for. */
+export interface PageRequest {
+  readonly cursor: number | undefined;
+  readonly size: number | undefined;
+  readonly rawQuery: string;
+  readonly path: string;
+  readonly origin: string;
+}
+
+interface CallInput<Query, Body> {
+  readonly query: Query;
+  readonly body: Body;
+  readonly path: Readonly<Record<string, string>>;
+  readonly page: PageRequest;
+  /** Real milliseconds by which lists and searches lag behind writes. */
+  readonly lagMs: number;
+}
 
 /** A checked request of a client. */
 export class Call<Query, Body> {
@@ -16,21 +159,17 @@ export class Call<Query, Body> {
   readonly body: Body;
   /** Parameters of the path. */
   readonly path: Readonly<Record<string, string>>;
+  readonly page: PageRequest;
   readonly #client: SandboxClient | undefined;
-  readonly #page: PageRequest;
   readonly #lagMs: number;
 
-  constructor(
-    world: World,
-    client: SandboxClient | undefined,
-    input: { query: Query; body: Body; path: Readonly<Record<string, string>>; page: PageRequest; lagMs: number },
-  ) {
+  constructor(world: World, client: SandboxClient | undefined, input: CallInput<Query, Body>) {
     this.world = world;
     this.#client = client;
     this.query = input.query;
     this.body = input.body;
     this.path = input.path;
-    this.#page = input.page;
+    this.page = input.page;
     this.#lagMs = input.lagMs;
   }
 
@@ -39,72 +178,45 @@ export class Call<Query, Body> {
     return this.world.clock.nowMs();
   }
 
+  get switches(): Switches {
+    return this.world.switches;
+  }
+
   /** The simulation of the client that sent the request. */
   get simulation(): Simulation {
-    if (this.#client === undefined) throw new Error('An operation that needs a client was called without one');
-    return this.#client.simulation;
+    return this.#requireClient().simulation;
   }
 
   get store(): ClientStore {
     return this.simulation.store;
   }
 
-  /**
-   * The id in the path.
-   * @throws Refusal if it is not a whole number
-   */
+  /** The id in the path. Refuses what is not a whole number. */
   get id(): number {
     const text = this.path.id ?? '';
     if (!/^\d{1,15}$/.test(text)) throw notFound(`id: ${text.slice(0, 20)}`);
     return Number(text);
   }
 
-  /** Returns a page of a list as this caller sees it. */
-  renderList<T extends StoredRow>(
-    type: string,
-    selection: Selection<T>,
-    render: (row: T) => RenderedResource,
-    included = this.world.switches.included,
-  ): Record<string, unknown> {
-    return renderPage(selection, { ...this.#page, included }, (row) => {
-      const viewRow = this.viewRow(type, row);
-      return viewRow === null ? null : render(viewRow);
-    });
-  }
-
-  /** Returns a document with one resource. */
-  renderOne(rendered: RenderedResource, included = this.world.switches.included): Record<string, unknown> {
-    return renderDocument(rendered, included);
-  }
-
-  /**
-   * Returns a row of a list or search as this caller sees it, which may be an earlier version. Returns null if the
-   * caller does not see the row.
-   */
+  /** Returns a row of a list as this caller sees it, which may be an earlier version. Returns null if it is hidden. */
   viewRow<T extends StoredRow>(type: string, row: T): T | null {
-    return this.#visibility.selectVersion(type, row, this.nowMs, this.#lagMs);
+    return this.#requireClient().visibility.selectVersion(type, row, this.nowMs, this.#lagMs);
   }
 
-  /**
-   * Returns a row that was requested by id.
-   * @throws Refusal if the row does not exist or is hidden
-   */
+  /** Returns a row that was requested by id. Refuses one that does not exist or is hidden. */
   requireRow<T extends StoredRow>(type: string, row: T | undefined): T {
-    if (row === undefined || this.#visibility.isHidden(type, row.id, this.nowMs)) throw notFound(type);
+    if (row === undefined || this.#requireClient().visibility.isHidden(type, row.id, this.nowMs)) throw notFound(type);
     return row;
   }
 
-  /**
-   * Records a write, so that lists can lag behind it. Call it before a row is changed, or after a row was created.
-   * @param before the row as it is before the change; null if it was created
-   */
+  /** Records a write, so that lists can lag: before a row is changed, or with null after it was created. */
   recordWrite(type: string, id: number, before: StoredRow | null): void {
-    this.#visibility.addWrite(type, id, before);
+    this.#requireClient().visibility.addWrite(type, id, before);
   }
 
-  get #visibility() {
+  #requireClient(): SandboxClient {
     if (this.#client === undefined) throw new Error('An operation that needs a client was called without one');
-    return this.#client.visibility;
+    return this.#client;
   }
 }
 

@@ -1,12 +1,13 @@
-/**
- * The dialects of v3 answers. Operations render answers in the dialect `plain`; `toRichAnswer` changes a finished answer
- * into the dialect `rich`. docs/interface.md shows neither form completely.
- */
+/** The dialects of v3 answers. Operations answer in `plain`; `toRichAnswer` changes a finished answer into `rich`. */
 
 import { z } from 'zod';
 import type { Dialect } from '../options.ts';
 import type { ClientStore } from '../store/client-store.ts';
-import { type ResourceObject, resourceSchema, toOneOrNone } from './v3-document.ts';
+import type { Product } from '../store/model.ts';
+import { defineResource, type ResourceObject, toOneOrNone, toPlural } from './v3-resource.ts';
+
+/** A product as lists and included resources show it. */
+export const product = defineResource<Product>('product', { attributes: { sku: z.string(), name: z.string() } });
 
 type Members = Readonly<Record<string, unknown>>;
 interface Relationship {
@@ -27,10 +28,7 @@ const localIds = { deliveryAddress: 1, billingAddress: 2 } as const;
 const isResource = (value: unknown): value is ResourceObject =>
   typeof value === 'object' && value !== null && 'attributes' in value;
 
-/**
- * Returns a v3 answer in the dialect `rich`: resources and relationships have links, `included` is always there and has
- * the products, null attributes are left out, and ids of addresses are local to their order.
- */
+/** Returns a v3 answer in the dialect `rich` (docs/sandbox.md, Dialects). */
 export function toRichAnswer(answer: unknown, options: RichAnswerOptions): unknown {
   if (isResource(answer)) return enrich(answer, options.store);
   if (typeof answer !== 'object' || answer === null || !('data' in answer)) return answer;
@@ -86,10 +84,8 @@ function enrichAll(
 ): ResourceObject[] {
   const products = new Map<number, ResourceObject>();
   for (const { attributes } of included) {
-    const product = store.products.get(String(attributes.sku));
-    if (product === undefined) continue;
-    const { id, sku, name } = product;
-    products.set(id, { id, type: 'product', attributes: { sku, name } });
+    const row = store.products.get(String(attributes.sku));
+    if (row !== undefined) products.set(row.id, product.render(row, store));
   }
   return [...included, ...products.values()].map((resource) => enrich(resource, store, addressIds));
 }
@@ -101,7 +97,7 @@ function enrich(
 ): ResourceObject & { links: Members } {
   const { type, attributes } = resource;
   const id = type === 'address' ? (addressIds.get(resource.id) ?? resource.id) : resource.id;
-  const self = `/v3/${type}${type.endsWith('s') ? 'es' : 's'}/${id}`;
+  const self = `/v3/${toPlural(type)}/${id}`;
   const given = Object.entries(attributes).filter(([, value]) => value !== null);
   const relationships = Object.entries(addProduct(resource, store)).map(([name, relationship]) => [
     name,
@@ -137,9 +133,7 @@ function enrichRelationship(
 
 const selfLinks = z.strictObject({ self: z.string() });
 const relatedLinks = z.strictObject({ related: z.string() });
-const productSchema = resourceSchema('product', { sku: z.string(), name: z.string() }, null).extend({
-  links: selfLinks,
-});
+const productSchema = (product.schema as z.ZodObject).extend({ links: selfLinks });
 const richSchemas = new WeakMap<z.ZodType, z.ZodType>();
 
 /** Returns the schema of an operation's answers in a dialect. */

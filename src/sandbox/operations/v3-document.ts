@@ -1,64 +1,10 @@
 /**
- * The schemas and parts of resources in answers. A resource has the same shape in a list and in a document with one
- * resource.
+ * The schemas and parts of documents in v3 requests, and the schemas of values in v3 answers.
  */
 
 import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
 import type { Texts } from '../store/model.ts';
-
-/** A v3 resource object (docs/interface.md, 2.3 v3 resource objects). */
-export interface ResourceObject {
-  readonly id: number;
-  readonly type: string;
-  readonly attributes: Readonly<Record<string, unknown>>;
-  readonly relationships?: Readonly<Record<string, unknown>>;
-  readonly included?: readonly ResourceObject[];
-}
-
-export const linkOne = (type: string, id: number) => ({ data: { id, type } });
-export const linkOneOrNone = (type: string, id: number | null) => ({ data: id === null ? null : { id, type } });
-export const linkMany = (type: string, ids: readonly number[]) => ({ data: ids.map((id) => ({ id, type })) });
-
-const identifierSchema = (type: string) => z.strictObject({ id: z.int(), type: z.literal(type) });
-export const toOne = (type: string) => z.strictObject({ data: identifierSchema(type) });
-export const toOneOrNone = (type: string) => z.strictObject({ data: identifierSchema(type).nullable() });
-export const toMany = (type: string) => z.strictObject({ data: z.array(identifierSchema(type)) });
-
-/** Returns the schema of a resource in answers. */
-export function resourceSchema<A extends z.ZodRawShape>(
-  type: string,
-  attributes: A,
-  relationships: z.ZodRawShape | null,
-  included?: z.ZodType,
-) {
-  return z.strictObject({
-    id: z.int(),
-    type: z.literal(type),
-    attributes: z.strictObject(attributes),
-    ...(relationships === null ? {} : { relationships: z.strictObject(relationships) }),
-    ...(included === undefined ? {} : { included: z.array(included).optional() }),
-  });
-}
-
-/**
- * docs/interface.md does not show the members of `links`. This accepts every form that the switch `links` can select.
- */
-const linksSchema = z.strictObject({
-  next: z.union([z.string(), z.strictObject({ href: z.string() }), z.null()]).optional(),
-});
-
-/** Returns the schema of an answer with one resource. */
-export const documentSchema = (resource: z.ZodType, included?: z.ZodType) =>
-  z.strictObject({ data: resource, ...(included === undefined ? {} : { included: z.array(included).optional() }) });
-
-/** Returns the schema of a page of a list. */
-export const pageSchema = (resource: z.ZodType, included?: z.ZodType) =>
-  z.strictObject({
-    data: z.array(resource).max(100),
-    links: linksSchema,
-    ...(included === undefined ? {} : { included: z.array(included).optional() }),
-  });
 
 export const text = z.string().nullable();
 /** A day, YYYY-MM-DD. */
@@ -67,7 +13,6 @@ export const date = z.iso.date();
 export const localDateTime = z.iso.datetime({ local: true, precision: 7 });
 /** An inbound time, which ends in Z. */
 export const zuluDateTime = z.iso.datetime();
-export const decimal = z.union([z.number(), z.string().regex(/^-?\d+(\.\d+)?$/, 'must be a decimal')]);
 export const metadata = z.record(z.string(), z.unknown());
 
 const maxDepth = 20;
@@ -114,6 +59,12 @@ export function keepGivenTexts(given: Readonly<Record<string, string | null | un
 export const emptyToNull = (text: string | null | undefined): string | null =>
   text === undefined || text === '' ? null : text;
 
+/** Returns the named texts of an object, null for empty or absent ones. */
+export const readTexts = <Name extends string>(
+  given: { readonly [Key in Name]?: string | null | undefined },
+  names: readonly Name[],
+) => Object.fromEntries(names.map((name) => [name, emptyToNull(given[name])])) as Record<Name, string | null>;
+
 /** Returns the schema of a document with included resources. These are inside `data` or at the top of the document. */
 export function documentInput<D extends z.ZodRawShape, I extends z.ZodType>(data: D, includedResource: I) {
   const included = z.array(includedResource).optional();
@@ -125,17 +76,12 @@ export function readIncluded<T>(body: {
   readonly data: { readonly included?: readonly T[] | undefined };
   readonly included?: readonly T[] | undefined;
 }): { readonly resource: T; readonly pointer: string }[] {
-  const inside = (body.data.included ?? []).map((resource, index) => ({
-    resource,
-    pointer: `/data/included/${index}`,
-  }));
-  return [...inside, ...(body.included ?? []).map((resource, index) => ({ resource, pointer: `/included/${index}` }))];
+  const place = (resources: readonly T[] = [], path: string) =>
+    resources.map((resource, index) => ({ resource, pointer: `${path}/${index}` }));
+  return [...place(body.data.included, '/data/included'), ...place(body.included, '/included')];
 }
 
-/**
- * Checks that body and path name the same resource.
- * @throws Refusal if they do not
- */
+/** Refuses a body that names another resource than the path. */
 export function assertSameId(id: number, pathId: number): void {
   if (id !== pathId) throw ruleBroken(`The path names ${pathId}, the body ${id}`, '/data/id');
 }

@@ -10,81 +10,90 @@ import {
   slipStatuses,
 } from '../store/model.ts';
 import { writeZulu } from '../zone.ts';
-import { defineOperation } from './operation.ts';
-import type { RenderedResource } from './paging.ts';
-import { day, include, paging, uniqueList } from './parameters.ts';
+import { defineOperation, paging, uniqueList } from './operation.ts';
+import { product } from './v3-dialect.ts';
 import {
   date,
   dateIn,
   documentInput,
-  documentSchema,
-  emptyToNull,
   keepGivenTexts,
-  linkMany,
-  linkOne,
-  linkOneOrNone,
   linksTo,
   metadata,
   namedTexts,
-  pageSchema,
   provisionalId,
   quantityIn,
-  type ResourceObject,
   readIncluded,
-  resourceSchema,
+  readTexts,
   text,
   textIn,
-  toMany,
-  toOne,
-  toOneOrNone,
   zuluDateTime,
 } from './v3-document.ts';
+import {
+  byDays,
+  byKeys,
+  defineGet,
+  defineList,
+  defineResource,
+  include,
+  many,
+  one,
+  oneOrNone,
+  renderDocument,
+  renderPage,
+} from './v3-resource.ts';
 
-const inboundItemSchema = resourceSchema(
-  'inboundItem',
-  { quantity: z.int(), sku: z.string(), lotNumber: text, expirationDate: date.nullable() },
-  { product: toOne('product'), inboundPackingSlipItem: toOneOrNone('inboundPackingSlipItem') },
-);
-const inboundSchema = resourceSchema(
-  'inbound',
-  {
-    reference: text,
-    status: z.enum(inboundStatuses),
-    receivedIn: z.string(),
-    createdOn: zuluDateTime,
-    checkingOn: zuluDateTime.nullable(),
-    completedOn: zuluDateTime.nullable(),
+const zulu = <Row>(read: (row: Row) => number | null) => ({
+  schema: zuluDateTime.nullable(),
+  read: (row: Row) => writeZulu(read(row)),
+});
+
+/** docs/interface.md, 13.2 Inbound items. */
+export const inboundItemResource = defineResource<InboundItem>('inboundItem', {
+  attributes: { quantity: z.int(), sku: z.string(), lotNumber: text, expirationDate: date.nullable() },
+  relationships: {
+    product: one('product', ({ productId }) => productId),
+    inboundPackingSlipItem: oneOrNone('inboundPackingSlipItem', ({ slipItemId }) => slipItemId),
   },
-  { inboundPackingSlip: toOneOrNone('inboundPackingSlip') },
-  inboundItemSchema,
-);
-const inboundDocument = documentSchema(inboundSchema, inboundItemSchema);
-const inboundPage = pageSchema(inboundSchema, inboundItemSchema);
+});
 
-const slipItemSchema = resourceSchema(
-  'inboundPackingSlipItem',
-  { sku: z.string(), quantity: z.int(), received: z.int() },
-  null,
-);
-const slipSchema = resourceSchema(
-  'inboundPackingSlip',
-  {
+/** docs/interface.md, 13.1 Fields. An inbound links its slip, but not its items. */
+export const inboundResource = defineResource<Inbound>('inbound', {
+  attributes: { reference: text, status: z.enum(inboundStatuses), receivedIn: z.string() },
+  computed: {
+    createdOn: { schema: zuluDateTime, read: ({ createdOnMs }) => writeZulu(createdOnMs) },
+    checkingOn: zulu(({ checkingOnMs }) => checkingOnMs),
+    completedOn: zulu(({ completedOnMs }) => completedOnMs),
+  },
+  relationships: { inboundPackingSlip: oneOrNone('inboundPackingSlip', ({ slipId }) => slipId) },
+  includes: { inboundItems: include(inboundItemResource, ({ items }) => items) },
+});
+
+/** docs/interface.md, 14.2 Items. */
+export const slipItemResource = defineResource<SlipItem>('inboundPackingSlipItem', {
+  attributes: { sku: z.string(), quantity: z.int(), received: z.int() },
+});
+
+/** docs/interface.md, 14.1 Fields. */
+export const slipResource = defineResource<Slip>('inboundPackingSlip', {
+  attributes: {
     expectedIn: z.string(),
     expectedOn: date,
-    receivedOn: zuluDateTime.nullable(),
-    completedOn: zuluDateTime.nullable(),
     reference: text,
     status: z.enum(slipStatuses),
     comments: text,
     metadata,
   },
-  { inboundPackingSlipItems: toMany('inboundPackingSlipItem'), inbound: toOneOrNone('inbound') },
-  slipItemSchema,
-);
-const slipDocument = documentSchema(slipSchema, slipItemSchema);
-const slipPage = pageSchema(slipSchema, slipItemSchema);
+  computed: {
+    receivedOn: zulu(({ receivedOnMs }) => receivedOnMs),
+    completedOn: zulu(({ completedOnMs }) => completedOnMs),
+  },
+  relationships: {
+    inboundPackingSlipItems: many('inboundPackingSlipItem', ({ items }) => items),
+    inbound: oneOrNone('inbound', ({ inboundId }) => inboundId),
+  },
+  includes: { inboundPackingSlipItems: include(slipItemResource, ({ items }) => items) },
+});
 
-const inboundInclude = { include: include('inboundItems') } as const;
 const slipBody = documentInput(
   {
     type: z.literal('inboundPackingSlip'),
@@ -105,75 +114,28 @@ const slipBody = documentInput(
   }),
 );
 
-/**
- * The operations on inbounds and inbound packing slips (docs/interface.md, 13.4 Operations and filters, 14.4
- * Operations).
- */
+/** The operations on inbounds, slips (docs/interface.md, 13.4 Operations and filters, 14.4 Operations) and products. */
 export const goodsOperations = [
-  defineOperation({
-    name: 'v3.inbounds.list',
-    route: 'GET /v3/inbounds',
+  defineList(inboundResource, {
     summary: 'Inbounds, by ascending id',
-    query: { ...paging, ...inboundInclude, 'filter[status][in]': uniqueList(z.enum(inboundStatuses)) },
-    answer: inboundPage,
-    run: (call) => {
-      const listing = call.store.listedInbounds;
-      const selection = listing.select(listing.filterByKeys('status', call.query['filter[status][in]']));
-      return call.renderList('inbound', selection, (inbound) =>
-        renderInbound(inbound, call.query.include !== undefined),
-      );
-    },
+    listing: ({ listedInbounds }) => listedInbounds,
+    filters: [byKeys('status', uniqueList(z.enum(inboundStatuses)))],
   }),
-  defineOperation({
-    name: 'v3.inbounds.get',
-    route: 'GET /v3/inbounds/:id',
-    summary: 'One inbound',
-    query: inboundInclude,
-    answer: inboundDocument,
-    run: (call) => {
-      const inbound = call.requireRow('inbound', call.store.inbounds.get(call.id));
-      return call.renderOne(renderInbound(inbound, call.query.include !== undefined));
-    },
-  }),
+  defineGet(inboundResource, { summary: 'One inbound', find: ({ id, store }) => store.inbounds.get(id) }),
   defineOperation({
     name: 'v3.inboundItems.get',
     route: 'GET /v3/inboundItems/:id',
     summary: 'One inbound item: the resource itself, not wrapped in data',
-    answer: inboundItemSchema,
+    answer: inboundItemResource.schema,
     run: (call) => {
-      const items = call.store.inboundOfItem.get(call.id)?.items ?? [];
-      return toInboundItemResource(
-        call.requireRow(
-          'inboundItem',
-          items.find(({ id }) => id === call.id),
-        ),
-      );
+      const item = call.store.inboundOfItem.get(call.id)?.items.find(({ id }) => id === call.id);
+      return inboundItemResource.render(call.requireRow('inboundItem', item), call.store);
     },
   }),
-  defineOperation({
-    name: 'v3.inboundPackingSlips.list',
-    route: 'GET /v3/inboundPackingSlips',
+  defineList(slipResource, {
     summary: 'Inbound packing slips no older than 90 days',
-    query: {
-      ...paging,
-      include: include('inboundPackingSlipItems'),
-      'filter[receivedOn][gt]': day,
-      'filter[receivedOn][lt]': day,
-      'filter[completedOn][gt]': day,
-      'filter[completedOn][lt]': day,
-      'filter[status][in]': uniqueList(z.enum(slipStatuses)),
-    },
-    answer: slipPage,
-    run: (call) => {
-      const { query } = call;
-      const listing = call.store.listedSlips;
-      const selection = listing.select([
-        ...listing.filterByKeys('status', query['filter[status][in]']),
-        ...listing.filterByDays('receivedOn', query['filter[receivedOn][gt]'], query['filter[receivedOn][lt]']),
-        ...listing.filterByDays('completedOn', query['filter[completedOn][gt]'], query['filter[completedOn][lt]']),
-      ]);
-      return call.renderList('inboundPackingSlip', selection, (slip) => renderSlip(slip, query.include !== undefined));
-    },
+    listing: ({ listedSlips }) => listedSlips,
+    filters: [byDays('receivedOn'), byDays('completedOn'), byKeys('status', uniqueList(z.enum(slipStatuses)))],
   }),
   defineOperation({
     name: 'v3.inboundPackingSlips.create',
@@ -181,102 +143,29 @@ export const goodsOperations = [
     summary: 'Announces an expected inbound, with its items',
     documented: false,
     body: slipBody,
-    answer: slipDocument,
+    answer: slipResource.document,
     run: (call) => {
       const slip = announceGoods(call.simulation, readSlip(call.body), call.nowMs);
       call.recordWrite('inboundPackingSlip', slip.id, null);
-      return call.renderOne(renderSlip(slip, true));
+      return renderDocument(call, slipResource, slip, slipResource.includeNames);
     },
+  }),
+  defineOperation({
+    name: 'v3.products.list',
+    route: 'GET /v3/products',
+    summary: "The client's products, by ascending id",
+    described: false,
+    query: paging,
+    answer: product.page,
+    run: (call) => renderPage(call, product, { sources: [call.store.listedProducts], tests: [] }),
   }),
 ];
 
-function renderInbound(inbound: Inbound, withItems: boolean): RenderedResource {
-  return { resource: toInboundResource(inbound), included: withItems ? inbound.items.map(toInboundItemResource) : [] };
-}
-
-function renderSlip(slip: Slip, withItems: boolean): RenderedResource {
-  return { resource: toSlipResource(slip), included: withItems ? slip.items.map(toSlipItemResource) : [] };
-}
-
-/**
- * Reads the slip from a body.
- * @throws Refusal if it has no items
- */
+/** Reads the slip from a body. Refuses one without items. */
 function readSlip(body: z.output<typeof slipBody>): SlipDraft {
-  const { expectedIn, expectedOn, reference, comments, metadata } = body.data.attributes;
+  const { expectedIn, expectedOn, metadata, ...texts } = body.data.attributes;
   const lines = readIncluded(body).map(({ resource, pointer }) => ({ ...resource.attributes, pointer }));
   if (lines.length === 0) throw ruleBroken('An inbound packing slip needs at least one item', '/data/included');
-  return {
-    expectedIn,
-    expectedOn,
-    reference: emptyToNull(reference),
-    comments: emptyToNull(comments),
-    metadata: keepGivenTexts(metadata),
-    lines,
-  };
-}
-
-/** Returns the resource of an inbound (docs/interface.md, 13.1 Fields). It links its slip, but not its items. */
-export function toInboundResource(inbound: Inbound): ResourceObject {
-  return {
-    id: inbound.id,
-    type: 'inbound',
-    attributes: {
-      reference: inbound.reference,
-      status: inbound.status,
-      receivedIn: inbound.receivedIn,
-      createdOn: writeZulu(inbound.createdOnMs),
-      checkingOn: writeZulu(inbound.checkingOnMs),
-      completedOn: writeZulu(inbound.completedOnMs),
-    },
-    relationships: { inboundPackingSlip: linkOneOrNone('inboundPackingSlip', inbound.slipId) },
-  };
-}
-
-/** Returns the resource of an inbound item (docs/interface.md, 13.2 Inbound items). */
-export function toInboundItemResource(item: InboundItem): ResourceObject {
-  return {
-    id: item.id,
-    type: 'inboundItem',
-    attributes: {
-      quantity: item.quantity,
-      sku: item.sku,
-      lotNumber: item.lotNumber,
-      expirationDate: item.expirationDate,
-    },
-    relationships: {
-      product: linkOne('product', item.productId),
-      inboundPackingSlipItem: linkOneOrNone('inboundPackingSlipItem', item.slipItemId),
-    },
-  };
-}
-
-/** Returns the resource of an inbound packing slip (docs/interface.md, 14.1 Fields). */
-export function toSlipResource(slip: Slip): ResourceObject {
-  return {
-    id: slip.id,
-    type: 'inboundPackingSlip',
-    attributes: {
-      expectedIn: slip.expectedIn,
-      expectedOn: slip.expectedOn,
-      receivedOn: writeZulu(slip.receivedOnMs),
-      completedOn: writeZulu(slip.completedOnMs),
-      reference: slip.reference,
-      status: slip.status,
-      comments: slip.comments,
-      metadata: slip.metadata,
-    },
-    relationships: {
-      inboundPackingSlipItems: linkMany(
-        'inboundPackingSlipItem',
-        slip.items.map(({ id }) => id),
-      ),
-      inbound: linkOneOrNone('inbound', slip.inboundId),
-    },
-  };
-}
-
-/** Returns the resource of an item of a slip (docs/interface.md, 14.2 Items). */
-export function toSlipItemResource({ id, sku, quantity, received }: SlipItem): ResourceObject {
-  return { id, type: 'inboundPackingSlipItem', attributes: { sku, quantity, received } };
+  const { reference, comments } = readTexts(texts, ['reference', 'comments']);
+  return { expectedIn, expectedOn, reference, comments, metadata: keepGivenTexts(metadata), lines };
 }

@@ -1,40 +1,158 @@
-/**
- * The operations of the generation v3. Names and shapes are those of docs/interface.md.
- */
-
 import { z } from 'zod';
-import { ruleBroken } from '../refusal.ts';
-import { cancelItems, type LineDraft, type OrderDraft, placeOrder } from '../rules/orders.ts';
+import { notFound, ruleBroken } from '../refusal.ts';
+import { cancelItems, changeOrder, isFulfilled, type LineDraft, type OrderDraft, placeOrder } from '../rules/orders.ts';
 import { checkPrintable } from '../rules/pdf.ts';
-import type { ClientStore } from '../store/client-store.ts';
-import { type Filter, SortedRows } from '../store/listing.ts';
-import type { AddressLines, Order } from '../store/model.ts';
+import { SortedRows, type StoredRow } from '../store/listing.ts';
+import type { AddressLines, ChangeableOrder, ChangeableRelationships, Order, OrderItem } from '../store/model.ts';
 import { noReplyAddress, type ServiceLists } from '../store/service-lists.ts';
+import type { Ids } from '../store/simulation.ts';
 import { decimalIn, toNumber } from './older-fields.ts';
-import { defineOperation } from './operation.ts';
-import { day, orderNumbers, type ParameterValues, paging, uniqueTexts } from './parameters.ts';
+import { type Call, defineOperation, orderNumbers, uniqueTexts } from './operation.ts';
+import { showRelationships } from './v3-dialect.ts';
 import {
+  assertSameId,
   clientMembers,
+  date,
   dateIn,
   documentInput,
   emptyToNull,
+  idIn,
   keepGivenTexts,
   linksTo,
   linkTo,
+  metadata,
   namedTexts,
   provisionalId,
   quantityIn,
   readIncluded,
+  readTexts,
+  text,
   textIn,
 } from './v3-document.ts';
 import {
-  orderDocument,
-  orderInclude,
-  orderIncludeNames,
-  orderPage,
-  orderSchema,
-  renderOrder,
-} from './v3-order-resource.ts';
+  byDays,
+  byKeys,
+  byValues,
+  defineGet,
+  defineList,
+  defineResource,
+  include,
+  many,
+  one,
+  oneOrNone,
+  renderDocument,
+} from './v3-resource.ts';
+
+const decimal = z.union([z.number(), z.string().regex(/^-?\d+(\.\d+)?$/, 'must be a decimal')]);
+
+/** docs/interface.md, 8.1 Fields. */
+const orderItemResource = defineResource<OrderItem>('orderItem', {
+  attributes: {
+    sku: z.string(),
+    quantity: z.int(),
+    fulfillFrom: text,
+    price: z.number().nullable(),
+    vat: decimal.nullable(),
+    name: text,
+    channelIdentifier: text,
+    metadata,
+  },
+  relationships: {
+    order: one('order', ({ id }, store) => store.findOrderOfItem(id)?.id ?? 0),
+    product: one('product', ({ productId }) => productId),
+  },
+});
+const addressResource = defineResource<AddressLines & StoredRow>('address', {
+  attributes: {
+    firstName: text,
+    lastName: text,
+    prefix: text,
+    street1: text,
+    postcode: text,
+    houseNumber: text,
+    houseNumberExtension: text,
+    city: text,
+    countryCode: text,
+  },
+});
+/** docs/interface.md does not show the fields of a pick-up point, so all members that were sent are shown. */
+const pickUpPointResource = {
+  schema: z.strictObject({ id: z.int(), type: z.literal('pickUpPoint'), attributes: metadata }),
+  render: ({ id, attributes }: NonNullable<Order['pickUpPoint']>) => ({ id, type: 'pickUpPoint', attributes }),
+};
+
+/** docs/interface.md, 7.1 Fields, 7.5 Filters (`include`) and 2.3 v3 resource objects. */
+export const orderResource = defineResource<Order>('order', {
+  attributes: {
+    externalOrderNumber: z.string(),
+    reference: text,
+    orderedOn: date,
+    consumerReference: text,
+    promotionCode: text,
+    currency: z.string(),
+    locale: z.string(),
+    email: z.string(),
+    phoneNumber: text,
+    vatNumber: text,
+    fulfillFrom: text,
+    preferredShippingDate: date.nullable(),
+    allowPartialDelivery: z.boolean(),
+    onHold: z.boolean(),
+    metadata,
+    channelIdentifier: text,
+  },
+  relationships: {
+    orderType: one('orderType', ({ orderTypeId }) => orderTypeId),
+    orderItems: many('orderItem', ({ items }) => items),
+    deliveryAddress: one('address', ({ deliveryAddressId }) => deliveryAddressId),
+    billingAddress: one('address', ({ billingAddressId }) => billingAddressId),
+    pickUpPoint: oneOrNone('pickUpPoint', ({ pickUpPoint }) => pickUpPoint?.id ?? null),
+    preferredShippingMethod: oneOrNone('shippingMethod', ({ shippingMethodId }) => shippingMethodId),
+  },
+  includes: {
+    orderItems: include(orderItemResource, ({ items }) => items),
+    deliveryAddress: include(addressResource, (row) => [{ id: row.deliveryAddressId, ...row.deliveryAddress }]),
+    billingAddress: include(addressResource, (row) => [{ id: row.billingAddressId, ...row.billingAddress }]),
+    pickUpPoint: include(pickUpPointResource, ({ pickUpPoint }) => (pickUpPoint === null ? [] : [pickUpPoint])),
+  },
+  isInsideOnly: true,
+});
+
+const orderTexts = [
+  'reference',
+  'consumerReference',
+  'promotionCode',
+  'phoneNumber',
+  'vatNumber',
+  'fulfillFrom',
+] as const;
+const addressTexts = [
+  'firstName',
+  'lastName',
+  'prefix',
+  'street1',
+  'postcode',
+  'houseNumber',
+  'houseNumberExtension',
+  'city',
+] as const;
+const optionalTexts = <Name extends string>(names: readonly Name[]) =>
+  Object.fromEntries(names.map((name) => [name, textIn])) as Record<Name, typeof textIn>;
+
+/** The attributes that a creation and an update of an order have in common. */
+const commonAttributes = {
+  ...optionalTexts(orderTexts),
+  orderedOn: dateIn.nullish(),
+  email: textIn,
+  preferredShippingDate: dateIn.nullish(),
+  allowPartialDelivery: z.boolean().nullish(),
+  metadata: namedTexts('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
+};
+const notNull = 'must not be null';
+const localeIn = z
+  .string(notNull)
+  .regex(/^[a-z]{2}-[A-Z]{2}$/, 'must be a locale such as nl-NL')
+  .optional();
 
 /** A link to the order that is created. It has no id yet, so the link is not checked. */
 const anyLink = z.looseObject({});
@@ -53,27 +171,20 @@ const lineIn = z.strictObject({
   }),
   relationships: z.strictObject({ product: linkTo('product').optional(), order: anyLink.optional() }).optional(),
 });
-export const addressIn = z.strictObject({
+const addressIn = z.strictObject({
   type: z.literal('address'),
   id: provisionalId,
   attributes: z.strictObject({
-    firstName: textIn,
-    lastName: textIn,
-    prefix: textIn,
-    street1: textIn,
-    postcode: textIn,
-    houseNumber: textIn,
-    houseNumberExtension: textIn,
-    city: textIn,
+    ...optionalTexts(addressTexts),
     countryCode: z.string().regex(/^[A-Z]{2}$/, 'must be a country code of two letters'),
   }),
 });
-export const pickUpPointIn = z.strictObject({
+const pickUpPointIn = z.strictObject({
   type: z.literal('pickUpPoint'),
   id: provisionalId.optional(),
   attributes: clientMembers,
 });
-export const attachmentAttributes = z.strictObject({
+const attachmentAttributes = z.strictObject({
   externalOrderNumber: z.string().optional(),
   filename: z.string().min(1),
   contentType: z.literal('application/pdf').default('application/pdf'),
@@ -88,32 +199,16 @@ const attachmentIn = z.strictObject({
 });
 const linkToAddress = z.strictObject({ data: z.strictObject({ id: provisionalId, type: z.literal('address') }) });
 
-/**
- * The body of `POST /v3/orders` (docs/interface.md, 7.6 Create). Which attributes are required is not shown; our choice
- * is in docs/sandbox.md.
- */
+/** docs/interface.md, 7.6 Create. Which attributes are required is not shown; our choice is in docs/sandbox.md. */
 const orderBody = documentInput(
   {
     type: z.literal('order'),
     id: provisionalId.optional(),
     attributes: z.strictObject({
+      ...commonAttributes,
       externalOrderNumber: z.string().min(1).max(50),
-      reference: textIn,
-      orderedOn: dateIn.nullish(),
-      consumerReference: textIn,
-      promotionCode: textIn,
-      locale: z
-        .string()
-        .regex(/^[a-z]{2}-[A-Z]{2}$/, 'must be a locale such as nl-NL')
-        .optional(),
-      email: textIn,
-      phoneNumber: textIn,
-      vatNumber: textIn,
-      fulfillFrom: textIn,
-      preferredShippingDate: dateIn.nullish(),
-      allowPartialDelivery: z.boolean().nullish(),
+      locale: localeIn,
       onHold: z.boolean().default(false),
-      metadata: namedTexts('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
     }),
     relationships: z.strictObject({
       orderType: linkTo('orderType'),
@@ -132,17 +227,66 @@ const orderBody = documentInput(
 );
 type OrderBody = z.output<typeof orderBody>;
 
-const listParameters = {
-  ...paging,
-  ...orderInclude,
-  'filter[orderedOn][gt]': day,
-  'filter[orderedOn][lt]': day,
-  'filter[externalOrderNumber][in]': orderNumbers,
-  'filter[reference][in]': uniqueTexts,
-} as const;
+/** Resources that the relationships link to, if the switch `changeableRelationships` is on. */
+const includedIn = z.array(z.discriminatedUnion('type', [addressIn, pickUpPointIn])).optional();
+
+/** docs/interface.md, 7.7 Update. `orderedOn`, `currency` and `channelIdentifier` may be sent, but change nothing. */
+const updateBody = z.strictObject({
+  data: z.strictObject({
+    id: idIn,
+    type: z.literal('order'),
+    attributes: z.strictObject({
+      ...commonAttributes,
+      externalOrderNumber: z.string(notNull).min(1).optional(),
+      locale: localeIn,
+      onHold: z.boolean(notNull).optional(),
+      currency: textIn,
+      channelIdentifier: textIn,
+    }),
+    relationships: z.record(z.string(), z.unknown()).optional(),
+    included: includedIn,
+  }),
+  included: includedIn,
+});
+type UpdateBody = z.output<typeof updateBody>;
+
+const cancelBody = z.strictObject({
+  data: z.strictObject({
+    id: idIn,
+    type: z.literal('orderItem'),
+    attributes: z.looseObject({ quantity: z.literal(0, 'must be 0: an order item can be cancelled, not changed') }),
+    relationships: z.record(z.string(), z.unknown()).optional(),
+  }),
+});
+const attachmentBody = z.strictObject({
+  data: z.strictObject({
+    type: z.literal('orderAttachment'),
+    id: provisionalId.optional(),
+    attributes: attachmentAttributes,
+    relationships: z.strictObject({ order: linkTo('order') }).optional(),
+  }),
+});
+/** An attachment that was just linked to its order. */
+interface LinkedAttachment extends StoredRow {
+  readonly externalOrderNumber: string;
+  readonly filename: string;
+  readonly contentType: string;
+  readonly printStrategy: string;
+  readonly orderId: number;
+}
+const attachmentResource = defineResource<LinkedAttachment>('orderAttachment', {
+  attributes: {
+    externalOrderNumber: z.string(),
+    filename: z.string(),
+    contentType: z.literal('application/pdf'),
+    printStrategy: z.literal('REQUIRED'),
+  },
+  relationships: { order: one('order', ({ orderId }) => orderId) },
+});
+
 const links = z.strictObject({ data: z.array(z.strictObject({ id: z.int(), type: z.literal('orderItem') })) });
 const cancelledOrder = z.strictObject({
-  data: orderSchema,
+  data: orderResource.schema,
   meta: z.strictObject({ modified: z.boolean(), modifiedItems: links }),
 });
 const pointers = {
@@ -151,96 +295,127 @@ const pointers = {
   shippingMethod: '/data/relationships/preferredShippingMethod',
   fulfillFrom: '/data/attributes/fulfillFrom',
 };
+const requireOrder = (call: Call<unknown, unknown>) => call.requireRow('order', call.store.orders.get(call.id));
 
-/**
- * The operations on orders (docs/interface.md, 7.4 Operations). `included` is always inside the order (docs/interface.md,
- * 2.3 v3 resource objects).
- */
+/** The operations on orders (docs/interface.md, 7.4 Operations). */
 export const orderOperations = [
-  defineOperation({
-    name: 'v3.orders.list',
-    route: 'GET /v3/orders',
+  defineList(orderResource, {
     summary: "The client's orders, by ascending id",
-    query: listParameters,
-    answer: orderPage,
-    run: (call) => {
-      const selection = call.store.listedOrders.select(readFilters(call.store, call.query));
-      return call.renderList('order', selection, (order) => renderOrder(order, call.query.include), 'inside');
-    },
+    listing: ({ listedOrders }) => listedOrders,
+    filters: [
+      byDays('orderedOn'),
+      byValues('filter[externalOrderNumber][in]', orderNumbers, (numbers, { orderByNumber }) => {
+        const wanted = new Set(numbers);
+        const found = numbers.flatMap((number) => orderByNumber.get(number) ?? []);
+        return {
+          sources: [SortedRows.fromRows(found)],
+          test: ({ externalOrderNumber }) => wanted.has(externalOrderNumber),
+        };
+      }),
+      byKeys('reference', uniqueTexts),
+    ],
   }),
   defineOperation({
     name: 'v3.orders.create',
     route: 'POST /v3/orders',
     summary: 'Creates an order with its items and addresses',
     body: orderBody,
-    answer: orderDocument,
+    answer: orderResource.document,
     run: async (call) => {
       const { simulation, body } = call;
-      const { draft, content } = readOrder(body, simulation.store.zone.day(call.nowMs), simulation.store.lists);
-      if (content !== null) {
-        await checkPrintable(Buffer.from(content.base64, 'base64'), `${content.pointer}/attributes/content`);
+      const draft = readOrder(body, simulation.store.zone.day(call.nowMs), simulation.store.lists);
+      for (const { resource, pointer } of selectParts(body, 'orderAttachment')) {
+        const content = Buffer.from(resource.attributes.content, 'base64');
+        await checkPrintable(content, `${pointer}/attributes/content`);
       }
       const order = placeOrder(simulation, draft, call.nowMs, pointers);
       call.recordWrite('order', order.id, null);
-      return call.renderOne(renderOrder(order, orderIncludeNames), 'inside');
+      return renderDocument(call, orderResource, order, orderResource.includeNames);
     },
   }),
-  defineOperation({
-    name: 'v3.orders.get',
-    route: 'GET /v3/orders/:id',
-    summary: 'One order',
-    query: orderInclude,
-    answer: orderDocument,
-    run: (call) =>
-      call.renderOne(
-        renderOrder(call.requireRow('order', call.store.orders.get(call.id)), call.query.include),
-        'inside',
-      ),
-  }),
+  defineGet(orderResource, { summary: 'One order', find: ({ id, store }) => store.orders.get(id) }),
   defineOperation({
     name: 'v3.orders.cancel',
     route: 'DELETE /v3/orders/:id',
     summary: 'Cancels what is left of every item of an order',
-    query: orderInclude,
+    query: orderResource.query,
     answer: cancelledOrder,
     run: (call) => {
-      const order = call.requireRow('order', call.store.orders.get(call.id));
+      const order = requireOrder(call);
       call.recordWrite('order', order.id, order);
       const changed = cancelItems(call.simulation, order, order.items, call.nowMs);
       const modifiedItems = { data: changed.map(({ id }) => ({ id, type: 'orderItem' })) };
       const meta = { modified: changed.length > 0, modifiedItems };
-      return { ...call.renderOne(renderOrder(order, call.query.include), 'inside'), meta };
+      return { ...renderDocument(call, orderResource, order), meta };
+    },
+  }),
+  defineOperation({
+    name: 'v3.orders.update',
+    route: 'PATCH /v3/orders/:id',
+    summary: 'Puts an order into the state that is sent',
+    documented: false,
+    query: orderResource.query,
+    body: updateBody,
+    answer: orderResource.document,
+    run: (call) => {
+      const order = requireOrder(call);
+      assertSameId(call.body.data.id, order.id);
+      const relationships = readWantedRelationships(call, order);
+      const wanted = { ...readWantedAttributes(call, order, relationships.orderTypeId), ...relationships };
+      call.recordWrite('order', order.id, order);
+      changeOrder(call.simulation, order, wanted, call.nowMs);
+      return renderDocument(call, orderResource, order, orderResource.includeNames);
     },
   }),
 ];
 
-function readFilters(
-  { listedOrders, orderByNumber }: ClientStore,
-  query: ParameterValues<typeof listParameters>,
-): Filter<Order>[] {
-  const filters = [
-    ...listedOrders.filterByDays('orderedOn', query['filter[orderedOn][gt]'], query['filter[orderedOn][lt]']),
-    ...listedOrders.filterByKeys('reference', query['filter[reference][in]']),
-  ];
-  const numbers = query['filter[externalOrderNumber][in]'];
-  if (numbers === undefined) return filters;
-  const found = numbers.flatMap((number) => orderByNumber.get(number) ?? []);
-  const wanted = new Set(numbers);
-  return [
-    ...filters,
-    { sources: [SortedRows.fromRows(found)], test: ({ externalOrderNumber }) => wanted.has(externalOrderNumber) },
-  ];
-}
+/** The operations on order items and order attachments (docs/interface.md, 8.2 Operations, 9.2 Operations). */
+export const orderItemOperations = [
+  defineOperation({
+    name: 'v3.orderItems.get',
+    route: 'GET /v3/orderItems/:id',
+    summary: 'One order item',
+    answer: orderItemResource.document,
+    run: (call) => renderDocument(call, orderItemResource, findItem(call).item),
+  }),
+  defineOperation({
+    name: 'v3.orderItems.cancel',
+    route: 'PATCH /v3/orderItems/:id',
+    summary: 'Cancels what is left of one order item',
+    documented: false,
+    body: cancelBody,
+    answer: z.strictObject({ data: orderItemResource.schema, meta: z.strictObject({ modified: z.boolean() }) }),
+    run: (call) => {
+      const { order, item } = findItem(call);
+      assertSameId(call.body.data.id, item.id);
+      call.recordWrite('order', order.id, order);
+      const modified = cancelItems(call.simulation, order, [item], call.nowMs).length > 0;
+      return { ...renderDocument(call, orderItemResource, item), meta: { modified } };
+    },
+  }),
+  defineOperation({
+    name: 'v3.orderAttachments.create',
+    route: 'POST /v3/orderAttachments',
+    summary: 'Links a pdf document to an order, to be printed during picking',
+    body: attachmentBody,
+    answer: attachmentResource.document,
+    run: async (call) => {
+      const { attributes, relationships } = call.body.data;
+      const order = findNamedOrder(call.store, attributes.externalOrderNumber, relationships?.order.data.id);
+      await checkPrintable(Buffer.from(attributes.content, 'base64'), '/data/attributes/content');
+      // Checked after the `await`, because the order may have been fulfilled in the meantime.
+      if (isFulfilled(order))
+        throw ruleBroken('The order is completely fulfilled: nothing remains to print for', '/data');
+      const attachment = { id: call.simulation.ids.next(), filename: attributes.filename };
+      order.attachments = [...order.attachments, attachment];
+      const { id: orderId, externalOrderNumber } = order;
+      return renderDocument(call, attachmentResource, { ...attributes, ...attachment, externalOrderNumber, orderId });
+    },
+  }),
+];
 
-/**
- * Reads the order and the content of its attachment from a body.
- * @throws Refusal if items or addresses are missing, or if a resource is included too often
- */
-function readOrder(
-  body: OrderBody,
-  today: string,
-  lists: ServiceLists,
-): { draft: OrderDraft; content: AttachedContent | null } {
+/** Reads the order from a body. Refuses missing items or addresses, and resources that are included too often. */
+function readOrder(body: OrderBody, today: string, lists: ServiceLists): OrderDraft {
   const { attributes, relationships } = body.data;
   const lines = selectParts(body, 'orderItem').map(({ resource, pointer }) => readLine(resource, pointer));
   if (lines.length === 0) throw ruleBroken('An order needs at least one orderItem', '/data/included');
@@ -250,22 +425,16 @@ function readOrder(
   if (others[0])
     throw ruleBroken('One orderAttachment goes along with an order; add others to it afterwards', others[0].pointer);
   const deliveryAddress = readAddress(body, 'deliveryAddress');
-  const { allowPartialDelivery = null, metadata, orderedOn, preferredShippingDate, ...given } = attributes;
-  const draft: OrderDraft = {
-    externalOrderNumber: given.externalOrderNumber,
-    reference: emptyToNull(given.reference),
-    consumerReference: emptyToNull(given.consumerReference),
-    promotionCode: emptyToNull(given.promotionCode),
-    locale: given.locale ?? lists.usualLocale,
-    email: emptyToNull(given.email) ?? noReplyAddress,
-    phoneNumber: emptyToNull(given.phoneNumber),
-    vatNumber: emptyToNull(given.vatNumber),
-    fulfillFrom: emptyToNull(given.fulfillFrom),
-    preferredShippingDate: preferredShippingDate ?? null,
-    allowPartialDelivery,
-    onHold: given.onHold,
-    metadata: keepGivenTexts(metadata),
-    orderedOn: orderedOn ?? today,
+  return {
+    ...readTexts(attributes, orderTexts),
+    externalOrderNumber: attributes.externalOrderNumber,
+    locale: attributes.locale ?? lists.usualLocale,
+    email: emptyToNull(attributes.email) ?? noReplyAddress,
+    preferredShippingDate: attributes.preferredShippingDate ?? null,
+    allowPartialDelivery: attributes.allowPartialDelivery ?? null,
+    onHold: attributes.onHold,
+    metadata: keepGivenTexts(attributes.metadata),
+    orderedOn: attributes.orderedOn ?? today,
     currency: 'EUR',
     orderTypeId: relationships.orderType.data.id,
     shippingMethodId: relationships.preferredShippingMethod?.data?.id ?? null,
@@ -275,14 +444,6 @@ function readOrder(
     pickUpPoint: pickUpPoint?.resource.attributes ?? null,
     attachment: attachment === undefined ? null : { filename: attachment.resource.attributes.filename },
   };
-  const content = attachment && { base64: attachment.resource.attributes.content, pointer: attachment.pointer };
-  return { draft, content: content ?? null };
-}
-
-/** The content of an attachment, with its place in the request. */
-interface AttachedContent {
-  readonly base64: string;
-  readonly pointer: string;
 }
 
 type Part = NonNullable<OrderBody['included']>[number];
@@ -294,17 +455,9 @@ function selectParts<T extends Part['type']>(body: OrderBody, type: T) {
 }
 
 function readLine({ attributes }: Extract<Part, { type: 'orderItem' }>, pointer: string): LineDraft {
-  const { sku, quantity, fulfillFrom, price, vat = null, name, channelIdentifier, metadata } = attributes;
-  const line = {
-    sku,
-    quantity,
-    price: toNumber(price),
-    vat,
-    fulfillFrom: emptyToNull(fulfillFrom),
-    name: emptyToNull(name),
-    channelIdentifier: emptyToNull(channelIdentifier),
-  };
-  return { ...line, metadata: keepGivenTexts(metadata), pointer };
+  const { sku, quantity, price, vat = null, metadata } = attributes;
+  const texts = readTexts(attributes, ['fulfillFrom', 'name', 'channelIdentifier']);
+  return { sku, quantity, price: toNumber(price), vat, ...texts, metadata: keepGivenTexts(metadata), pointer };
 }
 
 function readAddress(body: OrderBody, role: 'deliveryAddress' | 'billingAddress'): AddressLines {
@@ -312,12 +465,8 @@ function readAddress(body: OrderBody, role: 'deliveryAddress' | 'billingAddress'
   return findAddress(addresses, body.data.relationships[role]?.data.id, `/data/relationships/${role}`);
 }
 
-/**
- * Returns the lines of the included address with a provisional id.
- * @param pointer place of the link, for errors
- * @throws Refusal if there is not exactly one
- */
-export function findAddress(
+/** Returns the lines of the one included address with a provisional id. `pointer` is the place of the link. */
+function findAddress(
   addresses: readonly z.output<typeof addressIn>[],
   wanted: string | number | undefined,
   pointer: string,
@@ -325,16 +474,149 @@ export function findAddress(
   const [address, ...others] = addresses.filter(({ id }) => String(id) === String(wanted));
   if (address === undefined) throw ruleBroken(`No included address has the id ${wanted}`, pointer);
   if (others.length > 0) throw ruleBroken(`Several included addresses have the id ${wanted}`, pointer);
-  const { countryCode, ...lines } = address.attributes;
-  return {
-    firstName: emptyToNull(lines.firstName),
-    lastName: emptyToNull(lines.lastName),
-    prefix: emptyToNull(lines.prefix),
-    street1: emptyToNull(lines.street1),
-    postcode: emptyToNull(lines.postcode),
-    houseNumber: emptyToNull(lines.houseNumber),
-    houseNumberExtension: emptyToNull(lines.houseNumberExtension),
-    city: emptyToNull(lines.city),
-    countryCode,
+  return { ...readTexts(address.attributes, addressTexts), countryCode: address.attributes.countryCode };
+}
+
+const linkIn = z.object({ data: z.object({ id: provisionalId.optional() }).nullable() });
+
+const noAddress: AddressLines = { ...readTexts({}, addressTexts), countryCode: null };
+
+/**
+ * Returns the relationships that an update asks for, and refuses changes that it must not make. The switch
+ * `omittedRelationships` says what happens to omitted ones; the order type is always kept.
+ */
+function readWantedRelationships(call: Call<unknown, UpdateBody>, order: Order): ChangeableRelationships {
+  const { body, store, world } = call;
+  const { changeableRelationships: changeable, omittedRelationships, dialect } = world.switches;
+  const shown = showRelationships(orderResource.render(order, store), store, dialect);
+  const given = body.data.relationships ?? {};
+  const included = readIncluded(body);
+  if (!changeable && included[0]) throw ruleBroken('An update takes no included resources', included[0].pointer);
+  const changed = findChangedRelationships(shown, given);
+  for (const name of changed)
+    if (!changeable || !changeableNames.has(name))
+      throw ruleBroken(`${name} cannot be changed by an update`, `/data/relationships/${name}`);
+  const addresses = included.flatMap(({ resource }) => (resource.type === 'address' ? [resource] : []));
+  const isErased = (name: string) => omittedRelationships === 'erase' && !Object.hasOwn(given, name);
+  const readAddress = (name: string, present: AddressLines) => {
+    if (changed.has(name)) return findAddress(addresses, readLink(given, name)?.id, `/data/relationships/${name}`);
+    return isErased(name) ? noAddress : present;
   };
+  const readId = (name: string, present: number | null) => {
+    if (!changed.has(name)) return present;
+    const id = readLink(given, name)?.id;
+    return id === undefined ? null : Number(id);
+  };
+  return {
+    orderTypeId: readId('orderType', order.orderTypeId) ?? 0,
+    shippingMethodId: isErased('preferredShippingMethod')
+      ? null
+      : readId('preferredShippingMethod', order.shippingMethodId),
+    deliveryAddress: readAddress('deliveryAddress', order.deliveryAddress),
+    billingAddress: readAddress('billingAddress', order.billingAddress),
+    pickUpPoint: changed.has('pickUpPoint')
+      ? readPickUpPoint(body, call.simulation.ids)
+      : isErased('pickUpPoint')
+        ? null
+        : order.pickUpPoint,
+  };
+}
+
+/**
+ * Returns the attributes that an update asks for. Omitted ones are erased, except `externalOrderNumber`, `locale` and
+ * `onHold`, which cannot be null. `orderTypeId` is the order type after the update.
+ */
+function readWantedAttributes(
+  { body, store: { lists } }: Call<unknown, UpdateBody>,
+  order: Order,
+  orderTypeId: number,
+): ChangeableOrder {
+  const { attributes } = body.data;
+  return {
+    ...readTexts(attributes, orderTexts),
+    externalOrderNumber: attributes.externalOrderNumber ?? order.externalOrderNumber,
+    locale: attributes.locale ?? order.locale,
+    email: emptyToNull(attributes.email) ?? noReplyAddress,
+    preferredShippingDate: attributes.preferredShippingDate ?? null,
+    allowPartialDelivery: attributes.allowPartialDelivery ?? lists.isDeliveredInParts(orderTypeId),
+    onHold: attributes.onHold ?? order.onHold,
+    metadata: keepGivenTexts(attributes.metadata),
+  };
+}
+
+const changeableNames: ReadonlySet<string> = new Set([
+  'orderType',
+  'preferredShippingMethod',
+  'deliveryAddress',
+  'billingAddress',
+  'pickUpPoint',
+]);
+
+function readPickUpPoint(body: UpdateBody, ids: Ids): Order['pickUpPoint'] {
+  if (readLink(body.data.relationships ?? {}, 'pickUpPoint') === null) return null;
+  const points = readIncluded(body).flatMap(({ resource }) => (resource.type === 'pickUpPoint' ? [resource] : []));
+  const [point, ...others] = points;
+  if (point === undefined || others.length > 0)
+    throw ruleBroken('An update of the pickUpPoint includes exactly one', '/data/relationships/pickUpPoint');
+  return { id: ids.next(), attributes: point.attributes };
+}
+
+/** Returns the resource that a relationship links to; null if it links to none. */
+function readLink(given: Readonly<Record<string, unknown>>, name: string) {
+  const read = linkIn.safeParse(given[name]);
+  if (!read.success) throw ruleBroken(`${name} is not a link`, `/data/relationships/${name}`);
+  return read.data.data;
+}
+
+const anyLinks = z.object({ data: z.union([z.object({ id: idIn }), z.array(z.object({ id: idIn })), z.null()]) });
+
+/** Returns the names of the relationships of an update that differ from those of the order. */
+function findChangedRelationships(
+  current: Readonly<Record<string, unknown>>,
+  given: Readonly<Record<string, unknown>>,
+): ReadonlySet<string> {
+  const changed = Object.entries(given).filter(
+    ([name, link]) => !Object.hasOwn(current, name) || readLinkedIds(current[name]) !== readLinkedIds(link),
+  );
+  return new Set(changed.map(([name]) => name));
+}
+
+/** Returns the ids of a link as one text. Returns null if the value is not a link. */
+function readLinkedIds(link: unknown): string | null {
+  const read = anyLinks.safeParse(link);
+  if (!read.success) return null;
+  const { data } = read.data;
+  return data === null
+    ? 'none'
+    : [data]
+        .flat()
+        .map(({ id }) => id)
+        .join(' ');
+}
+
+/** Returns the item in the path and its order. */
+function findItem(call: Call<unknown, unknown>) {
+  const order = call.store.findOrderOfItem(call.id);
+  const item = order?.items.find(({ id }) => id === call.id);
+  if (order === undefined || item === undefined) throw notFound('orderItem');
+  call.requireRow('order', order);
+  return { order, item };
+}
+
+/** Returns the order that an attachment names by number, by relationship or by both, if they do not differ. */
+function findNamedOrder(
+  store: Call<unknown, unknown>['store'],
+  number: string | undefined,
+  id: number | undefined,
+): Order {
+  const byNumber = number === undefined ? undefined : store.orderByNumber.get(number);
+  const byId = id === undefined ? undefined : store.orders.get(id);
+  if (number !== undefined && byNumber === undefined)
+    throw ruleBroken(`There is no order with externalOrderNumber ${number}`, '/data/attributes/externalOrderNumber');
+  if (id !== undefined && byId === undefined) throw ruleBroken(`There is no order ${id}`, '/data/relationships/order');
+  const order = byId ?? byNumber;
+  if (order === undefined) throw ruleBroken('An orderAttachment names its order', '/data/relationships/order');
+  if (byNumber !== undefined && byNumber !== order)
+    throw ruleBroken('externalOrderNumber and the relationship name different orders', '/data/relationships/order');
+  return order;
 }

@@ -11,88 +11,99 @@ import type { ClientStore } from '../store/client-store.ts';
 import type { Authorization, AuthorizationItem, ReturnItem } from '../store/model.ts';
 import type { ServiceLists } from '../store/service-lists.ts';
 import { toFraction } from '../zone.ts';
-import { defineOperation } from './operation.ts';
-import type { RenderedResource } from './paging.ts';
-import { day, include, paging } from './parameters.ts';
+import { type Call, defineOperation } from './operation.ts';
 import {
   anyMembers,
   assertSameId,
   date,
   documentInput,
-  documentSchema,
   emptyToNull,
   idIn,
-  linkMany,
-  linkOne,
-  linkOneOrNone,
   linksTo,
   linkTo,
   localDateTime,
   metadata,
-  pageSchema,
   provisionalId,
   quantityIn,
-  type ResourceObject,
   readIncluded,
-  resourceSchema,
+  readTexts,
   text,
   textIn,
-  toMany,
-  toOne,
-  toOneOrNone,
 } from './v3-document.ts';
+import {
+  byDays,
+  defineGet,
+  defineList,
+  defineResource,
+  include,
+  many,
+  one,
+  oneOrNone,
+  renderDocument,
+} from './v3-resource.ts';
 
-const itemSchema = resourceSchema(
-  'returnMerchandiseAuthorizationItem',
-  { externalReference: text, sku: z.string(), quantity: z.int(), reasonCode: z.string(), metadata },
-  {
-    shipmentItem: toOne('shipmentItem'),
-    product: toOne('product'),
-    returnReason: toOne('returnReason'),
-    returnItem: toOneOrNone('returnItem'),
+export const authorizationItemResource = defineResource<AuthorizationItem>('returnMerchandiseAuthorizationItem', {
+  attributes: { externalReference: text, sku: z.string(), quantity: z.int(), metadata },
+  computed: {
+    reasonCode: {
+      schema: z.string(),
+      read: ({ reasonId }, { lists }) => lists.returnReasons.find(({ id }) => id === reasonId)?.code ?? '',
+    },
   },
-);
-const authorizationSchema = resourceSchema(
-  'returnMerchandiseAuthorization',
-  {
-    externalReference: text,
-    comments: text,
-    metadata,
-    status: z.literal('PENDING'),
-    createdOn: date,
-    modifiedOn: date,
+  relationships: {
+    shipmentItem: one('shipmentItem', ({ shipmentItemId }) => shipmentItemId),
+    product: one('product', ({ productId }) => productId),
+    returnReason: one('returnReason', ({ reasonId }) => reasonId),
+    returnItem: oneOrNone('returnItem', ({ returnItemId }) => returnItemId),
   },
-  { shipment: toOne('shipment'), returnMerchandiseAuthorizationItems: toMany('returnMerchandiseAuthorizationItem') },
-  itemSchema,
-);
-const authorizationDocument = documentSchema(authorizationSchema, itemSchema);
+});
 
-const returnItemPage = pageSchema(
-  resourceSchema(
-    'returnItem',
-    {
-      sku: z.string(),
-      quantity: z.int(),
-      condition: z.string(),
-      processedOn: date,
-      processedIn: z.string(),
-      restockIn: text,
-      restockOn: localDateTime.nullable(),
-      comment: text,
-      redeliver: z.boolean(),
-      externalOrderNumber: z.string(),
+/** docs/interface.md, 11.1 Fields. The status is always `PENDING`, the only known one. */
+export const authorizationResource = defineResource<Authorization>('returnMerchandiseAuthorization', {
+  attributes: { externalReference: text, comments: text, metadata, createdOn: date, modifiedOn: date },
+  computed: { status: { schema: z.literal('PENDING'), read: () => 'PENDING' } },
+  relationships: {
+    shipment: one('shipment', ({ shipmentId }) => shipmentId),
+    returnMerchandiseAuthorizationItems: many('returnMerchandiseAuthorizationItem', ({ items }) => items),
+  },
+  includes: { returnMerchandiseAuthorizationItems: include(authorizationItemResource, ({ items }) => items) },
+});
+
+/** docs/interface.md, 12.1 Fields. */
+export const returnItemResource = defineResource<ReturnItem>('returnItem', {
+  attributes: {
+    sku: z.string(),
+    quantity: z.int(),
+    processedOn: date,
+    processedIn: z.string(),
+    restockIn: text,
+    comment: text,
+    redeliver: z.boolean(),
+  },
+  computed: {
+    condition: { schema: z.string(), read: () => 'RETURN' },
+    restockOn: {
+      schema: localDateTime.nullable(),
+      read: ({ id, restockOnMs }, { zone }) => zone.writeLocal(restockOnMs, toFraction(id, 0)),
     },
-    {
-      order: toOne('order'),
-      orderItem: toOne('orderItem'),
-      product: toOne('product'),
-      return: toOne('return'),
-      returnMerchandiseAuthorizationItem: toOneOrNone('returnMerchandiseAuthorizationItem'),
-      returnReason: toOne('returnReason'),
-      shipmentItem: toOne('shipmentItem'),
+    externalOrderNumber: {
+      schema: z.string(),
+      read: ({ orderId }, { orders }) => orders.get(orderId)?.externalOrderNumber ?? '',
     },
-  ),
-);
+  },
+  relationships: {
+    order: one('order', ({ orderId }) => orderId),
+    orderItem: one('orderItem', ({ orderItemId }) => orderItemId),
+    product: one('product', ({ productId }) => productId),
+    return: one('return', ({ returnId }) => returnId),
+    returnMerchandiseAuthorizationItem: oneOrNone(
+      'returnMerchandiseAuthorizationItem',
+      ({ authorizationItemId }) => authorizationItemId,
+    ),
+    returnReason: one('returnReason', ({ reasonId }) => reasonId),
+    shipmentItem: one('shipmentItem', ({ shipmentItemId }) => shipmentItemId),
+  },
+});
 
 const itemIn = z.strictObject({
   type: z.literal('returnMerchandiseAuthorizationItem'),
@@ -122,8 +133,10 @@ const body = documentInput(
   },
   itemIn,
 );
-const parameters = { include: include('returnMerchandiseAuthorizationItems') } as const;
 const path = '/v3/returnMerchandiseAuthorizations';
+const findAuthorization = ({ id, store }: Call<unknown, unknown>) => store.authorizations.get(id);
+const requireAuthorization = (call: Call<unknown, unknown>) =>
+  call.requireRow('returnMerchandiseAuthorization', findAuthorization(call));
 
 /** The operations on return authorizations and return items (docs/interface.md, 11.4 Operations, 12.2 Operations). */
 export const returnOperations = [
@@ -133,23 +146,16 @@ export const returnOperations = [
     summary: 'Announces a return of shipped items',
     documented: false,
     body,
-    answer: authorizationDocument,
-    run: (call) =>
-      call.renderOne(
-        renderAuthorization(call, announceReturn(call.simulation, readDraft(call.body, call.store), call.nowMs)),
-      ),
+    answer: authorizationResource.document,
+    run: (call) => {
+      const authorization = announceReturn(call.simulation, readDraft(call.body, call.store), call.nowMs);
+      return renderDocument(call, authorizationResource, authorization, authorizationResource.includeNames);
+    },
   }),
-  defineOperation({
-    name: 'v3.returnMerchandiseAuthorizations.get',
-    route: `GET ${path}/:id`,
+  defineGet(authorizationResource, {
     summary: 'One return authorization',
     documented: false,
-    query: parameters,
-    answer: authorizationDocument,
-    run: (call) => {
-      const authorization = call.requireRow('returnMerchandiseAuthorization', call.store.authorizations.get(call.id));
-      return call.renderOne(renderAuthorization(call, authorization, call.query.include !== undefined));
-    },
+    find: findAuthorization,
   }),
   defineOperation({
     name: 'v3.returnMerchandiseAuthorizations.replace',
@@ -157,12 +163,12 @@ export const returnOperations = [
     summary: 'Replaces an earlier registration',
     documented: false,
     body,
-    answer: authorizationDocument,
+    answer: authorizationResource.document,
     run: (call) => {
-      const authorization = call.requireRow('returnMerchandiseAuthorization', call.store.authorizations.get(call.id));
+      const authorization = requireAuthorization(call);
       if (call.body.data.id !== undefined) assertSameId(call.body.data.id, authorization.id);
       replaceReturn(call.simulation, authorization, readDraft(call.body, call.store), call.nowMs);
-      return call.renderOne(renderAuthorization(call, authorization));
+      return renderDocument(call, authorizationResource, authorization, authorizationResource.includeNames);
     },
   }),
   defineOperation({
@@ -172,62 +178,32 @@ export const returnOperations = [
     documented: false,
     answer: z.strictObject({ id: z.string() }),
     run: (call) => {
-      const authorization = call.requireRow('returnMerchandiseAuthorization', call.store.authorizations.get(call.id));
+      const authorization = requireAuthorization(call);
       removeReturn(call.simulation, authorization);
       return { id: String(authorization.id) };
     },
   }),
-  defineOperation({
-    name: 'v3.returnItems.list',
-    route: 'GET /v3/returnItems',
+  defineList(returnItemResource, {
     summary: 'Return lines that a warehouse has processed, by ascending id',
-    query: { ...paging, 'filter[processedOn][gt]': day, 'filter[processedOn][lt]': day },
-    answer: returnItemPage,
-    run: (call) => {
-      const { store, query } = call;
-      const listing = store.listedReturnItems;
-      const [after, before] = [query['filter[processedOn][gt]'], query['filter[processedOn][lt]']];
-      const selection = listing.select(listing.filterByDays('processedOn', after, before));
-      return call.renderList('returnItem', selection, (row) => ({
-        resource: toReturnItemResource(store, row),
-        included: [],
-      }));
-    },
+    listing: ({ listedReturnItems }) => listedReturnItems,
+    filters: [byDays('processedOn')],
   }),
 ];
 
-function renderAuthorization(
-  { store }: { readonly store: ClientStore },
-  authorization: Authorization,
-  withItems = true,
-): RenderedResource {
-  return {
-    resource: toAuthorizationResource(authorization),
-    included: withItems ? authorization.items.map((item) => toAuthorizationItemResource(store, item)) : [],
-  };
-}
-
-/**
- * Reads the authorization from a body.
- * @throws Refusal if it has no items, or if a reason is missing or unknown
- */
+/** Reads the authorization from a body. Refuses one without items. */
 function readDraft(document: z.output<typeof body>, { lists }: ClientStore): AuthorizationDraft {
   const { attributes, relationships } = document.data;
   const lines = readIncluded(document).map(({ resource, pointer }) => readLine(resource, pointer, lists));
   if (lines.length === 0) throw ruleBroken('A return authorization needs at least one item', '/data/included');
   return {
     shipmentId: relationships.shipment.data.id,
-    externalReference: emptyToNull(attributes.externalReference),
-    comments: emptyToNull(attributes.comments),
+    ...readTexts(attributes, ['externalReference', 'comments']),
     metadata: attributes.metadata ?? {},
     lines,
   };
 }
 
-/**
- * Reads one item. It may name its return reason by id, by code or by both.
- * @throws Refusal if the reason is missing or unknown, or if id and code differ
- */
+/** Reads one item, which names its return reason by id, by code or by both. Refuses one without a known reason. */
 function readLine(item: z.output<typeof itemIn>, pointer: string, lists: ServiceLists): AuthorizationLine {
   const { externalReference, quantity, reasonCode, metadata, sku } = item.attributes;
   const { shipmentItem, returnReason, product } = item.relationships;
@@ -246,81 +222,5 @@ function readLine(item: z.output<typeof itemIn>, pointer: string, lists: Service
     metadata: metadata ?? {},
     claim: { sku: emptyToNull(sku), productId: product?.data.id ?? null },
     pointer,
-  };
-}
-
-/**
- * Returns the resource of an authorization (docs/interface.md, 11.1 Fields). Its status is always `PENDING`, the only
- * known one.
- */
-export function toAuthorizationResource(authorization: Authorization): ResourceObject {
-  const { id, externalReference, comments, createdOn, modifiedOn, items } = authorization;
-  return {
-    id,
-    type: 'returnMerchandiseAuthorization',
-    attributes: {
-      externalReference,
-      comments,
-      metadata: authorization.metadata,
-      status: 'PENDING',
-      createdOn,
-      modifiedOn,
-    },
-    relationships: {
-      shipment: linkOne('shipment', authorization.shipmentId),
-      returnMerchandiseAuthorizationItems: linkMany(
-        'returnMerchandiseAuthorizationItem',
-        items.map((item) => item.id),
-      ),
-    },
-  };
-}
-
-export function toAuthorizationItemResource({ lists }: ClientStore, item: AuthorizationItem): ResourceObject {
-  return {
-    id: item.id,
-    type: 'returnMerchandiseAuthorizationItem',
-    attributes: {
-      externalReference: item.externalReference,
-      sku: item.sku,
-      quantity: item.quantity,
-      reasonCode: lists.returnReasons.find(({ id }) => id === item.reasonId)?.code ?? '',
-      metadata: item.metadata,
-    },
-    relationships: {
-      shipmentItem: linkOne('shipmentItem', item.shipmentItemId),
-      product: linkOne('product', item.productId),
-      returnReason: linkOne('returnReason', item.reasonId),
-      returnItem: linkOneOrNone('returnItem', item.returnItemId),
-    },
-  };
-}
-
-/** Returns the resource of a return item (docs/interface.md, 12.1 Fields). */
-export function toReturnItemResource({ zone, orders }: ClientStore, item: ReturnItem): ResourceObject {
-  return {
-    id: item.id,
-    type: 'returnItem',
-    attributes: {
-      sku: item.sku,
-      quantity: item.quantity,
-      condition: 'RETURN',
-      processedOn: item.processedOn,
-      processedIn: item.processedIn,
-      restockIn: item.restockIn,
-      restockOn: zone.writeLocal(item.restockOnMs, toFraction(item.id, 0)),
-      comment: item.comment,
-      redeliver: item.redeliver,
-      externalOrderNumber: orders.get(item.orderId)?.externalOrderNumber ?? '',
-    },
-    relationships: {
-      order: linkOne('order', item.orderId),
-      orderItem: linkOne('orderItem', item.orderItemId),
-      product: linkOne('product', item.productId),
-      return: linkOne('return', item.returnId),
-      returnMerchandiseAuthorizationItem: linkOneOrNone('returnMerchandiseAuthorizationItem', item.authorizationItemId),
-      returnReason: linkOne('returnReason', item.reasonId),
-      shipmentItem: linkOne('shipmentItem', item.shipmentItemId),
-    },
   };
 }

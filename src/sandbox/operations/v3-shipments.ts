@@ -2,184 +2,94 @@ import { z } from 'zod';
 import { type ClientStore, toFractions } from '../store/client-store.ts';
 import { type Filter, SortedRows } from '../store/listing.ts';
 import { type Order, type Shipment, type ShipmentItem, shipmentStatuses } from '../store/model.ts';
-import type { Zone } from '../zone.ts';
-import { defineOperation } from './operation.ts';
-import type { RenderedResource } from './paging.ts';
-import { day, ids, include, type ParameterValues, paging, texts, uniqueList } from './parameters.ts';
-import {
-  date,
-  documentSchema,
-  linkMany,
-  linkOne,
-  localDateTime,
-  pageSchema,
-  type ResourceObject,
-  resourceSchema,
-  text,
-  toMany,
-  toOne,
-} from './v3-document.ts';
+import { ids, texts, uniqueList } from './operation.ts';
+import { date, localDateTime, text } from './v3-document.ts';
+import { byDays, byKeys, byValues, defineGet, defineList, defineResource, include, many, one } from './v3-resource.ts';
 
-const shipmentItemSchema = resourceSchema(
-  'shipmentItem',
-  {
+/** docs/interface.md, 10.2 Shipment items. */
+export const shipmentItemResource = defineResource<ShipmentItem>('shipmentItem', {
+  attributes: {
     sku: z.string(),
     quantity: z.int(),
     lotNumber: text,
     expirationDate: date.nullable(),
     serialNumbers: z.array(z.string()),
   },
-  { orderItem: toOne('orderItem'), product: toOne('product') },
-);
-const shipmentSchema = resourceSchema(
-  'shipment',
-  {
-    status: z.enum(shipmentStatuses),
-    readyToPickOn: localDateTime,
-    readyToShipOn: localDateTime.nullable(),
-    shippedOn: localDateTime.nullable(),
-    warehouseCode: z.string(),
-    returnLabel: text,
+  relationships: {
+    orderItem: one('orderItem', ({ orderItemId }) => orderItemId),
+    product: one('product', ({ productId }) => productId),
   },
-  {
-    order: toOne('order'),
-    orderType: toOne('orderType'),
-    shippingMethod: toOne('shippingMethod'),
-    shipmentItems: toMany('shipmentItem'),
-  },
-  shipmentItemSchema,
-);
-const shipmentDocument = documentSchema(shipmentSchema, shipmentItemSchema);
-const shipmentPage = pageSchema(shipmentSchema, shipmentItemSchema);
+});
 
-const parameters = {
-  ...paging,
-  include: include('shipmentItems'),
-  'filter[status][in]': uniqueList(z.enum(shipmentStatuses)),
-  'filter[shippedOn][gt]': day,
-  'filter[shippedOn][lt]': day,
-  'filter[orderType][in]': ids,
-  'filter[reference][in]': texts,
-  'filter[orderId]': ids,
-  'filter[orderId][in]': ids,
-  'filter[externalOrderNumber]': texts,
-  'filter[externalOrderNumber][in]': texts,
-} as const;
+/** docs/interface.md, 10.1 Fields. Times are in the zone of the warehouses and do not name it. */
+export const shipmentResource = defineResource<Shipment>('shipment', {
+  attributes: { status: z.enum(shipmentStatuses), warehouseCode: z.string(), returnLabel: text },
+  computed: {
+    readyToPickOn: {
+      schema: localDateTime,
+      read: (row, { zone }) => zone.writeLocal(row.readyToPickOnMs, toFractions(row).readyToPickOn),
+    },
+    readyToShipOn: {
+      schema: localDateTime.nullable(),
+      read: (row, { zone }) => zone.writeLocal(row.readyToShipOnMs, toFractions(row).later),
+    },
+    shippedOn: {
+      schema: localDateTime.nullable(),
+      read: (row, { zone }) => zone.writeLocal(row.shippedOnMs, toFractions(row).later),
+    },
+  },
+  relationships: {
+    order: one('order', ({ orderId }) => orderId),
+    orderType: one('orderType', ({ orderTypeId }) => orderTypeId),
+    shippingMethod: one('shippingMethod', ({ shippingMethodId }) => shippingMethodId),
+    shipmentItems: many('shipmentItem', ({ items }) => items),
+  },
+  includes: { shipmentItems: include(shipmentItemResource, ({ items }) => items) },
+});
+
+const findById = (id: number, { orders }: ClientStore) => orders.get(id) ?? [];
+const findByNumber = (number: string, { orderByNumber }: ClientStore) => orderByNumber.get(number) ?? [];
+const findByReference = (reference: string, { listedOrders }: ClientStore) => [
+  ...listedOrders.findRows('reference', reference),
+];
 
 /** The operations on shipments (docs/interface.md, 10.4 Operations). */
 export const shipmentOperations = [
-  defineOperation({
-    name: 'v3.shipments.list',
-    route: 'GET /v3/shipments',
+  defineList(shipmentResource, {
     summary: 'Shipments no older than 90 days, by ascending id',
-    query: parameters,
-    answer: shipmentPage,
-    run: (call) => {
-      const { store, query } = call;
-      const withItems = query.include !== undefined;
-      const selection = store.listedShipments.select(readFilters(store, query));
-      return call.renderList('shipment', selection, (shipment) => renderShipment(store, shipment, withItems));
-    },
+    listing: ({ listedShipments }) => listedShipments,
+    filters: [
+      byKeys('status', uniqueList(z.enum(shipmentStatuses))),
+      byDays('shippedOn'),
+      byKeys('orderType', ids),
+      byOrders('filter[reference][in]', texts, findByReference),
+      byOrders('filter[orderId]', ids, findById),
+      byOrders('filter[orderId][in]', ids, findById),
+      byOrders('filter[externalOrderNumber]', texts, findByNumber),
+      byOrders('filter[externalOrderNumber][in]', texts, findByNumber),
+    ],
   }),
-  defineOperation({
-    name: 'v3.shipments.get',
-    route: 'GET /v3/shipments/:id',
+  defineGet(shipmentResource, {
     summary: 'One shipment, of any age',
-    query: { include: parameters.include },
-    answer: shipmentDocument,
-    run: (call) => {
-      const { store, query, nowMs } = call;
-      const known = store.shipments.get(call.id);
-      const shipment = call.requireRow(
-        'shipment',
-        known !== undefined && known.visibleFromMs <= nowMs ? known : undefined,
-      );
-      return call.renderOne(renderShipment(store, shipment, query.include !== undefined));
+    find: ({ id, store, nowMs }) => {
+      const known = store.shipments.get(id);
+      return known !== undefined && known.visibleFromMs <= nowMs ? known : undefined;
     },
   }),
 ];
 
-function renderShipment({ zone }: ClientStore, shipment: Shipment, withItems: boolean): RenderedResource {
-  return {
-    resource: toShipmentResource(zone, shipment),
-    included: withItems ? shipment.items.map(toShipmentItemResource) : [],
-  };
-}
-
-/** Returns the filters of a list request. A shipment must pass all of them. */
-function readFilters(store: ClientStore, query: ParameterValues<typeof parameters>): Filter<Shipment>[] {
-  const { listedShipments: listing, listedOrders, orders, orderByNumber } = store;
-  const findById = (id: number) => orders.get(id) ?? [];
-  const findByNumber = (number: string) => orderByNumber.get(number) ?? [];
-  const findByReference = (reference: string) => [...listedOrders.findRows('reference', reference)];
-  return [
-    ...listing.filterByKeys('status', query['filter[status][in]']),
-    ...listing.filterByKeys('orderType', query['filter[orderType][in]']),
-    ...listing.filterByDays('shippedOn', query['filter[shippedOn][gt]'], query['filter[shippedOn][lt]']),
-    ...filterByOrders(store, query['filter[orderId]'], findById),
-    ...filterByOrders(store, query['filter[orderId][in]'], findById),
-    ...filterByOrders(store, query['filter[externalOrderNumber]'], findByNumber),
-    ...filterByOrders(store, query['filter[externalOrderNumber][in]'], findByNumber),
-    ...filterByOrders(store, query['filter[reference][in]'], findByReference),
-  ];
-}
-
-/** Returns the filter for the shipments of the orders that a parameter names; none if it is absent. */
-function filterByOrders<V>(
-  store: ClientStore,
-  named: readonly V[] | undefined,
-  findOrders: (value: V) => Order | readonly Order[],
-): Filter<Shipment>[] {
-  if (named === undefined) return [];
-  const orders = named.flatMap(findOrders);
-  const wanted = new Set(orders.map(({ id }) => id));
-  const listed = orders
-    .flatMap((order) => store.listShipments(order))
-    .filter(({ id }) => store.listedShipments.all.get(id));
-  return [{ sources: [SortedRows.fromRows(listed)], test: ({ orderId }) => wanted.has(orderId) }];
-}
-
-/**
- * Returns the resource of a shipment (docs/interface.md, 10.1 Fields). Its times are in the zone of its warehouses and
- * do not name that zone.
- */
-export function toShipmentResource(zone: Zone, shipment: Shipment): ResourceObject {
-  const { readyToPickOn, later } = toFractions(shipment);
-  return {
-    id: shipment.id,
-    type: 'shipment',
-    attributes: {
-      status: shipment.status,
-      readyToPickOn: zone.writeLocal(shipment.readyToPickOnMs, readyToPickOn),
-      readyToShipOn: zone.writeLocal(shipment.readyToShipOnMs, later),
-      shippedOn: zone.writeLocal(shipment.shippedOnMs, later),
-      warehouseCode: shipment.warehouseCode,
-      returnLabel: shipment.returnLabel,
-    },
-    relationships: {
-      order: linkOne('order', shipment.orderId),
-      orderType: linkOne('orderType', shipment.orderTypeId),
-      shippingMethod: linkOne('shippingMethod', shipment.shippingMethodId),
-      shipmentItems: linkMany(
-        'shipmentItem',
-        shipment.items.map(({ id }) => id),
-      ),
-    },
-  };
-}
-
-/** Returns the resource of a shipment item (docs/interface.md, 10.2 Shipment items). */
-export function toShipmentItemResource(item: ShipmentItem): ResourceObject {
-  return {
-    id: item.id,
-    type: 'shipmentItem',
-    attributes: {
-      sku: item.sku,
-      quantity: item.quantity,
-      lotNumber: item.lotNumber,
-      expirationDate: item.expirationDate,
-      serialNumbers: item.serialNumbers,
-    },
-    relationships: { orderItem: linkOne('orderItem', item.orderItemId), product: linkOne('product', item.productId) },
-  };
+/** Declares a filter for the shipments of the orders that its values name. */
+function byOrders<Value>(
+  parameter: string,
+  schema: z.ZodType<readonly Value[]>,
+  findOrders: (value: Value, store: ClientStore) => Order | readonly Order[],
+) {
+  return byValues(parameter, schema, (values, store): Filter<Shipment> => {
+    const orders = values.flatMap((value) => findOrders(value, store));
+    const wanted = new Set(orders.map(({ id }) => id));
+    const listed = orders
+      .flatMap((order) => store.listShipments(order))
+      .filter(({ id }) => store.listedShipments.all.get(id));
+    return { sources: [SortedRows.fromRows(listed)], test: ({ orderId }) => wanted.has(orderId) };
+  });
 }

@@ -2,7 +2,7 @@ import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
 import { defaultOrdersPerDay } from '../options.ts';
 import type { Random } from '../random.ts';
 import { announceGoods } from '../rules/announcements.ts';
-import { addOrder, type OrderDraft, placeOrder } from '../rules/orders.ts';
+import { addOrder, emptyDraft, type OrderDraft, placeOrder } from '../rules/orders.ts';
 import { soldSkus } from '../rules/products.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { AddressLines, Order, ShipmentStatus } from '../store/model.ts';
@@ -119,31 +119,16 @@ function drawOrder({ random, store }: Simulation, atMs: number, [fewest, most]: 
     const name = store.products.get(sku)?.name ?? sku;
     return { sku, name, quantity: random.between(1, 4), price, vat, fulfillFrom: null, metadata: emptyTexts };
   });
-  const address = {
-    firstName,
-    lastName,
-    prefix: null,
-    street1,
-    postcode,
-    houseNumberExtension: null,
-    city,
-    countryCode,
-  };
+  const name = { firstName, lastName, prefix: null };
+  const address = { ...name, street1, postcode, houseNumberExtension: null, city, countryCode };
   return {
+    ...emptyDraft,
     externalOrderNumber: findFreeNumber(store),
     reference: random.chance(0.3) ? `PO ${random.between(1, 999)}` : null,
-    consumerReference: null,
-    promotionCode: null,
     orderedOn: store.zone.day(atMs),
-    currency: 'EUR',
     locale: store.lists.languages.some(({ code }) => code === locale) ? locale : store.lists.usualLocale,
     email: mailboxes[store.orders.size % mailboxes.length] ?? '',
-    phoneNumber: null,
-    vatNumber: null,
-    fulfillFrom: null,
-    preferredShippingDate: null,
     allowPartialDelivery: lines.length > 1,
-    onHold: false,
     metadata: shopMetadata[store.orders.size % shopMetadata.length] ?? emptyTexts,
     orderTypeId: drawOrderType(random, store.lists),
     shippingMethodId: random.pick(store.lists.mainShippingMethods).id,
@@ -151,7 +136,6 @@ function drawOrder({ random, store }: Simulation, atMs: number, [fewest, most]: 
     deliveryAddress: findOrCreateAddress(address, random.between(1, 250)),
     billingAddress: findOrCreateAddress(address, random.between(1, 250)),
     pickUpPoint: random.chance(0.1) ? { name: 'Corner shop' } : null,
-    attachment: null,
   };
 }
 

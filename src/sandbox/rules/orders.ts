@@ -46,6 +46,23 @@ export interface OrderDraft extends Omit<ChangeableOrder, 'allowPartialDelivery'
   readonly attachment: Omit<Attachment, 'id'> | null;
 }
 
+/** What a request of an order may leave out. All drafts share these objects, which saves memory. */
+export const emptyDraft = {
+  reference: null,
+  consumerReference: null,
+  promotionCode: null,
+  phoneNumber: null,
+  vatNumber: null,
+  fulfillFrom: null,
+  preferredShippingDate: null,
+  allowPartialDelivery: null,
+  onHold: false,
+  metadata: {},
+  currency: 'EUR',
+  pickUpPoint: null,
+  attachment: null,
+} as const satisfies Partial<OrderDraft>;
+
 /** Places of the members of a draft in the request, for errors. */
 type Pointers = Readonly<
   Partial<Record<'externalOrderNumber' | 'orderType' | 'shippingMethod' | 'fulfillFrom', string>>

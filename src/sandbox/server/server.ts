@@ -9,8 +9,7 @@ import { changePayload, type FaultEffect, isAnswerReplaced, streamInPieces } fro
 import type { Oddity } from '../findings.ts';
 import { isForm, normalizeBody, readForm } from '../normalize-body.ts';
 import { operations } from '../operations/all.ts';
-import { Call, nok, type Operation } from '../operations/operation.ts';
-import { readQuery } from '../operations/parameters.ts';
+import { Call, nok, type Operation, readQuery } from '../operations/operation.ts';
 import { toRichAnswer } from '../operations/v3-dialect.ts';
 import { addPageRoutes, isPageForm, renderRefusedForm, sendPage } from '../page/page.ts';
 import { type ErrorSource, Refusal, refuseOtherSites } from '../refusal.ts';
@@ -273,12 +272,12 @@ async function runOperation(operation: Operation, request: FastifyRequest, world
   const paging = query as Record<string, number | undefined>;
   const origin = `${request.protocol}://${request.host}`;
   const { switches } = world;
-  const page = { cursor: paging['page[cursor]'], size: paging['page[size]'], rawQuery, path, origin, switches };
+  const page = { cursor: paging['page[cursor]'], size: paging['page[size]'], rawQuery, path, origin };
   const input = {
     query: query as never,
     body: body as never,
     path: request.params as Record<string, string>,
-    page: { ...page, included: switches.included },
+    page,
     lagMs: request.effect?.lagMs ?? 0,
   };
   try {

@@ -1,0 +1,447 @@
+/** The operations on shipments and their returns of v2, with those that docs/interface.md does not name. */
+
+import { z } from 'zod';
+import { ruleBroken } from '../refusal.ts';
+import { isInDelivery, toPackageNumber } from '../robot/fulfil.ts';
+import { announceReturn } from '../rules/announcements.ts';
+import { writePage } from '../rules/pdf.ts';
+import { type ClientStore, toFractions } from '../store/client-store.ts';
+import { type Filter, readRowsAfter } from '../store/listing.ts';
+import { type Order, type Shipment, shipmentStatuses, type Track } from '../store/model.ts';
+import type { ServiceLists } from '../store/service-lists.ts';
+import type { Simulation } from '../store/simulation.ts';
+import { toDayNumber } from '../zone.ts';
+import { dayIn, integerIn, textIn, toWarehouseDay } from './older-fields.ts';
+import { extraSchemas, readExtras } from './older-orders.ts';
+import { type Call, defineOperation, envelope, flag, ok, wholeNumber } from './operation.ts';
+
+const text = z.string().nullable();
+
+/** A shipment or one of its packages, with what answers show of it. */
+interface ShipmentView {
+  readonly store: ClientStore;
+  readonly shipment: Shipment;
+  readonly order: Order;
+  /** The numbers of all its packages. */
+  readonly packages: readonly string[];
+  readonly packageNumber: string | null;
+  readonly track: Track | undefined;
+}
+
+/** The members of an answer: the schema of each, and how to read it. */
+type Fields = Readonly<Record<string, readonly [z.ZodType, (view: ShipmentView) => unknown]>>;
+
+const toSchema = (fields: Fields) =>
+  z.strictObject(Object.fromEntries(Object.entries(fields).map(([name, [schema]]) => [name, schema])));
+const show = (fields: Fields, view: ShipmentView) =>
+  Object.fromEntries(Object.entries(fields).map(([name, [, read]]) => [name, read(view)]));
+
+/** An item of the track-trace list (docs/interface.md, 15.5 Track-trace item). Its time has no zone. */
+const trackTraceFields: Fields = {
+  shipmentId: [z.int(), ({ shipment }) => shipment.id],
+  externalOrderNumber: [z.string(), ({ order }) => order.externalOrderNumber],
+  packageNumber: [text, ({ packageNumber }) => packageNumber],
+  shipmentMethod: [z.string(), ({ shipment }) => String(shipment.shippingMethodId)],
+  currentTrackTraceStatus: [z.int(), ({ track }) => track?.status],
+  currentTrackTraceStatusDateTime: [
+    z.iso.datetime({ local: true, precision: 0 }).nullable(),
+    ({ store, track }) => store.zone.writeLocal(track?.statusOnMs ?? null, '')?.slice(0, 19) ?? null,
+  ],
+  currentTrackTraceExceptionLevel: [z.int().nullable(), ({ track }) => track?.exceptionLevel],
+};
+
+/** The status of a shipment about which no carrier reports. */
+const unknownStatus = 0;
+const commonFields: Fields = {
+  id: [z.int(), ({ shipment }) => shipment.id],
+  externalOrderNumber: [z.string(), ({ order }) => order.externalOrderNumber],
+  shippingDate: [
+    z.iso.datetime({ local: true, precision: 7 }).nullable(),
+    ({ store, shipment }) => store.zone.writeLocal(shipment.shippedOnMs, toFractions(shipment).later),
+  ],
+  numberOfColli: [z.int(), ({ packages }) => packages.length],
+  totalNumberOfProducts: [z.int(), ({ shipment }) => shipment.items.reduce((sum, { quantity }) => sum + quantity, 0)],
+  shippingMethodId: [
+    z.int(),
+    ({ store, shipment }) => store.lists.findShippingMethodId(shipment.shippingMethodId, shipment.warehouseCode),
+  ],
+  returnPackageNumber: [text, ({ shipment }) => shipment.returnLabel],
+  currentTrackTraceStatus: [z.string(), ({ track }) => String(track?.status ?? unknownStatus)],
+  currentTrackTraceExceptionLevel: [text, ({ track }) => track?.exceptionLevel?.toString() ?? null],
+  mainShippingMethodId: [z.int(), ({ shipment }) => shipment.shippingMethodId],
+};
+
+const shippedProduct = z.strictObject({
+  sku: z.string(),
+  quantity: z.int(),
+  serialNrs: z.array(z.string()),
+  weight: z.number().nullable(),
+  tht: z.iso.date().nullable(),
+  extra6: text,
+  extra7: text,
+  lotNumber: text,
+  parts: z.array(z.never()),
+});
+/** A shipment of a list, but for its extra fields (docs/interface.md, 15.6 Shipment item of the lists). */
+const listedFields: Fields = {
+  ...commonFields,
+  orderNumber: [z.int(), ({ order }) => order.id],
+  orderType: [z.int(), ({ shipment }) => shipment.orderTypeId],
+  shippedColli: [
+    z.array(z.strictObject({ colloNr: z.string(), packageNumber: z.string() })),
+    ({ packages }) => packages.map((packageNumber, index) => ({ colloNr: String(index + 1), packageNumber })),
+  ],
+  shippedProducts: [z.array(shippedProduct), toShippedProducts],
+  /** The lists spell this name so. */
+  warehouseAbbrevation: [z.string(), ({ shipment }) => shipment.warehouseCode],
+};
+/** A shipment found by criteria (docs/interface.md, 15.7 Shipment item of the criteria lookup). */
+const foundFields: Fields = {
+  ...commonFields,
+  trackingNumber: [z.int(), ({ shipment }) => shipment.id],
+  trackAndTraceCode: [text, ({ packageNumber }) => packageNumber],
+  trackAndTraceBarCode: [text, ({ packageNumber }) => packageNumber],
+  packageNumber: [text, ({ packageNumber }) => packageNumber],
+  shipmentItems: [
+    z.array(z.strictObject({ shipmentItemId: z.int(), quantity: z.int(), sku: z.string(), lotNumber: text })),
+    ({ shipment: { items } }) =>
+      items.map(({ id, quantity, sku, lotNumber }) => ({ shipmentItemId: id, quantity, sku, lotNumber })),
+  ],
+  warehouseAbbreviation: [z.string(), ({ shipment }) => shipment.warehouseCode],
+};
+
+function toShippedProducts({ store, shipment, order }: ShipmentView) {
+  return shipment.items.map(({ sku, quantity, serialNumbers, expirationDate, lotNumber, orderItemId }) => {
+    const { extra6 = null, extra7 = null } = order.items.find(({ id }) => id === orderItemId)?.metadata ?? {};
+    const weight = store.products.get(sku)?.weight ?? null;
+    const shown = { sku, quantity, serialNrs: serialNumbers, weight, tht: expirationDate };
+    return { ...shown, extra6, extra7, lotNumber, parts: [] };
+  });
+}
+
+const orderTypes = z.strictObject({ orderTypes: z.array(z.int()).optional() }).nullable();
+const listAnswer = envelope(z.array(toSchema(listedFields).extend(extraSchemas)));
+const list = {
+  answer: listAnswer,
+  documented: false,
+  replacedBy: 'GET /v3/shipments with filters on orderType and status',
+} as const;
+const extraList = { answer: listAnswer, described: false } as const;
+const foundAnswer = envelope(z.array(toSchema(foundFields)));
+const rmaBody = z.strictObject({
+  shipmentId: z.int(),
+  remark: textIn,
+  externalReference: textIn,
+  // One object, not an array (docs/interface.md, 15.8 Create a return: body).
+  rmaItems: z.strictObject({
+    shipmentItemId: z.int(),
+    quantity: z.int().min(1, 'must be at least 1').max(1_000_000),
+    returnReasonId: z.int(),
+    externalReference: textIn,
+    metadata: z
+      .strictObject({ purchasePrice: z.union([z.string(), z.number()]).nullish(), reference: textIn })
+      .nullish(),
+  }),
+});
+const labelSchema = z.strictObject({
+  mimeType: z.literal('application/pdf'),
+  fileName: z.string(),
+  shippingMethodId: z.string(),
+  packageNumber: z.string(),
+  isPaperlessReturnShippingMethod: z.boolean(),
+  /** docs/interface.md does not show further fields. The names of these are our decision (docs/sandbox.md). */
+  content: z.base64(),
+  data: z.base64(),
+});
+
+/** The v2 operations on shipments (docs/interface.md, 15.1 Operations). Their lists have no pages. */
+export const olderShipmentOperations = [
+  defineOperation({
+    name: 'v2.shipment.trackTrace',
+    route: 'GET /v2/shipment/tracktrace',
+    summary: 'Where parcels are that are not delivered yet; at most once per hour',
+    documented: false,
+    answer: envelope(z.array(toSchema(trackTraceFields))),
+    run: (call) => {
+      const shipments = [...call.store.inDelivery].filter((shipment) => call.viewRow('shipment', shipment));
+      const views = shipments.flatMap((shipment) =>
+        shipment.tracks
+          .filter(isInDelivery)
+          .map((track) => ({ ...viewShipment(call.store, shipment), track, packageNumber: track.packageNumber })),
+      );
+      return ok(
+        'Track-trace',
+        views.map((view) => show(trackTraceFields, view)),
+      );
+    },
+  }),
+  defineOperation({
+    ...list,
+    name: 'v2.shipment.list',
+    route: 'GET /v2/shipment/list',
+    summary: 'Shipments no older than 90 days',
+    run: (call) => answerShipments(call, []),
+  }),
+  defineOperation({
+    ...list,
+    name: 'v2.shipment.listByStatus',
+    route: 'GET /v2/shipment/list/:status',
+    summary: 'Shipments in one status',
+    run: (call) => answerShipments(call, filterByStatus(call)),
+  }),
+  defineOperation({
+    ...list,
+    name: 'v2.shipment.listByOrderTypes',
+    route: 'POST /v2/shipment/list',
+    summary: 'Shipments of certain order types',
+    body: orderTypes,
+    run: (call) => answerShipments(call, filterByOrderTypes(call)),
+  }),
+  defineOperation({
+    ...list,
+    name: 'v2.shipment.listByOrderTypesAndStatus',
+    route: 'POST /v2/shipment/list/:status',
+    summary: 'Shipments of certain order types in one status',
+    body: orderTypes,
+    run: (call) => answerShipments(call, [...filterByOrderTypes(call), ...filterByStatus(call)]),
+  }),
+  defineOperation({
+    name: 'v2.shipment.search',
+    route: 'POST /v2/shipment/search',
+    summary: 'Shipments by criteria, all optional',
+    replacedBy: 'GET /v3/shipments or GET /v3/shipments/:id',
+    documented: false,
+    body: z
+      .strictObject({ id: z.int().nullish(), externalOrderNumber: z.string().nullish(), shippingDate: dayIn })
+      .nullable(),
+    answer: foundAnswer,
+    run: (call) => answerFound(call, call.body ?? {}),
+  }),
+  defineOperation({
+    name: 'v2.rma.add',
+    route: 'POST /v2/rma/add',
+    summary: 'Announces a return of one shipment item',
+    documented: false,
+    body: rmaBody,
+    answer: envelope(z.int()),
+    run: ({ simulation, body, nowMs }) => {
+      const { shipmentItemId, quantity, returnReasonId, externalReference, metadata } = body.rmaItems;
+      const line = {
+        shipmentItemId,
+        quantity,
+        reasonId: returnReasonId,
+        externalReference: externalReference || null,
+        metadata: metadata ?? {},
+        claim: { sku: null, productId: null },
+      };
+      const { shipmentId, remark, externalReference: authorizationReference } = body;
+      const draft = {
+        shipmentId,
+        externalReference: authorizationReference || null,
+        comments: remark || null,
+        metadata: {},
+        lines: [line],
+      };
+      return ok('Return announced', announceReturn(simulation, draft, nowMs).id);
+    },
+  }),
+  defineOperation({
+    name: 'v2.returnLabel.get',
+    route: 'GET /v2/returnlabel/get/:shipmentId',
+    summary: 'A label by which a customer sends something back',
+    documented: false,
+    query: { shippingMethodId: wholeNumber, paperless: flag },
+    answer: envelope(labelSchema),
+    run: async (call) => {
+      const { shippingMethodId, paperless = false } = call.query;
+      const label = await makeReturnLabel(
+        call.simulation,
+        Number(call.path.shipmentId),
+        { shippingMethodId, paperless },
+        call.nowMs,
+      );
+      // This read changes the shipment.
+      call.world.changes++;
+      return ok('Return label', label);
+    },
+  }),
+  defineOperation({
+    name: 'oldest.shipment.search',
+    route: 'POST /shipment/search',
+    summary: 'Shipments by criteria, all optional',
+    described: false,
+    form: 'allowed',
+    body: z.strictObject({ Id: integerIn.nullish(), ExternalOrderNumber: textIn, ShippingDate: dayIn }).nullable(),
+    answer: foundAnswer,
+    run: (call) => {
+      const { Id, ExternalOrderNumber, ShippingDate } = call.body ?? {};
+      return answerFound(call, { id: Id, externalOrderNumber: ExternalOrderNumber, shippingDate: ShippingDate });
+    },
+  }),
+  defineOperation({
+    ...extraList,
+    name: 'v2.shipment.get',
+    route: 'GET /v2/shipment/get',
+    summary: 'One shipment of any age, or all that the list has',
+    query: { id: wholeNumber },
+    run: (call) => {
+      const { id } = call.query;
+      return id === undefined ? answerShipments(call, []) : answerListed(call.store, findShipments(call, { id }));
+    },
+  }),
+  defineOperation({
+    ...extraList,
+    name: 'v2.shipment.byOrderType',
+    route: 'POST /v2/shipment/byordertype',
+    summary: 'Shipments of certain order types',
+    body: orderTypes,
+    run: (call) => answerShipments(call, filterByOrderTypes(call)),
+  }),
+  defineOperation({
+    name: 'v2.shipment.sync',
+    route: 'POST /v2/shipment/sync',
+    summary: 'Acknowledges shipments, so that the v2 lists leave them out',
+    described: false,
+    body: z.strictObject({ ids: z.array(z.int('must be a whole number')) }),
+    answer: envelope(z.null()),
+    run: (call) => {
+      const shipments = call.body.ids.map((id) => {
+        const [shipment] = findShipments(call, { id });
+        if (shipment === undefined) throw ruleBroken(`There is no shipment ${id}`);
+        return shipment;
+      });
+      for (const shipment of shipments) shipment.acknowledged = true;
+      return ok('Shipments acknowledged');
+    },
+  }),
+];
+
+/** Answers with the listed shipments that pass all filters and that the client has not acknowledged. */
+function answerShipments(call: Call<unknown, unknown>, filters: readonly Filter<Shipment>[]) {
+  const shipments = [...readRowsAfter(call.store.listedShipments.select(filters), 0)];
+  const shown = shipments.filter((shipment) => !shipment.acknowledged && call.viewRow('shipment', shipment));
+  return answerListed(call.store, shown);
+}
+
+/** Answers with shipments as the lists show them. */
+function answerListed(store: ClientStore, shipments: readonly Shipment[]) {
+  const shown = shipments.map((shipment) => {
+    const view = viewShipment(store, shipment);
+    return { ...show(listedFields, view), ...readExtras(view.order.metadata) };
+  });
+  return ok('Shipments', shown);
+}
+
+/** Answers as the criteria lookup does: with one item for each package, or one without a package. */
+function answerFound(call: Call<unknown, unknown>, criteria: Criteria) {
+  const shown = findShipments(call, criteria).flatMap((shipment) => {
+    const view = viewShipment(call.store, shipment);
+    return (view.packages.length === 0 ? [null] : view.packages).map((packageNumber, index) =>
+      show(foundFields, { ...view, packageNumber, track: shipment.tracks[index] }),
+    );
+  });
+  return ok('Shipments', shown);
+}
+
+function viewShipment(store: ClientStore, shipment: Shipment): ShipmentView {
+  const [track] = shipment.tracks;
+  const order = store.orders.get(shipment.orderId) as Order;
+  return { store, shipment, order, packages: listPackageNumbers(shipment), packageNumber: null, track };
+}
+
+/** Returns the numbers of the packages. Returns none before the shipment is SHIPPED. */
+function listPackageNumbers(shipment: Shipment): string[] {
+  if (shipment.status !== 'SHIPPED') return [];
+  const count = Math.max(1, shipment.tracks.length);
+  return Array.from({ length: count }, (_, index) => toPackageNumber(shipment, index));
+}
+
+/** Returns the filter for the status in the path. */
+function filterByStatus({ store, path }: Call<unknown, unknown>): Filter<Shipment>[] {
+  const status = shipmentStatuses.find((known) => known === path.status?.toUpperCase());
+  if (status === undefined)
+    throw ruleBroken(`There is no status ${path.status}; known: ${shipmentStatuses.join(', ')}`);
+  return store.listedShipments.filterByKeys('status', [status]);
+}
+
+function filterByOrderTypes({ store, body }: Call<unknown, z.output<typeof orderTypes>>): Filter<Shipment>[] {
+  return store.listedShipments.filterByKeys('orderType', body?.orderTypes);
+}
+
+type Criteria = {
+  id?: number | null | undefined;
+  externalOrderNumber?: string | null | undefined;
+  shippingDate?: string | null | undefined;
+};
+
+/** Finds the visible shipments that meet all criteria. Shipments that are named by id or order may have any age. */
+function findShipments(call: Call<unknown, unknown>, criteria: Criteria): readonly Shipment[] {
+  const { store, nowMs } = call;
+  const { id, externalOrderNumber, shippingDate } = criteria;
+  const wanted = toWarehouseDay(store.zone, shippingDate);
+  const day = wanted === null ? null : toDayNumber(wanted);
+  const meetsCriteria = (shipment: Shipment) =>
+    shipment.visibleFromMs <= nowMs &&
+    call.viewRow('shipment', shipment) !== null &&
+    (!externalOrderNumber || store.orders.get(shipment.orderId)?.externalOrderNumber === externalOrderNumber) &&
+    (day === null || (shipment.shippedOnMs !== null && store.zone.dayNumber(shipment.shippedOnMs) === day));
+  if (id !== null && id !== undefined) {
+    const shipment = store.shipments.get(id);
+    return shipment !== undefined && meetsCriteria(shipment) ? [shipment] : [];
+  }
+  const order = externalOrderNumber ? store.orderByNumber.get(externalOrderNumber) : undefined;
+  if (externalOrderNumber) return order === undefined ? [] : store.listShipments(order).filter(meetsCriteria);
+  const filters = day === null ? [] : [store.listedShipments.filterByRange('shippedOn', day - 1, day + 1)];
+  return [...readRowsAfter(store.listedShipments.select(filters), 0)].filter(meetsCriteria);
+}
+
+interface LabelRequest {
+  readonly shippingMethodId: number | undefined;
+  readonly paperless: boolean;
+}
+
+/**
+ * Creates the return label of a shipped shipment (docs/interface.md, 15.9 Return label). The same shipment and method
+ * give the same label. Its number becomes the `returnLabel` of the shipment.
+ */
+async function makeReturnLabel(simulation: Simulation, shipmentId: number, request: LabelRequest, nowMs: number) {
+  const { store } = simulation;
+  const shipment = Number.isSafeInteger(shipmentId) ? store.shipments.get(shipmentId) : undefined;
+  if (shipment === undefined || shipment.visibleFromMs > nowMs) throw ruleBroken('Shipment not found');
+  if (shipment.status !== 'SHIPPED') throw ruleBroken('No label could be made: the shipment has not been shipped');
+  const method = chooseMethod(store.lists, request);
+  const isPaperless = method.paperless ?? false;
+  const packageNumber = `3SRET${String(shipment.id).padStart(9, '0')}${method.id}`;
+  const lines = [
+    'Return label',
+    method.name,
+    `Shipment ${shipment.id}`,
+    packageNumber,
+    `To warehouse ${shipment.warehouseCode}`,
+  ];
+  const document = await writePage(isPaperless ? [...lines, 'Paperless: show this code at the counter'] : lines);
+  const content = document.toString('base64');
+  store.listedShipments.change(shipment, () => {
+    shipment.returnLabel = packageNumber;
+  });
+  return {
+    mimeType: 'application/pdf',
+    fileName: `return-label-${shipment.id}.pdf`,
+    shippingMethodId: String(method.id),
+    packageNumber,
+    isPaperlessReturnShippingMethod: isPaperless,
+    content,
+    data: content,
+  };
+}
+
+function chooseMethod({ returnShippingMethods }: ServiceLists, { shippingMethodId, paperless }: LabelRequest) {
+  const method =
+    shippingMethodId === undefined
+      ? returnShippingMethods.find((known) => !paperless || known.paperless)
+      : returnShippingMethods.find(({ id }) => id === shippingMethodId);
+  const wanted = shippingMethodId ?? 'without paper';
+  if (method === undefined) throw ruleBroken(`No label could be made: there is no return shipping method ${wanted}`);
+  if (paperless && !method.paperless) throw ruleBroken(`No label could be made: ${method.name} is not paperless`);
+  return method;
+}
