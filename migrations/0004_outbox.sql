@@ -161,7 +161,7 @@ create trigger outbox_limits before insert or update of client, kind, reference,
 create function sync.notify_outbox() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-  perform pg_notify('fulfilment_outbox', '');
+  perform pg_notify('fulfilment_outbox', '') where pg_notification_queue_usage() < 0.5;
   return null;
 end
 $$;
@@ -185,7 +185,7 @@ create function sync.note_outcome() returns trigger language plpgsql security de
 begin
   insert into sync.outbox_outcomes (client, outbox_id) values (new.client, new.id);
   -- Any role that may connect can listen: the id tells it nothing.
-  perform pg_notify('fulfilment_outbox_settled', new.id::text);
+  perform pg_notify('fulfilment_outbox_settled', new.id::text) where pg_notification_queue_usage() < 0.5;
   return null;
 end
 $$;
@@ -260,7 +260,7 @@ begin
   select array_agg(id) into freed from woken;
   if freed is not null then
     delete from sync.outbox_waits w where w.outbox_id = any(freed);
-    perform pg_notify('fulfilment_outbox', '');
+    perform pg_notify('fulfilment_outbox', '') where pg_notification_queue_usage() < 0.5;
   end if;
   return null;
 end
@@ -465,7 +465,7 @@ begin
       using errcode = '22023';
   end if;
   insert into sync.outbox_attempts (outbox_id, step, by, became) values (changed.id, 'replaced', session_user, 'pending');
-  perform pg_notify('fulfilment_outbox', '');
+  perform pg_notify('fulfilment_outbox', '') where pg_notification_queue_usage() < 0.5;
   return changed;
 end
 $$;
@@ -498,7 +498,7 @@ begin
   end if;
   insert into sync.outbox_attempts (outbox_id, step, by, became) values (changed.id, 'cancelled', session_user, 'cancelled');
   perform sync.release_lane(changed.client, changed.family, changed.reference);
-  perform pg_notify('fulfilment_outbox', 'cancelled');
+  perform pg_notify('fulfilment_outbox', 'cancelled') where pg_notification_queue_usage() < 0.5;
   return changed;
 end
 $$;

@@ -1556,7 +1556,7 @@ begin
   end if;
   insert into sync.outbox_attempts (outbox_id, step, by, became) values (changed.id, 'cancelled', session_user, 'cancelled');
   perform sync.release_lane(changed.client, changed.family, changed.reference);
-  perform pg_notify('fulfilment_outbox', 'cancelled');
+  perform pg_notify('fulfilment_outbox', 'cancelled') where pg_notification_queue_usage() < 0.5;
   return changed;
 end
 $function$
@@ -1630,7 +1630,7 @@ begin
       using errcode = '22023';
   end if;
   insert into sync.outbox_attempts (outbox_id, step, by, became) values (changed.id, 'replaced', session_user, 'pending');
-  perform pg_notify('fulfilment_outbox', '');
+  perform pg_notify('fulfilment_outbox', '') where pg_notification_queue_usage() < 0.5;
   return changed;
 end
 $function$
@@ -2106,7 +2106,7 @@ AS $function$
 begin
   insert into sync.outbox_outcomes (client, outbox_id) values (new.client, new.id);
   -- Any role that may connect can listen: the id tells it nothing.
-  perform pg_notify('fulfilment_outbox_settled', new.id::text);
+  perform pg_notify('fulfilment_outbox_settled', new.id::text) where pg_notification_queue_usage() < 0.5;
   return null;
 end
 $function$
@@ -2142,7 +2142,7 @@ CREATE OR REPLACE FUNCTION sync.notify_changes()
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
-  perform pg_notify('fulfilment_changes', '');
+  perform pg_notify('fulfilment_changes', '') where pg_notification_queue_usage() < 0.5;
   return null;
 end
 $function$
@@ -2153,7 +2153,7 @@ CREATE OR REPLACE FUNCTION sync.notify_outbox()
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
-  perform pg_notify('fulfilment_outbox', '');
+  perform pg_notify('fulfilment_outbox', '') where pg_notification_queue_usage() < 0.5;
   return null;
 end
 $function$
@@ -2427,7 +2427,7 @@ begin
   select array_agg(id) into freed from woken;
   if freed is not null then
     delete from sync.outbox_waits w where w.outbox_id = any(freed);
-    perform pg_notify('fulfilment_outbox', '');
+    perform pg_notify('fulfilment_outbox', '') where pg_notification_queue_usage() < 0.5;
   end if;
   return null;
 end

@@ -21,6 +21,7 @@ import { listPayloadSchemas } from '../../sync/push/kinds/registry.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { openQueueBackend, openQueueConnection } from '../deps/queue.ts';
 import { readRedisInfo } from '../deps/redis.ts';
+import { describeNotifyQueue } from '../health/find-problems.ts';
 import type { Logger } from '../logging/logger.ts';
 import { version } from '../version.ts';
 import { type Finding, fail, ok, runCheck, warn } from './finding.ts';
@@ -59,6 +60,7 @@ async function checkServer(db: Database): Promise<readonly Finding[]> {
   const skewMs = facts.nowMs - (askedAtMs + Date.now()) / 2;
   const size = `${Math.round(facts.databaseBytes / 1024 / 1024).toLocaleString('en')} MB`;
   const free = facts.maxConnections - facts.connections;
+  const notified = describeNotifyQueue(facts.notifyQueue);
   return [
     facts.readOnly
       ? fail('database', 'it is read-only', 'point DATABASE_URL to the primary, not to a replica')
@@ -77,6 +79,9 @@ async function checkServer(db: Database): Promise<readonly Finding[]> {
           'raise max_connections, or run fewer workers',
         )
       : ok('connections', `${free} of ${facts.maxConnections} are free`),
+    notified === null
+      ? ok('notifications', 'the NOTIFY queue has room')
+      : warn('notifications', notified.text, notified.remedy),
   ];
 }
 

@@ -30,6 +30,7 @@ export function findProblems(snapshot: Snapshot, lookbackDays: number): Problem[
     ...clients.flatMap((row) => findClientProblems(row, now)),
     ...pauses.map(toPauseProblem),
     ...findOutboxProblems(snapshot, now),
+    ...findNotifyProblems(snapshot.notifyQueue),
   ];
 }
 
@@ -228,6 +229,25 @@ export function findAlertProblems({ failing, abandoned, oldestAt, lastError }: A
   const text = `${parts.join('; ')}: the receiver does not take it: ${lastError ?? 'no answer'}`;
   const remedy = 'check ALERT_WEBHOOK_URL and its receiver';
   return [createProblem('alerts_undelivered', 'warn', { client: null, part: 'alerts' }, text, remedy)];
+}
+
+/** Used part of the NOTIFY queue from which on it is a problem. It is nearly empty unless a session holds it up. */
+const muchNotified = 0.1;
+
+/** Describes the NOTIFY queue of the server if much of it is used; null if not. */
+export function describeNotifyQueue(used: number): { readonly text: string; readonly remedy: string } | null {
+  if (used < muchNotified) return null;
+  return {
+    text: `${Math.round(used * 100)} % of the NOTIFY queue is used: a session that listens keeps a transaction open`,
+    remedy:
+      'end the oldest transaction (docs/operations.md); from 50 % on nobody is notified, and the ERP waits longer',
+  };
+}
+
+function findNotifyProblems(used: number): Problem[] {
+  const found = describeNotifyQueue(used);
+  if (found === null) return [];
+  return [createProblem('notify_queue', 'bad', { client: null }, found.text, found.remedy)];
 }
 
 /** Formats how often something happened: `once`, `3 times`. */

@@ -13,6 +13,7 @@ const problemCodes = {
   job_paused: 'everybody',
   job_skipped: 'configured',
   job_warning: 'configured',
+  notify_queue: 'everybody',
   outbox_dead: 'everybody',
   outbox_undecided: 'everybody',
   outbox_unknown_clients: 'everybody',

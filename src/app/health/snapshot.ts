@@ -3,7 +3,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import { isRestricted, readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
 import { type PushDatabase, readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { readRates, type StoredRate } from '../../erp/outbox/rates.ts';
-import { countWatchedArticles, type WatchedArticles } from '../../erp/reports/database-facts.ts';
+import { countWatchedArticles, readNotifyQueue, type WatchedArticles } from '../../erp/reports/database-facts.ts';
 import { type JobStatus, readDatabaseClock, readJobStatus } from '../../erp/reports/job-status.ts';
 import { type OutboxStatus, readOutboxStatus } from '../../erp/reports/outbox-status.ts';
 import { readStreamStatus, type StreamStatus } from '../../erp/reports/stream-status.ts';
@@ -34,6 +34,8 @@ export interface Snapshot {
   readonly parcelBacklog: readonly ParcelBacklog[];
   /** Posts to ALERT_WEBHOOK_URL that were not delivered. */
   readonly alerts: AlertBacklog;
+  /** Used part of the server's NOTIFY queue, from 0 to 1. */
+  readonly notifyQueue: number;
 }
 
 /** Reads the snapshot. The queries run at the same time, on several connections of the pool. */
@@ -52,6 +54,7 @@ export async function readSnapshot(db: Database): Promise<Snapshot> {
     watchedArticles,
     parcelBacklog,
     alerts,
+    notifyQueue,
   ] = await Promise.all([
     readDatabaseClock(db),
     readJobStatus(db),
@@ -66,6 +69,7 @@ export async function readSnapshot(db: Database): Promise<Snapshot> {
     countWatchedArticles(db),
     readParcelBacklog(db),
     readAlertBacklog(db),
+    readNotifyQueue(db),
   ]);
   return {
     now,
@@ -81,5 +85,6 @@ export async function readSnapshot(db: Database): Promise<Snapshot> {
     watchedArticles,
     parcelBacklog,
     alerts,
+    notifyQueue,
   };
 }

@@ -112,6 +112,7 @@ export class StateMetrics {
     this.#gauge('fulfilment_parcel_reads_due', 'Shipments whose packages are due to be looked up', ['client']);
     this.#gauge('fulfilment_gate_spent', 'Calls whose worker was lost', ['client', 'gate']);
     this.#gauge('fulfilment_queue_jobs', 'Jobs in the queue', ['queue', 'state']);
+    this.#gauge('fulfilment_notify_queue_ratio', 'Used part of the NOTIFY queue of Postgres, from 0 to 1', []);
     this.#gauge('fulfilment_database_up', '1 if the state could be read', []);
     this.#gauge(
       'fulfilment_worker_sweep_age_seconds',
@@ -138,6 +139,7 @@ export class StateMetrics {
     this.setUnknown();
     this.#set('fulfilment_database_up', {}, 1);
     this.#set('fulfilment_lookback_days', {}, lookbackDays);
+    this.#set('fulfilment_notify_queue_ratio', {}, snapshot.notifyQueue);
     const now = snapshot.now.getTime();
     for (const row of snapshot.streams) this.#setStream(row, now);
     // Only scheduled jobs: the state of any other job never changes, so an alert about it would never end.

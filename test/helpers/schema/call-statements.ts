@@ -152,6 +152,7 @@ async function readReports(db: Database): Promise<void> {
   await diagnosis.readMissingRoles(db);
   await diagnosis.readSessionSettings(db);
   await diagnosis.countWatchedArticles(db);
+  await diagnosis.readNotifyQueue(db);
 }
 
 async function callErasing(db: Database): Promise<void> {
