@@ -54,8 +54,10 @@ create table fulfilment.changes (
   id bigint,
   key text,
   operation text not null check (operation in ('created', 'updated', 'unlisted', 'removed')),
+  changed_columns text[],
   changed_at timestamptz not null default now(),
-  check (id is not null or key is not null)
+  check (id is not null or key is not null),
+  check ((operation = 'updated') = (changed_columns is not null))
 );
 comment on table fulfilment.changes is 'Feed of every change of the tables in this schema, in the order of commit';
 comment on column fulfilment.changes.seq is 'Order of the feed';
@@ -65,6 +67,8 @@ comment on column fulfilment.changes.entity is
 comment on column fulfilment.changes.id is 'Id of the row that changed';
 comment on column fulfilment.changes.key is 'Key of the row, if its table has no bigint id';
 comment on column fulfilment.changes.operation is 'created, updated, unlisted or removed';
+comment on column fulfilment.changes.changed_columns is
+  'updated: names of the columns whose values changed, without changed_at and what is derived from others; raw alone: a member without a column. Null otherwise';
 comment on column fulfilment.changes.changed_at is 'Transaction time of the change';
 
 create table sync.feed_lock ();

@@ -659,6 +659,9 @@ create table fulfilment.parcels (
   current_track_trace_status text,
   current_track_trace_exception_level text,
   shipping_date timestamptz,
+  number_of_colli integer,
+  tracking_number text,
+  items jsonb,
   read_at timestamptz,
   read_no bigint not null,
   raw jsonb not null,
@@ -682,6 +685,10 @@ comment on column fulfilment.parcels.current_track_trace_status is
 comment on column fulfilment.parcels.current_track_trace_exception_level is
   'Exception level, from the same source as the status';
 comment on column fulfilment.parcels.shipping_date is 'shippingDate, read in the client''s zone';
+comment on column fulfilment.parcels.number_of_colli is 'numberOfColli: packages of the shipment';
+comment on column fulfilment.parcels.tracking_number is 'trackingNumber';
+comment on column fulfilment.parcels.items is
+  'shipmentItems: an array of {shipmentItemId, quantity, sku, lotNumber}; null if the look-up names none';
 comment on column fulfilment.parcels.read_at is
   'When a look-up last returned the package; null if only the track-trace list has named it';
 comment on column fulfilment.parcels.read_no is 'Number of the reading that the row comes from';
@@ -910,8 +917,7 @@ select p.client, p.shipment_id, p.package_number, s.order_id, o.external_order_n
         and (l.url not like '%{barcode}%' or p.track_and_trace_bar_code is not null))
   end as tracking_url,
   p.current_track_trace_status, p.current_track_trace_exception_level,
-  case when p.raw ->> 'numberOfColli' ~ '^\d{1,9}$' then (p.raw ->> 'numberOfColli')::integer end as number_of_colli,
-  p.raw ->> 'trackingNumber' as tracking_number, p.raw -> 'shipmentItems' as items, p.unlisted_since
+  p.number_of_colli, p.tracking_number, p.items, p.unlisted_since
 from fulfilment.parcels p
 left join fulfilment.shipments s on s.client = p.client and s.id = p.shipment_id
 left join fulfilment.orders o on o.client = s.client and o.id = s.order_id
@@ -939,10 +945,10 @@ comment on column fulfilment.parcel_overview.tracking_url is
   'Address for tracking: a code that is a link, else the link of carrier_links; null if there is neither, or if it lacks a code';
 comment on column fulfilment.parcel_overview.current_track_trace_status is 'Latest known status';
 comment on column fulfilment.parcel_overview.current_track_trace_exception_level is 'Exception level';
-comment on column fulfilment.parcel_overview.number_of_colli is 'numberOfColli of the look-up';
+comment on column fulfilment.parcel_overview.number_of_colli is 'Number of packages of the shipment';
 comment on column fulfilment.parcel_overview.tracking_number is 'trackingNumber of the look-up';
 comment on column fulfilment.parcel_overview.items is
-  'shipmentItems of the look-up: an array of {shipmentItemId, quantity, sku, lotNumber}; null if it names none';
+  'What the package holds: an array of {shipmentItemId, quantity, sku, lotNumber}; null if the look-up does not say';
 comment on column fulfilment.parcel_overview.unlisted_since is 'Since when the look-up no longer returns the package';
 
 -- It is not known whether the shipping method of a shipment is a main or a nested one.

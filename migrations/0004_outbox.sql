@@ -174,16 +174,23 @@ create trigger outbox_notify after insert on fulfilment.outbox
 create table sync.outbox_outcomes (
   id bigint generated always as identity primary key,
   client text not null,
-  outbox_id bigint not null
+  outbox_id bigint not null,
+  changed_columns text[] not null
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 comment on table sync.outbox_outcomes is 'Outcomes of outbox rows that are not in the feed yet. A worker enters them within seconds';
 comment on column sync.outbox_outcomes.id is 'Order of the outcomes';
 comment on column sync.outbox_outcomes.client is 'Client key';
 comment on column sync.outbox_outcomes.outbox_id is 'Row of fulfilment.outbox';
+comment on column sync.outbox_outcomes.changed_columns is 'status, and which of attempts, last_error, result and finished_at changed with it';
 
 create function sync.note_outcome() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  insert into sync.outbox_outcomes (client, outbox_id) values (new.client, new.id);
+  insert into sync.outbox_outcomes (client, outbox_id, changed_columns)
+  values (new.client, new.id, array_remove(array['status',
+    case when old.attempts <> new.attempts then 'attempts' end,
+    case when old.last_error is distinct from new.last_error then 'last_error' end,
+    case when old.result is distinct from new.result then 'result' end,
+    case when old.finished_at is distinct from new.finished_at then 'finished_at' end], null));
   -- Any role that may connect can listen: the id tells it nothing.
   perform pg_notify('fulfilment_outbox_settled', new.id::text) where pg_notification_queue_usage() < 0.5;
   return null;

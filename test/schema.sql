@@ -18,6 +18,7 @@ create table fulfilment.changes (
   id bigint, -- Id of the row that changed
   key text, -- Key of the row, if its table has no bigint id
   operation text not null, -- created, updated, unlisted or removed
+  changed_columns text[], -- updated: names of the columns whose values changed, without changed_at and what is derived from others; raw alone: a member without a column. Null otherwise
   changed_at timestamp with time zone not null default now(), -- Transaction time of the change
 ); -- Feed of every change of the tables in this schema, in the order of commit
 create table fulfilment.consumers (
@@ -225,6 +226,9 @@ create table fulfilment.parcels (
   current_track_trace_status text, -- Latest known status: of the look-up, or of the track-trace list while the package is listed there
   current_track_trace_exception_level text, -- Exception level, from the same source as the status
   shipping_date timestamp with time zone, -- shippingDate, read in the client's zone
+  number_of_colli integer, -- numberOfColli: packages of the shipment
+  tracking_number text, -- trackingNumber
+  items jsonb, -- shipmentItems: an array of {shipmentItemId, quantity, sku, lotNumber}; null if the look-up names none
   read_at timestamp with time zone, -- When a look-up last returned the package; null if only the track-trace list has named it
   read_no bigint not null, -- Number of the reading that the row comes from
   raw jsonb not null, -- The item of the look-up as received; of the track-trace list, if read_at is null
@@ -603,6 +607,7 @@ create table sync.outbox_outcomes (
   id bigint not null generated always as identity, -- Order of the outcomes
   client text not null, -- Client key
   outbox_id bigint not null, -- Row of fulfilment.outbox
+  changed_columns text[] not null, -- status, and which of attempts, last_error, result and finished_at changed with it
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000); -- Outcomes of outbox rows that are not in the feed yet. A worker enters them within seconds
 create table sync.outbox_targets (
   outbox_id bigint not null, -- The row
@@ -773,6 +778,7 @@ alter table fulfilment.carrier_links add constraint carrier_links_pkey PRIMARY K
 alter table fulfilment.carrier_links add constraint carrier_links_shipping_method_check CHECK ((shipping_method <> ''::text));
 alter table fulfilment.carrier_links add constraint carrier_links_url_check CHECK ((url ~ '^https?://[^/]'::text));
 alter table fulfilment.changes add constraint changes_check CHECK (((id IS NOT NULL) OR (key IS NOT NULL)));
+alter table fulfilment.changes add constraint changes_check1 CHECK (((operation = 'updated'::text) = (changed_columns IS NOT NULL)));
 alter table fulfilment.changes add constraint changes_operation_check CHECK ((operation = ANY (ARRAY['created'::text, 'updated'::text, 'unlisted'::text, 'removed'::text])));
 alter table fulfilment.changes add constraint changes_pkey PRIMARY KEY (seq);
 alter table fulfilment.consumers add constraint consumers_name_check CHECK (((length(name) >= 1) AND (length(name) <= 64)));
@@ -1215,12 +1221,9 @@ create view fulfilment.parcel_overview as -- Packages with their order, shipping
         END AS tracking_url,
     p.current_track_trace_status,
     p.current_track_trace_exception_level,
-        CASE
-            WHEN ((p.raw ->> 'numberOfColli'::text) ~ '^\d{1,9}$'::text) THEN ((p.raw ->> 'numberOfColli'::text))::integer
-            ELSE NULL::integer
-        END AS number_of_colli,
-    (p.raw ->> 'trackingNumber'::text) AS tracking_number,
-    (p.raw -> 'shipmentItems'::text) AS items,
+    p.number_of_colli,
+    p.tracking_number,
+    p.items,
     p.unlisted_since
    FROM (((fulfilment.parcels p
      LEFT JOIN fulfilment.shipments s ON (((s.client = p.client) AND (s.id = p.shipment_id))))
@@ -2104,7 +2107,12 @@ CREATE OR REPLACE FUNCTION sync.note_outcome()
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
-  insert into sync.outbox_outcomes (client, outbox_id) values (new.client, new.id);
+  insert into sync.outbox_outcomes (client, outbox_id, changed_columns)
+  values (new.client, new.id, array_remove(array['status',
+    case when old.attempts <> new.attempts then 'attempts' end,
+    case when old.last_error is distinct from new.last_error then 'last_error' end,
+    case when old.result is distinct from new.result then 'result' end,
+    case when old.finished_at is distinct from new.finished_at then 'finished_at' end], null));
   -- Any role that may connect can listen: the id tells it nothing.
   perform pg_notify('fulfilment_outbox_settled', new.id::text) where pg_notification_queue_usage() < 0.5;
   return null;

@@ -20,7 +20,7 @@ const codes = words(`
   packageNumber printStrategy processedIn reason reasonCode restockIn returnPackageNumber serialNumbers shipmentMethod
   shippingMethod sku status type warehouseCode`);
 
-const amounts = words('price quantity vat');
+const amounts = words('numberOfColli price quantity vat');
 
 const switches = words(`
   allowPartialDelivery isPaperlessReturnShippingMethod modified onHold paperless redeliver`);

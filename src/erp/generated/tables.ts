@@ -105,6 +105,10 @@ export interface FulfilmentChanges {
    */
   changed_at: Generated<Timestamp>;
   /**
+   * updated: names of the columns whose values changed, without changed_at and what is derived from others; raw alone: a member without a column. Null otherwise
+   */
+  changed_columns: string[] | null;
+  /**
    * Client key
    */
   client: string;
@@ -1104,11 +1108,11 @@ export interface FulfilmentParcelOverview {
    */
   external_order_number: string | null;
   /**
-   * shipmentItems of the look-up: an array of {shipmentItemId, quantity, sku, lotNumber}; null if it names none
+   * What the package holds: an array of {shipmentItemId, quantity, sku, lotNumber}; null if the look-up does not say
    */
   items: Json | null;
   /**
-   * numberOfColli of the look-up
+   * Number of packages of the shipment
    */
   number_of_colli: number | null;
   /**
@@ -1191,6 +1195,14 @@ export interface FulfilmentParcels {
    */
   first_seen_at: Generated<Timestamp>;
   /**
+   * shipmentItems: an array of {shipmentItemId, quantity, sku, lotNumber}; null if the look-up names none
+   */
+  items: Json | null;
+  /**
+   * numberOfColli: packages of the shipment
+   */
+  number_of_colli: number | null;
+  /**
    * packageNumber; empty if there is none
    */
   package_number: Generated<string>;
@@ -1226,6 +1238,10 @@ export interface FulfilmentParcels {
    * trackAndTraceCode; it may be a URL
    */
   track_and_trace_code: string | null;
+  /**
+   * trackingNumber
+   */
+  tracking_number: string | null;
   /**
    * Since when the look-up of its shipment no longer returns the package
    */
@@ -2693,6 +2709,10 @@ export interface SyncOutboxKinds {
 }
 
 export interface SyncOutboxOutcomes {
+  /**
+   * status, and which of attempts, last_error, result and finished_at changed with it
+   */
+  changed_columns: string[];
   /**
    * Client key
    */

@@ -4,6 +4,7 @@ import type { DB } from '../generated/tables.ts';
 import {
   type ChildTable,
   type Comparison,
+  changedColumns,
   columnRefs,
   columnTypes,
   comparedTypes,
@@ -118,7 +119,7 @@ export async function insertNewChildren(
     from ${rowSet(columnTypes(table), rows)}
     order by ${columnRefs(keyColumns(table), 'i')}
     on conflict (client, ${columnRefs(keyColumns(table))}) do nothing
-    returning ${feedNames(table)}, true as created, true as changed`.execute(trx);
+    returning ${feedNames(table)}, null::text[] as "changedColumns"`.execute(trx);
   return written.rows;
 }
 
@@ -142,7 +143,7 @@ export async function writeChildren(
     order by ${columnRefs(key, 'i')}
     on conflict (client, ${columnRefs(key)}) do update set ${sql.join(assignments)}, changed_at = now()
       where ${differs(table, 'columns', 'excluded')}
-    returning ${feedNames(table)}, xmax = 0 as created, true as changed`.execute(trx);
+    returning ${feedNames(table)}, ${changedColumns(table)}`.execute(trx);
   return written.rows;
 }
 

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import { anyClient } from '../connection/any-client.ts';
+import { changedColumnsOrNew } from './feed.ts';
 
 /** A row, by column. Times are ISO text with an offset. `id` is null only if it is no part of the key. */
 export type MirrorRow = { readonly id: number | null; readonly raw: Json; readonly [column: string]: unknown };
@@ -111,8 +112,8 @@ export function differs(table: MirrorTable | ChildTable, compare: Comparison, fr
 export interface WrittenRow {
   readonly id: number | null;
   readonly key: string | null;
-  readonly created: boolean;
-  readonly changed: boolean;
+  /** The names of the columns whose values differ from those before; null if the row is new. */
+  readonly changedColumns: readonly string[] | null;
 }
 
 /** Returns SQL: the id and the key of a row t in the feed. The key is null if the id identifies the row. */
@@ -123,6 +124,13 @@ export const feedNames = (table: MirrorTable | ChildTable) =>
         sql` || ':' || `,
       )} as key`
     : sql`t.id, null as key`;
+
+/** Returns SQL for the RETURNING of an upsert: `changedColumns` of the written row t. */
+export function changedColumns(table: MirrorTable | ChildTable) {
+  const key = keyColumns(table);
+  const read = Object.keys(columnTypes(table)).filter((column) => !key.includes(column));
+  return changedColumnsOrNew(tableRef(table.name), key, key.includes('id') ? [...read, 'unlisted_since'] : read);
+}
 
 /** Returns what identifies a row in the feed: its key as text if the table has one, else its id. */
 export const toFeedKey = (table: ChildTable, row: MirrorRow) =>

@@ -12,7 +12,12 @@ type Effect = 'null' | 'mask' | 'area';
  */
 export const personalColumns = {
   ...streamColumns,
-  parcels: { track_and_trace_code: 'null', track_and_trace_bar_code: 'null', raw: 'mask' },
+  parcels: {
+    track_and_trace_code: 'null',
+    track_and_trace_bar_code: 'null',
+    tracking_number: 'null',
+    raw: 'mask',
+  },
   track_traces: { raw: 'mask' },
   track_trace_events: { raw: 'mask' },
   documents: { file_name: 'null', result: 'mask' },

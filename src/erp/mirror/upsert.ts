@@ -10,9 +10,10 @@ import type { StreamTransaction } from '../runs/stream-transaction.ts';
 import { collectRows, findMoves, insertNewChildren, removeChildren, writeChildren } from './children.ts';
 import { findTouched, type ReadingAge } from './differences.ts';
 import { maskErasedFamilies } from './erasures.ts';
-import type { Change } from './feed.ts';
+import { type Change, toChange } from './feed.ts';
 import {
   type ChildTable,
+  changedColumns,
   columnRefs,
   columnTypes,
   differs,
@@ -71,7 +72,7 @@ export async function upsertFamilies(
   const parents = await writeParents(transaction, reading.readNo, tables.parent, touched);
   const accepted = new Set(parents.map(({ id }) => id));
   const applied = touched.filter(({ parent }) => accepted.has(parent.id));
-  const changes = parents.filter(({ changed }) => changed).map(toChange(tables.parent.name));
+  const changes = parents.filter(({ changed }) => changed).map((row) => toChange(tables.parent.name, row));
   for (const child of tables.children) {
     changes.push(...(await writeFamilyChildren(transaction, reading.readNo, tables.parent, child, applied, stored)));
     // Only parents that were stored before can have child rows to remove.
@@ -88,8 +89,8 @@ export async function upsertFamilies(
     unchanged,
     stale: [...unclearIds, ...touched.map(({ parent }) => parent.id).filter((id) => !accepted.has(id))],
     changes,
-    inserted: parents.filter(({ created }) => created).map(({ id }) => id as number),
-    changed: parents.filter(({ created }) => !created).map(({ id }) => id as number),
+    inserted: parents.filter((row) => row.changedColumns === null).map(({ id }) => id as number),
+    changed: parents.filter((row) => row.changedColumns !== null).map(({ id }) => id as number),
   };
 }
 
@@ -115,12 +116,8 @@ async function writeFamilyChildren(
   const former = moves.map(({ id, goesTo }) => ({ id, readNo: readNos.get(goesTo) ?? readNo }));
   await raiseFormerParents({ trx, client }, parent, former);
   const written = await writeChildren(trx, client, child, others);
-  return [...inserted, ...written].map(toChange(child.name));
+  return [...inserted, ...written].map((row) => toChange(child.name, row));
 }
-
-const toChange =
-  (entity: string) =>
-  ({ id, key, created }: WrittenRow): Change => ({ entity, id, key, operation: created ? 'created' : 'updated' });
 
 /**
  * Raises the `read_no` of parents that lost a child row to another parent. Otherwise an older reading of the former
@@ -147,7 +144,7 @@ async function writeParents(
   readNo: number,
   table: MirrorTable,
   families: readonly Family[],
-): Promise<WrittenRow[]> {
+): Promise<(WrittenRow & { readonly changed: boolean })[]> {
   const columns = Object.keys(columnTypes(table)).filter((column) => column !== 'id');
   const derived = table.derived ?? {};
   const assignments = columns.map((column) => {
@@ -157,7 +154,7 @@ async function writeParents(
     const same = sql`t.${sql.ref(dependsOn)} is not distinct from excluded.${sql.ref(dependsOn)}`;
     return sql`${target} = coalesce(${read}, case when ${same} then t.${target} end)`;
   });
-  const { rows } = await sql<WrittenRow>`
+  const { rows } = await sql<WrittenRow & { readonly changed: boolean }>`
     insert into ${tableRef(table.name)} as t (client, id, read_no, ${columnRefs(columns)})
     select ${client}, i.id, coalesce(i.read_no, ${readNo}), ${columnRefs(columns, 'i')}
     from ${rowSet(
@@ -169,6 +166,6 @@ async function writeParents(
       changed_at = case when t.unlisted_since is not null or ${differs(table, 'columns', 'excluded')}
         then now() else t.changed_at end
       where t.read_no < excluded.read_no and not ${isConfirmedSince(client, stream, sql`excluded.read_no`, sql`t.id`)}
-    returning ${feedNames(table)}, xmax = 0 as created, changed_at = now() as changed`.execute(trx);
+    returning ${feedNames(table)}, ${changedColumns(table)}, changed_at = now() as changed`.execute(trx);
   return rows;
 }

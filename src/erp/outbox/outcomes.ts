@@ -24,10 +24,10 @@ export async function enterNotedOutcomes(trx: Transaction<DB>): Promise<Lane[]> 
         order by id
         limit ${maxOutcomes}
         for update skip locked)
-      returning id, client, outbox_id
+      returning id, client, outbox_id, changed_columns
     ), entered as (
-      insert into fulfilment.changes (client, entity, id, operation)
-      select client, 'outbox', outbox_id, 'updated'
+      insert into fulfilment.changes (client, entity, id, operation, changed_columns)
+      select client, 'outbox', outbox_id, 'updated', changed_columns
       from noted
       order by id
     )

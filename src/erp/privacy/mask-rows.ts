@@ -2,8 +2,8 @@ import { type RawBuilder, sql, type Transaction } from 'kysely';
 import { isObject, parseExact } from '../../core/json.ts';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
-import type { Change } from '../mirror/feed.ts';
-import { columnRefs, tableRef } from '../mirror/mirror-tables.ts';
+import { type Change, listChangedColumns, toChange } from '../mirror/feed.ts';
+import { columnRefs, tableRef, type WrittenRow } from '../mirror/mirror-tables.ts';
 import { findColumnType, maskRow, type PersonalTable, personalColumns } from '../mirror/personal-columns.ts';
 import type { OrderScope } from './order-scope.ts';
 
@@ -138,15 +138,19 @@ async function maskTable(
   const unmarked = stamp === 'erased_at' ? sql`t.erased_at is null` : sql`false`;
   const feedKey = Object.keys(key).length === 1 ? sql`null::text` : sql.join(keyTexts(key), sql` || ':' || `);
   const feedId = 'id' in key || name === 'order_addresses' ? sql`t.id` : sql`null::bigint`;
-  const { rows } = await sql<{ id: number | null; key: string | null }>`
+  const { rows } = await sql<WrittenRow>`
     update ${tableRef(name)} t
     set ${sql.join(assignments)}
     from jsonb_to_recordset(${JSON.stringify(masked)}::jsonb)
       as i (${sql.join(types.map(([column, type]) => sql`${sql.ref(column)} ${sql.raw(type)}`))})
     where t.client = ${anyClient(client)} and ${sql.join(keys, sql` and `)}
       and (${unmarked} or (${columnRefs(columns, 't')}) is distinct from (${columnRefs(columns, 'i')}))
-    returning ${feedId} as id, ${feedKey} as key`.execute(trx);
-  return rows.map((row) => ({ entity: name, ...row, operation: 'updated' }));
+    returning ${feedId} as id, ${feedKey} as key, ${listChangedColumns(
+      tableRef(name),
+      Object.keys(key),
+      stamp === 'erased_at' ? [...columns, stamp] : columns,
+    )} as "changedColumns"`.execute(trx);
+  return rows.map((row) => toChange(name, row));
 }
 
 const keyTexts = (key: MaskedTable['key']) => Object.keys(key).map((column) => sql`${sql.ref(`t.${column}`)}::text`);

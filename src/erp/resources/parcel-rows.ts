@@ -4,9 +4,9 @@ import { maskJson } from '../../core/personal-data.ts';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 import { findErasedShipments } from '../mirror/erasures.ts';
-import type { Change } from '../mirror/feed.ts';
+import { type Change, type ChangedRow, changedColumnsOrNew, toChange } from '../mirror/feed.ts';
 import { listedPauseDays } from './parcel-reads.ts';
-import { maskErasedPackages, type TrackTraceRow } from './track-trace-rows.ts';
+import { maskErasedPackages, packageKey, type TrackTraceRow } from './track-trace-rows.ts';
 
 /** A package as a look-up returned it. Texts are null if they are absent. */
 interface ParcelRow {
@@ -19,6 +19,10 @@ interface ParcelRow {
   readonly exceptionLevel: string | null;
   /** With an offset. */
   readonly shippingDate: string | null;
+  readonly numberOfColli: number | null;
+  readonly trackingNumber: string | null;
+  /** What the package holds; null if the answer does not say. */
+  readonly items: Json;
   readonly raw: Json;
 }
 
@@ -73,8 +77,30 @@ const maskParcel = (parcel: ParcelRow): ParcelRow => ({
   ...parcel,
   code: null,
   barCode: null,
+  trackingNumber: null,
   raw: maskJson(parcel.raw),
 });
+
+/** What a look-up fills, beside the key. */
+const parcelColumns = [
+  'collo_number',
+  'track_and_trace_code',
+  'track_and_trace_bar_code',
+  'return_package_number',
+  'current_track_trace_status',
+  'current_track_trace_exception_level',
+  'shipping_date',
+  'number_of_colli',
+  'tracking_number',
+  'items',
+  'raw',
+  'unlisted_since',
+] as const;
+
+/** SQL: the names of a written package t and its changed columns, for the feed. */
+const returnedNames = sql`
+  t.shipment_id || ':' || t.package_number as key,
+  ${changedColumnsOrNew(sql.table('fulfilment.parcels'), packageKey, parcelColumns)}`;
 
 const toResult = (changes: readonly Change[]): ParcelResult => {
   const created = changes.filter(({ operation }) => operation === 'created').length;
@@ -82,47 +108,37 @@ const toResult = (changes: readonly Change[]): ParcelResult => {
 };
 
 async function writeParcels(trx: Transaction<DB>, client: string, rows: readonly unknown[]): Promise<Change[]> {
-  const { rows: changed } = await sql<{ key: string; created: boolean }>`
-    with found as (
-      select i.*, t.client is null as created, t.client is null or t.unlisted_since is not null
-        or t.raw is distinct from i.raw or t.read_no <= i."readNo" and (
-          t.current_track_trace_status is distinct from i.status
-          or t.current_track_trace_exception_level is distinct from i."exceptionLevel") as changed
-      from json_to_recordset(${JSON.stringify(rows)}::json) as i (
-        "shipmentId" bigint, "packageNumber" text, "colloNumber" text, code text, "barCode" text,
-        "returnPackageNumber" text, status text, "exceptionLevel" text, "shippingDate" timestamptz, raw jsonb,
-        "readNo" bigint)
-      left join fulfilment.parcels t
-        on t.client = ${anyClient(client)} and t.shipment_id = i."shipmentId" and t.package_number = i."packageNumber"
-    ), written as (
-      insert into fulfilment.parcels as t (client, shipment_id, package_number, collo_number, track_and_trace_code,
-        track_and_trace_bar_code, return_package_number, current_track_trace_status,
-        current_track_trace_exception_level, shipping_date, read_at, read_no, raw)
-      select ${client}, "shipmentId", "packageNumber", "colloNumber", code, "barCode", "returnPackageNumber", status,
-        "exceptionLevel", "shippingDate", now(), "readNo", raw
-      from found
-      order by "shipmentId", "packageNumber"
-      on conflict (client, shipment_id, package_number) do update set
-        collo_number = excluded.collo_number, track_and_trace_code = excluded.track_and_trace_code,
-        track_and_trace_bar_code = excluded.track_and_trace_bar_code,
-        return_package_number = excluded.return_package_number, shipping_date = excluded.shipping_date,
-        -- If a later reading of the track-trace list is stored, its status stays.
-        current_track_trace_status = case when t.read_no > excluded.read_no then t.current_track_trace_status
-          else excluded.current_track_trace_status end,
-        current_track_trace_exception_level = case when t.read_no > excluded.read_no
-          then t.current_track_trace_exception_level else excluded.current_track_trace_exception_level end,
-        changed_at = case when t.raw is distinct from excluded.raw or t.unlisted_since is not null
-          or t.read_no <= excluded.read_no and (t.current_track_trace_status, t.current_track_trace_exception_level)
-            is distinct from (excluded.current_track_trace_status, excluded.current_track_trace_exception_level)
-          then excluded.changed_at else t.changed_at end,
-        read_at = excluded.read_at, read_no = greatest(t.read_no, excluded.read_no), raw = excluded.raw,
-        unlisted_since = null
-    )
-    select "shipmentId" || ':' || "packageNumber" as key, created
-    from found
-    where changed
-    order by "shipmentId", "packageNumber"`.execute(trx);
-  return changed.map(({ key, created }) => toChange(key, created ? 'created' : 'updated'));
+  const { rows: written } = await sql<ChangedRow & { readonly changed: boolean }>`
+    insert into fulfilment.parcels as t (client, shipment_id, package_number, collo_number, track_and_trace_code,
+      track_and_trace_bar_code, return_package_number, current_track_trace_status,
+      current_track_trace_exception_level, shipping_date, number_of_colli, tracking_number, items, read_at, read_no,
+      raw)
+    select ${client}, i."shipmentId", i."packageNumber", i."colloNumber", i.code, i."barCode", i."returnPackageNumber",
+      i.status, i."exceptionLevel", i."shippingDate", i."numberOfColli", i."trackingNumber", i.items, now(), i."readNo",
+      i.raw
+    from json_to_recordset(${JSON.stringify(rows)}::json) as i (
+      "shipmentId" bigint, "packageNumber" text, "colloNumber" text, code text, "barCode" text,
+      "returnPackageNumber" text, status text, "exceptionLevel" text, "shippingDate" timestamptz,
+      "numberOfColli" integer, "trackingNumber" text, items jsonb, raw jsonb, "readNo" bigint)
+    order by i."shipmentId", i."packageNumber"
+    on conflict (client, shipment_id, package_number) do update set
+      collo_number = excluded.collo_number, track_and_trace_code = excluded.track_and_trace_code,
+      track_and_trace_bar_code = excluded.track_and_trace_bar_code,
+      return_package_number = excluded.return_package_number, shipping_date = excluded.shipping_date,
+      number_of_colli = excluded.number_of_colli, tracking_number = excluded.tracking_number, items = excluded.items,
+      -- If a later reading of the track-trace list is stored, its status stays.
+      current_track_trace_status = case when t.read_no > excluded.read_no then t.current_track_trace_status
+        else excluded.current_track_trace_status end,
+      current_track_trace_exception_level = case when t.read_no > excluded.read_no
+        then t.current_track_trace_exception_level else excluded.current_track_trace_exception_level end,
+      changed_at = case when t.raw is distinct from excluded.raw or t.unlisted_since is not null
+        or t.read_no <= excluded.read_no and (t.current_track_trace_status, t.current_track_trace_exception_level)
+          is distinct from (excluded.current_track_trace_status, excluded.current_track_trace_exception_level)
+        then excluded.changed_at else t.changed_at end,
+      read_at = excluded.read_at, read_no = greatest(t.read_no, excluded.read_no), raw = excluded.raw,
+      unlisted_since = null
+    returning ${returnedNames}, changed_at = now() as changed`.execute(trx);
+  return written.filter(({ changed }) => changed).map((row) => toChange('parcels', row));
 }
 
 /**
@@ -146,7 +162,7 @@ async function unlistAbsent(trx: Transaction<DB>, client: string, answers: reado
       and t.read_no <= a."readNo" and (t.read_at is not null or t.package_number = '')
       and not a.numbers ? t.package_number
     returning t.shipment_id || ':' || t.package_number as key`.execute(trx);
-  return rows.map(({ key }) => toChange(key, 'unlisted'));
+  return rows.map(({ key }) => ({ entity: 'parcels', id: null, key, operation: 'unlisted' }));
 }
 
 /**
@@ -197,7 +213,7 @@ export async function storeListedParcels(
   const unnumbered = rows.filter((row) => row.packageNumber !== '' || !numbered.has(row.shipmentId));
   if (unnumbered.length === 0) return toResult([]);
   const kept = await maskErasedPackages(trx, client, unnumbered);
-  const { rows: changed } = await sql<{ key: string; created: boolean }>`
+  const { rows: written } = await sql<ChangedRow>`
     insert into fulfilment.parcels as t (client, shipment_id, package_number, current_track_trace_status,
       current_track_trace_exception_level, read_no, raw)
     select ${client}, i."shipmentId", i."packageNumber", i.status, i."exceptionLevel", ${readNo}, i.raw
@@ -217,13 +233,6 @@ export async function storeListedParcels(
         and (t.unlisted_since is not null
           or t.current_track_trace_status is distinct from excluded.current_track_trace_status
           or t.current_track_trace_exception_level is distinct from excluded.current_track_trace_exception_level)
-    returning t.shipment_id || ':' || t.package_number as key, xmax = 0 as created`.execute(trx);
-  return toResult(changed.map(({ key, created }) => toChange(key, created ? 'created' : 'updated')));
+    returning ${returnedNames}`.execute(trx);
+  return toResult(written.map((row) => toChange('parcels', row)));
 }
-
-const toChange = (key: string, operation: Change['operation']): Change => ({
-  entity: 'parcels',
-  id: null,
-  key,
-  operation,
-});

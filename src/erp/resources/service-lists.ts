@@ -3,7 +3,7 @@ import type { Json } from '../../core/json.ts';
 import { anyClient } from '../connection/any-client.ts';
 import { lockName } from '../connection/locks.ts';
 import type { DB } from '../generated/tables.ts';
-import type { Change } from '../mirror/feed.ts';
+import { type Change, type ChangedRow, changedColumnsOrNew, toChange } from '../mirror/feed.ts';
 
 /** The entries of the service lists, as they are stored. */
 export interface ServiceListRows {
@@ -91,7 +91,7 @@ async function writeOptions(
   client: string,
   options: ServiceListRows['options'],
 ): Promise<Change[]> {
-  const { rows } = await sql<{ key: string; id: number; created: boolean }>`
+  const { rows } = await sql<ChangedRow & { readonly id: number }>`
     insert into fulfilment.setting_options as t (client, list, id, code, name, raw)
     select distinct on (i.list, i.id) ${client}, i.list, i.id, i.code, i.name, i.raw
     from json_to_recordset(${JSON.stringify(options)}::json) as i (list text, id bigint, code text, name text,
@@ -101,13 +101,12 @@ async function writeOptions(
       set code = excluded.code, name = excluded.name, raw = excluded.raw, changed_at = now(), removed_at = null
       where (t.code, t.name, t.raw) is distinct from (excluded.code, excluded.name, excluded.raw)
         or t.removed_at is not null
-    returning t.list || ':' || t.id as key, t.id, xmax = 0 as created`.execute(trx);
-  return rows.map(({ key, id, created }) => ({
-    entity: 'setting_options',
-    id,
-    key,
-    operation: created ? ('created' as const) : ('updated' as const),
-  }));
+    returning t.list || ':' || t.id as key, t.id, ${changedColumnsOrNew(
+      sql.table('fulfilment.setting_options'),
+      ['list', 'id'],
+      ['code', 'name', 'raw', 'removed_at'],
+    )}`.execute(trx);
+  return rows.map((row) => toChange('setting_options', row));
 }
 
 async function removeOptions(
@@ -161,7 +160,12 @@ async function writeWarehouses(
     union all
     select concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse), 'removed'
     from removed`.execute(trx);
-  return rows.map((row) => ({ entity: 'main_shipping_method_warehouses', id: null, ...row }));
+  const entity = 'main_shipping_method_warehouses';
+  return rows.map(({ key, operation }) =>
+    operation === 'removed'
+      ? { entity, id: null, key, operation }
+      : toChange(entity, { key, changedColumns: operation === 'created' ? null : ['removed_at'] }),
+  );
 }
 
 /** An entry of a service list. Payloads may name it by its code. */

@@ -1,7 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
-import type { Change } from '../mirror/feed.ts';
+import { type Change, toChange } from '../mirror/feed.ts';
 
 /** Finds the watched articles of a client: first those never asked for, then those asked for longest ago. */
 export async function findWatchedArticles(db: Kysely<DB>, client: string): Promise<string[]> {
@@ -68,12 +68,7 @@ export async function storeStock(
     order by sku`.execute(trx);
   const changes: Change[] = rows
     .filter(({ created, changed }) => created || changed)
-    .map(({ key, created }) => ({
-      entity: 'stock_levels',
-      id: null,
-      key,
-      operation: created ? 'created' : 'updated',
-    }));
+    .map(({ key, created }) => toChange('stock_levels', { key, changedColumns: created ? null : ['stock'] }));
   const created = rows.filter((row) => row.created).length;
   return { created, updated: changes.length - created, changes };
 }

@@ -4,7 +4,7 @@ import { maskJson } from '../../core/personal-data.ts';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 import { findErasedShipments } from '../mirror/erasures.ts';
-import type { Change } from '../mirror/feed.ts';
+import { type Change, type ChangedRow, changedColumnsOrNew, toChange } from '../mirror/feed.ts';
 
 /** The current state of one package, as it is stored. There is at most one per shipment and package number. */
 export interface TrackTraceRow {
@@ -42,6 +42,9 @@ export async function maskErasedPackages<Row extends Pick<TrackTraceRow, 'shipme
   const erased = await findErasedShipments(trx, client, ids);
   return rows.map((row) => (erased.has(row.shipmentId) ? { ...row, raw: maskJson(row.raw) } : row));
 }
+
+/** The key of a package, without the client. */
+export const packageKey = ['shipment_id', 'package_number'] as const;
 
 const columns = sql`shipment_id, package_number, external_order_number, shipment_method, current_track_trace_status,
   current_track_trace_status_date_time, current_track_trace_exception_level, raw`;
@@ -109,7 +112,7 @@ async function writeEvents(trx: Transaction<DB>, client: string, listed: ReturnT
 }
 
 async function writeCurrent(trx: Transaction<DB>, client: string, listed: ReturnType<typeof sql>): Promise<Change[]> {
-  const { rows } = await sql<{ key: string; created: boolean }>`
+  const { rows } = await sql<ChangedRow>`
     insert into fulfilment.track_traces as t (client, ${columns})
     select ${client}, i."shipmentId", i."packageNumber", i."externalOrderNumber", i."shipmentMethod", i.status,
       i."statusAt", i."exceptionLevel", i.raw
@@ -123,13 +126,20 @@ async function writeCurrent(trx: Transaction<DB>, client: string, listed: Return
       raw = excluded.raw, changed_at = now(), unlisted_since = null
       where t.raw is distinct from excluded.raw or t.unlisted_since is not null
         or t.current_track_trace_status_date_time is distinct from excluded.current_track_trace_status_date_time
-    returning t.shipment_id || ':' || t.package_number as key, xmax = 0 as created`.execute(trx);
-  return rows.map(({ key, created }) => ({
-    entity: 'track_traces',
-    id: null,
-    key,
-    operation: created ? 'created' : 'updated',
-  }));
+    returning t.shipment_id || ':' || t.package_number as key, ${changedColumnsOrNew(
+      sql.table('fulfilment.track_traces'),
+      packageKey,
+      [
+        'external_order_number',
+        'shipment_method',
+        'current_track_trace_status',
+        'current_track_trace_status_date_time',
+        'current_track_trace_exception_level',
+        'raw',
+        'unlisted_since',
+      ],
+    )}`.execute(trx);
+  return rows.map((row) => toChange('track_traces', row));
 }
 
 /** Marks packages as unlisted that are neither in the list nor of a shipment in `present`. */

@@ -1,5 +1,5 @@
 import { makeUndecodableError } from '../../core/errors.ts';
-import { isObject, type Json } from '../../core/json.ts';
+import { isObject, type Json, toWholeNumber } from '../../core/json.ts';
 import { count, decodeMembers, type Field, type Fields, ownId, text, time, type ValueOf } from './fields.ts';
 import { type DecodingProblem, toId } from './jsonapi.ts';
 
@@ -80,6 +80,29 @@ export function decodeTrackTraces(result: Json, zone: string): TrackTraceList {
   };
 }
 
+/** Its type is not shown, so what is neither a whole number nor digits counts as absent. */
+const numberOfColli: Field<number | null> = {
+  ...count,
+  read: (value) => {
+    const digits = String(toWholeNumber(value));
+    return /^\d{1,9}$/.test(digits) ? Number(digits) : null;
+  },
+};
+
+/** The contents of a package, with the members that the interface names; null if it names none. */
+const contents: Field<Json> = {
+  sql: 'jsonb',
+  read: (value) =>
+    !Array.isArray(value)
+      ? null
+      : value.filter(isObject).map(({ shipmentItemId = null, quantity = null, sku = null, lotNumber = null }) => ({
+          shipmentItemId,
+          quantity,
+          sku,
+          lotNumber,
+        })),
+};
+
 const parcelFields = {
   id: ownId,
   packageNumber: nameOrNumber,
@@ -90,6 +113,9 @@ const parcelFields = {
   currentTrackTraceStatus: nameOrNumber,
   currentTrackTraceExceptionLevel: nameOrNumber,
   shippingDate: timeOrEmpty,
+  numberOfColli,
+  trackingNumber: nameOrNumber,
+  shipmentItems: contents,
 };
 
 /** A package that the look-up by criteria returned (docs/interface.md, 15.7 Shipment item of the criteria lookup). */
@@ -104,6 +130,10 @@ export interface Parcel {
   readonly status: string | null;
   readonly exceptionLevel: string | null;
   readonly shippingDate: string | null;
+  readonly numberOfColli: number | null;
+  readonly trackingNumber: string | null;
+  /** What the package holds; null if the answer does not say. */
+  readonly items: Json;
   /** The item as received. */
   readonly raw: Json;
 }
@@ -131,6 +161,9 @@ export function decodeParcels(result: Json, zone: string): ParcelList {
     status: item.currentTrackTraceStatus,
     exceptionLevel: item.currentTrackTraceExceptionLevel,
     shippingDate: item.shippingDate,
+    numberOfColli: item.numberOfColli,
+    trackingNumber: item.trackingNumber,
+    items: item.shipmentItems,
     raw,
   }));
   return { parcels, undecodable };

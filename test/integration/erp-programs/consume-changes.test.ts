@@ -2,9 +2,13 @@ import pg from 'pg';
 import { afterEach, describe, expect, test } from 'vitest';
 import { appendChanges } from '../../../src/erp/mirror/feed.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
+import { lively, useSandbox } from '../../helpers/sandbox.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
+const sandbox = useSandbox(['default'], lively);
+const pull = usePuller(database, sandbox);
 const sessions: pg.Client[] = [];
 afterEach(async () => {
   await Promise.all(sessions.splice(0).map((session) => session.end()));
@@ -22,7 +26,9 @@ const append = async (...ids: number[]) => {
   for (const id of ids)
     await database.db
       .transaction()
-      .execute((trx) => appendChanges(trx, 'default', [{ entity: 'shipments', id, operation: 'updated' }]));
+      .execute((trx) =>
+        appendChanges(trx, 'default', [{ entity: 'shipments', id, operation: 'updated', changedColumns: ['status'] }]),
+      );
 };
 const consume = async (session: pg.Client, max = 1_000) =>
   (
@@ -31,6 +37,27 @@ const consume = async (session: pg.Client, max = 1_000) =>
 const start = async (session: pg.Client, after: number | null, move = false) =>
   (await session.query<{ seq: string }>("select fulfilment.start_consumer('orders', $1, $2) as seq", [after, move]))
     .rows[0]?.seq;
+
+test('every update of days of work names columns of its table', async () => {
+  await database.query("insert into fulfilment.stock_watch (sku) values ('MUG-RED'), ('MUG-BLUE')");
+  for (const _day of [1, 2, 3]) {
+    await sandbox.advance(86_400);
+    await database.query('truncate sync.gates');
+    for (const job of dailyJobs) done(await pull(job));
+  }
+  const updates = await database.query<{ entity: string; unknown: string[] | null; n: number }>(`
+    select c.entity, count(*)::int as n, array_agg(distinct u.name) filter (where k.column_name is null) as unknown
+    from fulfilment.changes c
+    left join unnest(c.changed_columns) u (name) on true
+    left join information_schema.columns k
+      on k.table_schema = 'fulfilment' and k.table_name = c.entity and k.column_name = u.name
+    where c.operation = 'updated'
+    group by c.entity`);
+  expect(updates.map(({ entity }) => entity)).toEqual(
+    expect.arrayContaining(['shipments', 'stock_levels', 'track_traces', 'parcels']),
+  );
+  expect(updates.filter(({ unknown }) => unknown !== null)).toEqual([]);
+});
 
 describe('consume_changes', () => {
   test('returns each change once, and moves the checkpoint by what it returned', async () => {

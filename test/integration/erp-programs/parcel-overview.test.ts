@@ -16,10 +16,10 @@ test('a parcel has the link of its carrier, encoded, and its contents; a code th
     insert into fulfilment.carrier_links (shipping_method, url)
     values ('PARCEL', 'https://carrier.example/{code}-{country}-{postcode}?p={package}'),
       ('LETTER', 'https://letters.example/{barcode}');
-    insert into fulfilment.parcels (client, shipment_id, package_number, track_and_trace_code, track_and_trace_bar_code, raw, read_no)
-    values ('default', 7, 'A', '3S&ü', null, '{"numberOfColli": 2, "trackingNumber": 41, "shipmentItems": [{"sku": "MUG"}]}', 1),
-      ('default', 7, 'B', 'https://own.example/1', null, '"erased"', 1), ('default', 7, 'C', null, null, '{}', 1),
-      ('default', 8, 'D', null, 'B 1', '{}', 1)`);
+    insert into fulfilment.parcels (client, shipment_id, package_number, track_and_trace_code, track_and_trace_bar_code, raw, read_no, number_of_colli, tracking_number, items)
+    values ('default', 7, 'A', '3S&ü', null, '{}', 1, 2, '41', '[{"sku": "MUG"}]'),
+      ('default', 7, 'B', 'https://own.example/1', null, '{}', 1, null, null, null),
+      ('default', 7, 'C', null, null, '{}', 1, null, null, null), ('default', 8, 'D', null, 'B 1', '{}', 1, null, null, null)`);
   const rows = await database.query(`
     select package_number, external_order_number as number, shipping_method as method, tracking_url, number_of_colli as colli,
       tracking_number as tracking, items

@@ -12,7 +12,9 @@ const readChangesSince = (after: number, max = 1_000) =>
 const append = (id: number) =>
   database.db
     .transaction()
-    .execute((trx) => appendChanges(trx, 'default', [{ entity: 'shipments', id, operation: 'updated' }]));
+    .execute((trx) =>
+      appendChanges(trx, 'default', [{ entity: 'shipments', id, operation: 'updated', changedColumns: ['status'] }]),
+    );
 
 const runs = 20;
 const writers = 8;
@@ -30,7 +32,9 @@ test('8 writers with random delays: a reader that follows misses nothing and mee
         const id = (run * writers + writer) * transactions + nth + 1;
         await db.transaction().execute(async (trx) => {
           await sql`select pg_sleep(${random.next() * 0.004})`.execute(trx);
-          await appendChanges(trx, 'default', [{ entity: 'shipments', id, operation: 'updated' }]);
+          await appendChanges(trx, 'default', [
+            { entity: 'shipments', id, operation: 'updated', changedColumns: ['status'] },
+          ]);
           await sql`select pg_sleep(${random.next() * 0.004})`.execute(trx);
         });
       }

@@ -66,6 +66,9 @@ describe('an entry of the feed and a notification', () => {
     const dead = await outbox.insert('order.create', 'SO "3"', orderPayload('SO "3"', { locale: undefined }));
     await outbox.push();
     expect(await readEntries()).toEqual([unknown, done, dead].map(entryOf));
+    expect(
+      await database.query('select changed_columns as columns from fulfilment.changes where id = $1', [done]),
+    ).toEqual([{ columns: ['status', 'result', 'finished_at'] }]);
     await waitFor('three notifications', () => readHeard().length === 3);
     expect(readHeard()).toEqual([unknown, done, dead]);
   });
@@ -108,7 +111,7 @@ test('an ERP that cancels a row and stays in its transaction holds up no writer 
   await sql`select fulfilment.outbox_cancel(${id})`.execute(erp);
   const writer = database.open(1);
   await sql`set lock_timeout = '1s'`.execute(writer);
-  const change = { entity: 'shipments', id: 7, operation: 'updated' } as const;
+  const change = { entity: 'shipments', id: 7, operation: 'updated', changedColumns: ['status'] } as const;
   await writer.transaction().execute((trx) => appendChanges(trx, 'default', [change]));
   await erp.commit().execute();
   await sweepOutcomes(database.db);

@@ -345,7 +345,9 @@ test('another client can write its changes while errors are searched for words',
     });
     const append = async (trx: Transaction<DB>) => {
       await trx.executeQuery(CompiledQuery.raw(`set local lock_timeout = '500ms'`));
-      await appendChanges(trx, 'other', [{ entity: 'orders', id: 1, operation: 'updated' }]);
+      await appendChanges(trx, 'other', [
+        { entity: 'orders', id: 1, operation: 'updated', changedColumns: ['status'] },
+      ]);
     };
     await inTransaction(database.db, append, { waitForLocks: false });
     await holder.query('commit');

@@ -126,6 +126,28 @@ test('a change, a lost listing and a new package reach the table, the feed and t
   ]);
 });
 
+test('the contents of a package, its number of colli and its tracking number are columns', async () => {
+  const [id = 0] = await storeShipped(1);
+  const shipmentItems = [{ shipmentItemId: 7, quantity: 2, sku: 'MUG', lotNumber: null, note: 'for Ann' }];
+  await answerWith([
+    item(id, { numberOfColli: '2', trackingNumber: 12345678901, shipmentItems }),
+    item(id, { packageNumber: '3S2', numberOfColli: 'two' }),
+  ]);
+  await pullParcels();
+  expect(
+    await database.query(
+      'select number_of_colli, tracking_number, items from fulfilment.parcels order by package_number',
+    ),
+  ).toEqual([
+    {
+      number_of_colli: 2,
+      tracking_number: '12345678901',
+      items: [{ shipmentItemId: 7, quantity: 2, sku: 'MUG', lotNumber: null }],
+    },
+    { number_of_colli: null, tracking_number: null, items: null },
+  ]);
+});
+
 test('a package that leaves the track-trace list is looked up, and not again', async () => {
   const [id = 0] = await storeShipped(1);
   await answerWith([item(id, { currentTrackTraceStatus: '10' })]);

@@ -75,6 +75,30 @@ describe('upsertFamilies', () => {
     ]);
   });
 
+  test('an update names the columns that differ, of parents and children alike, and no others', async () => {
+    const columns = () =>
+      database.query(
+        `select entity, id, changed_columns as columns from fulfilment.changes where operation = 'updated' order by seq`,
+      );
+    await upsert(1, shipment(1, 'A', [[11, 1]]), shipment(2, 'A'));
+    await upsert(2, shipment(1, 'A', [[11, 2]]), {
+      ...shipment(2, 'A'),
+      parent: { id: 2, raw: { more: 1 }, status: 'A' },
+    });
+    await database.query('update fulfilment.shipments set unlisted_since = now() where id = 1');
+    await upsert(3, shipment(1, 'B', [[11, 2]]));
+    expect(await columns()).toEqual([
+      { entity: 'shipments', id: 2, columns: ['raw'] },
+      { entity: 'shipment_items', id: 11, columns: ['quantity', 'raw'] },
+      { entity: 'shipments', id: 1, columns: ['status', 'raw', 'unlisted_since'] },
+    ]);
+    expect(
+      await database.query(
+        "select from fulfilment.changes where operation <> 'updated' and changed_columns is not null",
+      ),
+    ).toEqual([]);
+  });
+
   test('does not write an unchanged row', async () => {
     await upsert(1, shipment(1, 'A', [[11, 1]]));
     const before = await versions();
