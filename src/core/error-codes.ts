@@ -60,6 +60,7 @@ export type ErrorCode =
   | 'redis_unreachable'
   | 'schema_behind'
   | 'schema_missing'
+  | 'sessions_shared'
   | 'state_unwritable'
   | 'tables_in_use'
   | 'tls_failed'

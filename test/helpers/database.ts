@@ -69,10 +69,14 @@ async function maintain<T extends pg.QueryResultRow>(text: string, values: unkno
  * more than the product's 5 s between two statements.
  */
 function openPool(url: string, name: string, max: number): pg.Pool {
+  const config = makePoolConfig(url, { name, max });
   const pool = new pg.Pool({
-    ...makePoolConfig(url, name, max),
+    ...config,
+    onConnect: async (client) => {
+      await config.onConnect?.(client);
+      await client.query('set idle_in_transaction_session_timeout = 600000');
+    },
     application_name: name,
-    idle_in_transaction_session_timeout: 600_000,
     // An idle connection must not keep the process alive.
     allowExitOnIdle: true,
   });

@@ -5,14 +5,7 @@
 import { hostname } from 'node:os';
 import type pg from 'pg';
 import { Listener } from '../../erp/connection/listener.ts';
-import {
-  assertWritable,
-  type Database,
-  makePool,
-  makePoolConfig,
-  openDatabase,
-  type PoolOptions,
-} from '../../erp/connection/pool.ts';
+import { type Database, makePool, makePoolConfig, openDatabase, type PoolOptions } from '../../erp/connection/pool.ts';
 import { LeaseKeeper } from '../../erp/runs/leases.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
@@ -35,7 +28,7 @@ export function connectDatabase(
   max = databasePoolSize,
   queryTimeoutMs = 60_000,
 ): OpenDatabase {
-  return toOpenDatabase(openPool(makePoolConfig(databaseUrl, name, max, queryTimeoutMs), log));
+  return toOpenDatabase(openPool(makePoolConfig(databaseUrl, { name, max, queryTimeoutMs }), log));
 }
 
 /**
@@ -51,8 +44,8 @@ export function connectForWriting(
   queryTimeoutMs = 60_000,
   prepares = false,
 ): OpenDatabase {
-  const config = makePoolConfig(databaseUrl, name, max, queryTimeoutMs, prepares);
-  return toOpenDatabase(openPool({ ...config, onConnect: assertWritable }, log));
+  const config = makePoolConfig(databaseUrl, { name, max, queryTimeoutMs, prepares, writes: true });
+  return toOpenDatabase(openPool(config, log));
 }
 
 const toOpenDatabase = (pool: pg.Pool): OpenDatabase => ({ db: openDatabase(pool), close: () => pool.end() });
@@ -72,10 +65,11 @@ export function openPool(options: PoolOptions, log: Logger): pg.Pool {
 }
 
 /** Opens a separate connection that renews leases. */
-export function openLeaseKeeper(databaseUrl: string, log: Logger): { keeper: LeaseKeeper; close: () => Promise<void> } {
+export function openLeaseKeeper(databaseUrl: string, log: Logger): OpenDatabase & { readonly keeper: LeaseKeeper } {
   const { db, close } = connectForWriting(databaseUrl, log, 'leases', 1, heartbeatTimeoutMs);
   return {
     keeper: new LeaseKeeper(db, (error) => log.warn({ event: 'heartbeat_failed', ...errorFields(error) })),
+    db,
     close,
   };
 }

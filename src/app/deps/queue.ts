@@ -1,11 +1,10 @@
 import type { PgPool } from 'bullmq';
 import type { Config } from '../../../config/env.ts';
-import { mergeOptions } from '../../erp/connection/merge-options.ts';
 import {
-  assertWritable,
   idleTimeoutMillis,
   keepAliveInitialDelayMillis,
-  openDatabase,
+  type PoolOptions,
+  prepareSession,
 } from '../../erp/connection/pool.ts';
 import {
   assertPostgresQueueFits,
@@ -16,7 +15,7 @@ import {
   type QueueBackend,
 } from '../../queue/backend.ts';
 import type { Logger } from '../logging/logger.ts';
-import { type OpenDatabase, openPool } from './database.ts';
+import { openPool } from './database.ts';
 
 /** Connections of the queue: two BullMQ workers need two each (one of them for LISTEN), and the producers share two. */
 const queuePoolSize = 6;
@@ -49,19 +48,14 @@ export async function openQueueBackend(
 
 /** Opens a pool for the queue only: BullMQ's workers hold connections, and its statements name no schema. */
 export function openQueuePool(databaseUrl: string, log: Logger): PgPool {
-  const pool = openPool({ ...queuePoolConfig(databaseUrl), max: queuePoolSize, onConnect: assertWritable }, log);
+  const pool = openPool({ ...makeQueuePoolConfig(databaseUrl), max: queuePoolSize }, log);
   // BullMQ has its own types for the part of pg that it uses. The types of pg are not assignable to them.
   return pool as unknown as PgPool;
 }
 
-/** Opens one connection with the settings of the queue's pool, so that `doctor` can check them. */
-export function openQueueConnection(databaseUrl: string, log: Logger): OpenDatabase {
-  const pool = openPool({ ...queuePoolConfig(databaseUrl), max: 1 }, log);
-  return { db: openDatabase(pool), close: () => pool.end() };
-}
-
-const queuePoolConfig = (databaseUrl: string) => ({
-  ...mergeOptions(databaseUrl, ['-c search_path=bullmq']),
+const makeQueuePoolConfig = (databaseUrl: string): PoolOptions => ({
+  connectionString: databaseUrl,
+  onConnect: (client) => prepareSession(client, { search_path: 'bullmq' }, true),
   keepAlive: true,
   keepAliveInitialDelayMillis,
   connectionTimeoutMillis: 10_000,

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../../../config/env.ts';
 import type { Operations } from '../../../config/operations.ts';
 import { changeInWords } from '../../core/database-mark.ts';
+import { assertOwnSessions } from '../../erp/connection/own-sessions.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readOutboxKinds } from '../../erp/outbox/kinds.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
@@ -9,9 +10,7 @@ import {
   readMissingGrants,
   readMissingRoles,
   readServerFacts,
-  readSessionSettings,
   readUnusableSchemas,
-  type SessionSettings,
 } from '../../erp/reports/database-facts.ts';
 import { readSchemaDrift } from '../../erp/schema/drift.ts';
 import { SchemaError } from '../../erp/schema/migration-files.ts';
@@ -19,7 +18,7 @@ import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import { findRedisProblem } from '../../queue/backend.ts';
 import { listPayloadSchemas } from '../../sync/push/kinds/registry.ts';
 import { connectDatabase } from '../deps/database.ts';
-import { openQueueBackend, openQueueConnection } from '../deps/queue.ts';
+import { openQueueBackend } from '../deps/queue.ts';
 import { readRedisInfo } from '../deps/redis.ts';
 import { describeNotifyQueue } from '../health/find-problems.ts';
 import type { Logger } from '../logging/logger.ts';
@@ -38,8 +37,6 @@ const connectionRemedy =
 /** Checks that the ERP database can be reached, has the schema of this version, and grants what workers need. */
 export async function checkDatabase(db: Database): Promise<readonly Finding[]> {
   const server = await runCheck('database', connectionRemedy, () => checkServer(db));
-  if (server.some(({ found }) => found.includes('unsupported startup parameter')))
-    return server.map((finding) => ({ ...finding, remedy: poolerRemedy }));
   // Without a connection nothing else can be checked.
   if (server.some(({ state }) => state === 'fail')) return server;
   const unusable = await readUnusableSchemas(db);
@@ -129,41 +126,18 @@ async function checkGrants(db: Database): Promise<readonly Finding[]> {
   ];
 }
 
-/** Settings that every session of our pools must have. The program works correctly only with these. */
-const workSettings: Partial<SessionSettings> = { timeZone: 'UTC', searchPath: 'pg_catalog', lockTimeoutMs: 5_000 };
-const queueSettings: Partial<SessionSettings> = { searchPath: 'bullmq' };
-
-/** What to do if a pooler refuses or drops the `options` of a connection. pgbouncer can do nothing else. */
-const poolerRemedy =
-  'a connection pooler does not pass on the `options` of a connection, as pgbouncer in every mode: let DATABASE_URL of' +
-  ' this program lead to Postgres itself (docs/operations.md)';
-
-/** Checks that the sessions of each pool have the settings that the program gives them. */
+/** Checks that each connection has a session of its own, also through a pooler. */
 export function checkSessions(config: Config, log: Logger): Promise<readonly Finding[]> {
   const url = config.DATABASE_URL ?? '';
   return runCheck('sessions', 'see the log of Postgres', async () => {
-    const work = connectDatabase(url, log, 'doctor sessions', 1);
-    const queue = config.REDIS_URL === undefined ? openQueueConnection(url, log) : null;
+    const [one, other] = [connectDatabase(url, log, 'doctor one', 1), connectDatabase(url, log, 'doctor other', 1)];
     try {
-      const wrong = [
-        ...findDifferences('work', workSettings, await readSessionSettings(work.db)),
-        ...(queue === null ? [] : findDifferences('queue', queueSettings, await readSessionSettings(queue.db))),
-      ];
-      return [
-        wrong.length === 0
-          ? ok('sessions', 'the sessions of every pool have the right settings')
-          : fail('sessions', wrong.join('; '), poolerRemedy),
-      ];
+      await assertOwnSessions(one.db, other.db);
+      return [ok('sessions', 'each connection has a session of its own')];
     } finally {
-      await Promise.all([work.close(), queue?.close()]);
+      await Promise.all([one.close(), other.close()]);
     }
   });
-}
-
-function findDifferences(pool: string, wanted: Partial<SessionSettings>, found: SessionSettings): string[] {
-  return (Object.keys(wanted) as (keyof SessionSettings)[])
-    .filter((name) => wanted[name] !== found[name])
-    .map((name) => `pool ${pool}: ${name} is ${found[name]}, not ${wanted[name]}`);
 }
 
 /**

@@ -9,6 +9,7 @@ import { jobNames } from '../../../config/jobs.ts';
 import { jobs } from '../../../jobs/registry.ts';
 import { StoppedError, WarehouseError } from '../../core/errors.ts';
 import { minuteMs } from '../../core/time.ts';
+import { assertOwnSessions } from '../../erp/connection/own-sessions.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { rollUpFigures } from '../../erp/figures/roll-up.ts';
 import { sweepOutcomes } from '../../erp/outbox/outcomes.ts';
@@ -132,7 +133,8 @@ async function openConnections(
 ): Promise<{ readonly deps: RunnerDeps; readonly backend: QueueBackend }> {
   const { db } = closers.add(connectForWriting(databaseUrl, log));
   await assertSchemaFits(db);
-  const { keeper } = closers.add(openLeaseKeeper(databaseUrl, log));
+  const { keeper, db: leases } = closers.add(openLeaseKeeper(databaseUrl, log));
+  await assertOwnSessions(db, leases);
   const { warehouses } = closers.add(
     openWarehouses(config, { log, onExchange: (client, exchange) => metrics.onExchange(client, exchange) }),
   );

@@ -9,7 +9,6 @@ import pg from 'pg';
 import { CodedError, hasCode, isUncoded } from '../../core/errors.ts';
 import { findTlsError } from '../../core/tls-error.ts';
 import type { DB } from '../generated/tables.ts';
-import { mergeOptions } from './merge-options.ts';
 
 /** Maximum number of statements that a process prepares. A session keeps a plan for each of them. */
 const maxStatements = 300;
@@ -35,7 +34,7 @@ function findStatementName(text: string): string | undefined {
  * is used when they are large. Therefore each row is found by an index, one after the other: that is right for the few
  * hundred rows of any statement, and needs no statistics.
  */
-const keyedPlanSettings = ['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin'].map((name) => `-c ${name}=off`);
+const keyedPlanSettings = { enable_seqscan: 'off', enable_hashjoin: 'off', enable_mergejoin: 'off' };
 
 /** Makes a connection prepare each statement with values under a name. */
 function prepareStatements(client: pg.PoolClient): void {
@@ -86,8 +85,21 @@ const statementTimeoutMs = (queryTimeoutMs: number) => Math.round(queryTimeoutMs
 
 /** Settings of a pool. */
 export interface PoolOptions extends pg.PoolConfig {
-  /** True if sessions prepare each statement, so that Postgres plans it only once (src/erp/connection/prepared.ts). */
+  /** True if sessions prepare each statement, so that Postgres plans it only once. */
   readonly prepares?: boolean;
+}
+
+/** What a pool is for. */
+interface PoolUse {
+  /** Part of `application_name`. */
+  readonly name: string;
+  /** Maximum number of connections. */
+  readonly max: number;
+  readonly queryTimeoutMs?: number;
+  /** True if sessions prepare each statement. */
+  readonly prepares?: boolean;
+  /** True if a connection that takes no writes is refused. During a failover, a connection may be read-only. */
+  readonly writes?: boolean;
 }
 
 /**
@@ -96,23 +108,22 @@ export interface PoolOptions extends pg.PoolConfig {
  */
 export function makePoolConfig(
   databaseUrl: string,
-  name: string,
-  max: number,
-  queryTimeoutMs = 60_000,
-  prepares = false,
+  { name, max, queryTimeoutMs = 60_000, prepares = false, writes = false }: PoolUse,
 ): PoolOptions {
+  const settings = {
+    timezone: 'UTC',
+    search_path: 'pg_catalog',
+    // Our statements touch a few hundred rows each: compiling one would take longer than its execution.
+    jit: 'off',
+    idle_in_transaction_session_timeout: String(sessionTimeoutMs),
+    lock_timeout: String(sessionTimeoutMs),
+    statement_timeout: String(statementTimeoutMs(queryTimeoutMs)),
+    ...(prepares ? keyedPlanSettings : {}),
+  };
   return {
     prepares,
-    ...mergeOptions(databaseUrl, [
-      '-c timezone=UTC',
-      '-c search_path=pg_catalog',
-      // Our statements touch a few hundred rows each: compiling one would take longer than its execution.
-      '-c jit=off',
-      `-c idle_in_transaction_session_timeout=${sessionTimeoutMs}`,
-      `-c lock_timeout=${sessionTimeoutMs}`,
-      `-c statement_timeout=${statementTimeoutMs(queryTimeoutMs)}`,
-      ...(prepares ? keyedPlanSettings : []),
-    ]),
+    connectionString: databaseUrl,
+    onConnect: (client) => prepareSession(client, settings, writes),
     max,
     types: typeParsers,
     application_name: `fulfilment-sync ${name}`,
@@ -123,6 +134,29 @@ export function makePoolConfig(
     keepAlive: true,
     keepAliveInitialDelayMillis,
   };
+}
+
+/**
+ * Sets the settings of a new session. They are no startup parameters, because a pooler such as pgbouncer refuses those.
+ * @param writes true if a session that takes no writes is refused
+ * @throws CodedError `database_read_only`
+ */
+export async function prepareSession(
+  client: pg.ClientBase,
+  settings: Readonly<Record<string, string>>,
+  writes: boolean,
+): Promise<void> {
+  const { rows } = await client.query<{ readOnly: string }>(
+    `select pg_catalog.set_config(s.name, s.value, false),
+       pg_catalog.current_setting('transaction_read_only') as "readOnly"
+     from pg_catalog.json_each_text($1) as s (name, value)`,
+    [JSON.stringify(settings)],
+  );
+  if (writes && rows[0]?.readOnly === 'on')
+    throw new CodedError(
+      'database_read_only',
+      'the database takes no writes at present; DATABASE_URL must lead to the primary',
+    );
 }
 
 /** Returns the error of a connection that broke or did not open in time. pg gives such errors no code. */
@@ -225,19 +259,6 @@ function watchConnects(pool: pg.Pool, timeoutMs: number): void {
     });
   };
   pool.connect = watched as typeof pool.connect;
-}
-
-/**
- * Checks that a new connection accepts writes.
- * @throws CodedError `database_read_only`
- */
-export async function assertWritable(client: pg.ClientBase): Promise<void> {
-  const { rows } = await client.query<{ transaction_read_only: string }>('show transaction_read_only');
-  if (rows[0]?.transaction_read_only === 'on')
-    throw new CodedError(
-      'database_read_only',
-      'the database takes no writes at present; DATABASE_URL must lead to the primary',
-    );
 }
 
 /** Ends a connection that does not answer, and reports it to its holder. */

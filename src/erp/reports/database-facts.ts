@@ -80,23 +80,6 @@ export async function readMissingRoles(db: Kysely<DB>): Promise<string[]> {
   return rows.map(({ role }) => role);
 }
 
-/** The settings of a session, as the server reports them. */
-export interface SessionSettings {
-  readonly timeZone: string;
-  readonly searchPath: string;
-  readonly lockTimeoutMs: number;
-}
-
-/** Reads the settings of a session. */
-export async function readSessionSettings(db: Kysely<DB>): Promise<SessionSettings> {
-  const { rows } = await sql<SessionSettings>`
-    select current_setting('TimeZone') as "timeZone", current_setting('search_path') as "searchPath",
-      (select s.setting::int from pg_catalog.pg_settings s where s.name = 'lock_timeout') as "lockTimeoutMs"`.execute(
-    db,
-  );
-  return rows[0] as SessionSettings;
-}
-
 /** Number of articles in stock_watch of one client. */
 export interface WatchedArticles {
   readonly client: string;

@@ -1,4 +1,3 @@
-import { type AddressInfo, connect, createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -162,48 +161,6 @@ const brokenSetups: readonly BrokenSetup[] = [
     finds: ['fail', 'queue', /ECONNREFUSED/, /check REDIS_URL/],
   },
 ];
-
-/** Starts a pooler that removes the parameter `options` when a session starts. */
-async function startPooler(): Promise<{ url: string; close: () => void }> {
-  const { hostname, port } = new URL(database.url);
-  const server = createServer((client) => {
-    const upstream = connect(Number(port), hostname);
-    client.once('data', (start: Buffer) => {
-      const parts = start.subarray(8).toString('latin1').split('\0');
-      const kept = parts.flatMap((name, index) =>
-        index % 2 === 0 && name !== '' && name !== 'options' ? [`${name}\0${parts[index + 1]}\0`] : [],
-      );
-      const body = Buffer.from(`${kept.join('')}\0`, 'latin1');
-      const head = Buffer.from(start.subarray(0, 8));
-      head.writeInt32BE(body.length + 8, 0);
-      upstream.write(Buffer.concat([head, body]));
-      client.pipe(upstream).pipe(client);
-    });
-    client.on('error', () => upstream.destroy());
-    upstream.on('error', () => client.destroy());
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const url = new URL(database.url);
-  url.port = String((server.address() as AddressInfo).port);
-  return { url: url.href, close: () => void server.close() };
-}
-
-test('a pooler that drops the options of a connection is found', async () => {
-  const pooler = await startPooler();
-  try {
-    const { code, wrong } = await doctor(workerEnv(pooler.url, await processes.sandbox()));
-    const words = [/pool work: .*searchPath .*lockTimeoutMs is 0.*pool queue: searchPath/, /pgbouncer/] as const;
-    expect(wrong).toContainEqual({
-      check: 'sessions',
-      state: 'fail',
-      found: expect.stringMatching(words[0]),
-      remedy: expect.stringMatching(words[1]),
-    });
-    expect(code).toBe(1);
-  } finally {
-    pooler.close();
-  }
-});
 
 test.each(brokenSetups)(
   '$name is found, with what to do',

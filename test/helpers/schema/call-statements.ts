@@ -150,7 +150,6 @@ async function readReports(db: Database): Promise<void> {
   await diagnosis.readUnusableSchemas(db);
   await diagnosis.readMissingGrants(db);
   await diagnosis.readMissingRoles(db);
-  await diagnosis.readSessionSettings(db);
   await diagnosis.countWatchedArticles(db);
   await diagnosis.readNotifyQueue(db);
 }

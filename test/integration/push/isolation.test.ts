@@ -1,6 +1,7 @@
 import { createServer, request as forward } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { sql } from 'kysely';
+import type { ClientBase } from 'pg';
 import { describe, expect, test } from 'vitest';
 import { connectForWriting, openPool } from '../../../src/app/deps/database.ts';
 import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
@@ -25,9 +26,12 @@ const outbox = usePusher(database, sandbox);
 /** Opens connections of a pusher whose statements wait half a second for a lock, instead of five seconds. */
 function openQuickConnections(): PushConnections {
   const open = (name: string, max: number) => {
-    const config = makePoolConfig(database.url, name, max, undefined, name === 'push');
-    const options = config.options?.replace(/lock_timeout=\d+/, 'lock_timeout=500');
-    const pool = openPool({ ...config, options }, silentLogger);
+    const config = makePoolConfig(database.url, { name, max, prepares: name === 'push' });
+    const onConnect = async (client: ClientBase) => {
+      await config.onConnect?.(client);
+      await client.query('set lock_timeout = 500');
+    };
+    const pool = openPool({ ...config, onConnect }, silentLogger);
     return { db: openDatabase(pool), close: () => pool.end() };
   };
   return { main: open('push', 6), claims: open('claims', 1) };

@@ -72,7 +72,7 @@ describe('half-open connections', () => {
   });
 
   test('to Postgres, all in use: a caller that waits in vain gets an error', async () => {
-    const config = { ...makePoolConfig(database.url, 'test', 1), connectionTimeoutMillis: 300 };
+    const config = { ...makePoolConfig(database.url, { name: 'test', max: 1 }), connectionTimeoutMillis: 300 };
     const pool = openPool(config, silentLogger);
     closers.unshift(() => pool.end());
     const only = await pool.connect();
@@ -135,7 +135,7 @@ test('a connection for writing is refused if the database accepts no writes', as
 test('options of the database URL are kept next to ours, and cannot replace them', async () => {
   const url = new URL(database.url);
   url.searchParams.set('options', '-c work_mem=8MB -c lock_timeout=0 -c search_path=public');
-  const pool = new pg.Pool(makePoolConfig(url.href, 'options', 1));
+  const pool = new pg.Pool(makePoolConfig(url.href, { name: 'options', max: 1 }));
   try {
     const settings = ['work_mem', 'lock_timeout', 'search_path', 'statement_timeout'];
     const { rows } = await pool.query<{ setting: string }>(
