@@ -63,6 +63,10 @@ export function findAdminProblems(env: AdminVariables): string[] {
     );
   if (env.ADMIN_VIEWER_TOKEN !== undefined && env.ADMIN_VIEWER_TOKEN === env.ADMIN_TOKEN)
     problems.push('ADMIN_VIEWER_TOKEN: must differ from ADMIN_TOKEN');
+  if (env.ADMIN_TRUSTED_PROXIES !== undefined && env.ADMIN_TOKEN === undefined)
+    problems.push(
+      'ADMIN_TRUSTED_PROXIES: requires ADMIN_TOKEN; without it any page that a browser of this machine shows could act',
+    );
   if (env.ADMIN_USER_HEADER !== undefined && env.ADMIN_TRUSTED_PROXIES === undefined)
     problems.push('ADMIN_USER_HEADER: requires ADMIN_TRUSTED_PROXIES; without it anybody could send that header');
   return problems;

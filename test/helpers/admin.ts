@@ -1,5 +1,5 @@
 import { afterEach } from 'vitest';
-import { readConfig } from '../../config/env.ts';
+import { type Config, readConfig } from '../../config/env.ts';
 import { type AdminServer, startAdmin } from '../../src/app/admin/server.ts';
 import { openStateReaders } from '../../src/app/health/overview.ts';
 import { createLogger } from '../../src/app/logging/create-logger.ts';
@@ -60,8 +60,8 @@ export function useAdmin(database: TestDatabase) {
   afterEach(async () => {
     await Promise.all(servers.splice(0).map((server) => server.close()));
   });
-  return async (env: Record<string, string> = {}, db?: Database) => {
-    const config = readConfig(
+  return async (env: Record<string, string> = {}, db?: Database, changes: Partial<Config> = {}) => {
+    const read = readConfig(
       { database: true, clients: true },
       {
         DATABASE_URL: database.url,
@@ -72,6 +72,7 @@ export function useAdmin(database: TestDatabase) {
         ...env,
       },
     );
+    const config = { ...read, ...changes };
     const logged: string[] = [];
     const log = createLogger('trace', { write: (line: string) => logged.push(line) });
     const kinds = outboxKinds.map(({ name }) => name);

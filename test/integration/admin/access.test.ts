@@ -20,9 +20,9 @@ const guarded = [
 ];
 
 /** Returns the status of a request with this Host header, which fetch does not allow to set. */
-const requestAsHost = (port: number, host: string) =>
+const requestAsHost = (port: number, host: string, headers: Record<string, string> = {}) =>
   new Promise<number | undefined>((resolve, reject) => {
-    request({ port, host: '127.0.0.1', headers: { host } }, (answer) => {
+    request({ port, host: '127.0.0.1', headers: { ...headers, host } }, (answer) => {
       answer.resume();
       resolve(answer.statusCode);
     })
@@ -36,6 +36,13 @@ test('without a token only host names of this machine are answered, against DNS 
     expect([host, await requestAsHost(port, host)]).toEqual([host, 200]);
   for (const host of ['evil.example', '127.0.0.1.evil.example', '10.0.0.1'])
     expect([host, await requestAsHost(port, host)]).toEqual([host, 421]);
+});
+
+test('no forwarded host replaces the Host header, against DNS rebinding', async () => {
+  // The configuration refuses this. The check does not depend on that.
+  const env = { ADMIN_TOKEN: token, ADMIN_TRUSTED_PROXIES: '127.0.0.1' };
+  const { port } = await admin(env, undefined, { ADMIN_TOKEN: undefined });
+  expect(await requestAsHost(port, 'evil.example', { 'x-forwarded-host': 'localhost' })).toBe(421);
 });
 
 test('with a token everything except probes, login and assets requires it', async () => {

@@ -251,7 +251,7 @@ test('a URL whose password is not encoded is refused with what to do', () => {
 test('trusted proxies are addresses and networks; anything else is not trusted', () => {
   const { ADMIN_TRUSTED_PROXIES: isTrusted } = readConfig(
     { database: false, clients: false },
-    { ADMIN_TRUSTED_PROXIES: '127.0.0.1, 10.7.0.0/16, fd00::/8' },
+    { ADMIN_TOKEN: 'x'.repeat(32), ADMIN_TRUSTED_PROXIES: '127.0.0.1, 10.7.0.0/16, fd00::/8' },
   );
   const addresses = [
     '127.0.0.1',
@@ -287,6 +287,9 @@ test('variables of the admin server name the variables that they need', () => {
   ]);
   expect(readProblems({ ...base, ADMIN_USER_HEADER: 'X-User' })).toEqual([
     expect.stringMatching(/^ADMIN_USER_HEADER: requires/),
+  ]);
+  expect(readProblems({ ...base, ADMIN_TRUSTED_PROXIES: '127.0.0.1' })).toEqual([
+    expect.stringMatching(/^ADMIN_TRUSTED_PROXIES: requires ADMIN_TOKEN/),
   ]);
   expect(readProblems({ ...base, ADMIN_BASE_PATH: 'sync' })).toEqual([
     expect.stringMatching(/^ADMIN_BASE_PATH: must be/),

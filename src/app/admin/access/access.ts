@@ -248,7 +248,8 @@ function refuse(reply: FastifyReply, { status, words, retryAfterS }: Refusal): F
  * Without a token, only local names are therefore answered.
  */
 function refuseForeignHost(request: FastifyRequest, reply: FastifyReply): FastifyReply | undefined {
-  const { hostname } = request;
+  // The header itself: X-Forwarded-Host, which `hostname` may come from, can be set by a page.
+  const hostname = (request.headers.host ?? '').replace(/:\d+$/, '');
   if (isLoopback(hostname.replace(/^\[|\]$/g, ''))) return undefined;
   const error = 'Without ADMIN_TOKEN the server answers only at localhost; set ADMIN_TOKEN to use another name';
   return reply.code(421).send({ error });
