@@ -72,7 +72,6 @@ function selectByConstants(value: object, schemas: readonly BodySchema[]): reado
 
 const joinPlace = (place: string, name: string) => (place === '' ? name : `${place}.${name}`);
 
-/** How a body is compared with its schema. */
 interface BodyReading {
   /** Whether the names are compared without their case, and types are adapted: in the older generations. */
   readonly isOlder: boolean;
@@ -149,7 +148,6 @@ function describeShape(value: unknown, depth = maxDepth): string {
   return `{${[...members, ...(entries.length > maxNames ? ['…'] : [])].join(', ')}}`;
 }
 
-/** The parts of a JSON Schema that say which members and types a body may have. */
 interface BodySchema {
   readonly type?: string | readonly string[];
   readonly properties?: Readonly<Record<string, BodySchema>>;
@@ -185,7 +183,6 @@ const typeWords = {
   null: 'null',
 };
 
-/** Returns the types of the schemas in words, for advice. */
 function describeTypes(schemas: readonly BodySchema[]): string {
   const types = new Set(schemas.flatMap(listTypes));
   const words = Object.entries(typeWords).filter(([type]) => types.has(type));

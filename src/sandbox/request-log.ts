@@ -98,7 +98,11 @@ interface KeptExchange {
   answer: KeptText | null;
 }
 
-/** Number of requests whose bodies are kept. */
+interface ExchangePart extends Pick<KeptExchange, 'contentType' | 'hasToken'> {
+  readonly request: string | undefined;
+  readonly answer: string | undefined;
+}
+
 const maxExchanges = 200;
 /** Characters that are kept of a body. Together with `maxExchanges` this bounds the memory at some megabytes. */
 const maxCharacters = 16_384;
@@ -112,17 +116,7 @@ class KeptBodies {
   }
 
   /** Keeps more of an exchange. Drops the oldest exchange if there are too many. */
-  keep(
-    place: number,
-    {
-      request,
-      answer,
-      ...facts
-    }: Partial<Omit<KeptExchange, 'request' | 'answer'>> & {
-      readonly request?: string | undefined;
-      readonly answer?: string | undefined;
-    },
-  ): void {
+  keep(place: number, { request, answer, ...facts }: ExchangePart): void {
     const known = this.#exchanges.get(place);
     const exchange = known ?? { contentType: null, hasToken: false, request: null, answer: null };
     Object.assign(exchange, facts);
@@ -130,9 +124,7 @@ class KeptBodies {
     if (answer !== undefined) exchange.answer = cutBody(answer);
     if (known !== undefined) return;
     this.#exchanges.set(place, exchange);
-    if (this.#exchanges.size <= maxExchanges) return;
-    const [oldest] = this.#exchanges.keys();
-    if (oldest !== undefined) this.#exchanges.delete(oldest);
+    if (this.#exchanges.size > maxExchanges) this.#exchanges.delete(this.#exchanges.keys().next().value ?? place);
   }
 
   clear(): void {
@@ -184,7 +176,6 @@ const jsonMember = /"([\w.-]+)"(\s*:\s*)(?:"(?:[^"\\]|\\.)*"?|[^\s,}\]"{[]+)/g;
 const formMember = /(^|[&?;\s"'])([\w.%[\]-]+)=[^&\s"']*/g;
 const bearer = /(\bbearer\s+)[\w.~+/=-]+/gi;
 
-/** What a reader sees instead of a secret. */
 const hidden = '***';
 
 /** Replaces the secrets in a query, a body or an answer. The log and the page show nothing that was not treated so. */

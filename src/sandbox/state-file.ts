@@ -3,17 +3,8 @@ import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { type Fault, faultSchema } from './faults.ts';
 import { type Strictness, switchesSchema, type WorldOptions, worldOptionsSchema } from './options.ts';
-import {
-  type Authorization,
-  emptyList,
-  type Inbound,
-  type Order,
-  type Product,
-  type ReturnItem,
-  type Shipment,
-  type Slip,
-} from './store/model.ts';
-import type { PlannedTask, SimulationState } from './store/simulation.ts';
+import type { ClientStore } from './store/client-store.ts';
+import { emptyList } from './store/model.ts';
 import { type SandboxClient, World } from './world.ts';
 
 const format = 'fulfilment-sync sandbox state 1';
@@ -32,18 +23,76 @@ const headerSchema = z.object({
 });
 
 /** A line of the state file: a row, its kind, and the index of its client. */
-type StateLine =
-  | { readonly client: number; readonly is: 'simulation'; readonly row: SimulationState }
-  | { readonly client: number; readonly is: 'hidden'; readonly row: readonly (readonly [string, number])[] }
-  | { readonly client: number; readonly is: 'product'; readonly row: Product }
-  | { readonly client: number; readonly is: 'order'; readonly row: Order }
-  | { readonly client: number; readonly is: 'shipment'; readonly row: Shipment }
-  | { readonly client: number; readonly is: 'authorization'; readonly row: Authorization }
-  | { readonly client: number; readonly is: 'returnItem'; readonly row: ReturnItem }
-  | { readonly client: number; readonly is: 'inbound'; readonly row: Inbound }
-  | { readonly client: number; readonly is: 'slip'; readonly row: Slip }
-  | { readonly client: number; readonly is: 'toldStock'; readonly row: readonly (readonly [string, string])[] }
-  | { readonly client: number; readonly is: 'step'; readonly row: PlannedTask };
+interface StateLine {
+  readonly client: number;
+  readonly is: string;
+  readonly row: unknown;
+}
+
+type SavedClient = SandboxClient & { readonly store: ClientStore };
+
+/** How the rows of a kind are listed, and how one is stored again. */
+const kind = <Row>(
+  list: (client: SavedClient) => Iterable<Row>,
+  add: (client: SavedClient, row: Row, nowMs: number) => void,
+) => ({ list, add: (client: SavedClient, row: unknown, nowMs: number) => add(client, row as Row, nowMs) });
+
+/** The kinds of rows, in the order in which they are saved. */
+const kinds: Readonly<Record<string, ReturnType<typeof kind>>> = {
+  product: kind(
+    ({ store }) => store.products.values(),
+    ({ store }, row) => store.addProduct(row),
+  ),
+  order: kind(
+    ({ store }) => store.orders,
+    ({ store }, row) => store.addOrder(row),
+  ),
+  shipment: kind(
+    ({ store }) => store.shipments,
+    ({ store }, row, nowMs) => {
+      store.shipments.add(row);
+      if (row.visibleFromMs <= nowMs) store.showShipment(row, nowMs);
+    },
+  ),
+  authorization: kind(
+    ({ store }) => store.authorizations,
+    ({ store }, row) => store.listedAuthorizations.add(row),
+  ),
+  returnItem: kind(
+    ({ store }) => store.returnItems,
+    ({ store }, row) => {
+      store.returnItems.add(row);
+      if (row.processedOn !== null) store.listedReturnItems.add(row);
+    },
+  ),
+  inbound: kind(
+    ({ store }) => store.inbounds,
+    ({ store }, row) => store.addInbound(row),
+  ),
+  slip: kind(
+    ({ store }) => store.slips,
+    ({ store }, row, nowMs) => store.addSlip(row, nowMs),
+  ),
+  step: kind(
+    ({ simulation }) => simulation.agenda.entries,
+    ({ simulation }, row) => simulation.agenda.push(row),
+  ),
+  hidden: kind(
+    ({ visibility }) => [visibility.hidden],
+    ({ visibility }, row) => visibility.restore(row),
+  ),
+  toldStock: kind(
+    ({ store }) => [[...store.toldStock]],
+    ({ store }, row) => {
+      for (const [sku, told] of row) store.toldStock.set(sku, told);
+    },
+  ),
+  // After the shipments, because it refers to them.
+  simulation: kind(
+    ({ simulation }) => [simulation.state],
+    ({ simulation }, row) => simulation.restore(row),
+  ),
+};
 
 /** Replaces a state file, in one step, by the state of a world. Tokens and logged requests are not saved. */
 export function saveWorld(world: World, file: string): void {
@@ -80,8 +129,7 @@ function writeLines(world: World, descriptor: number): void {
   };
   for (const name of world.clientNames) world.requireClient(name);
   writeLine(toHeader(world));
-  for (const [client, name] of world.clientNames.entries())
-    for (const line of toLines(world.getUnadvancedClient(name), client)) writeLine(line);
+  for (const client of world.clientNames.keys()) for (const line of toLines(world, client)) writeLine(line);
   writeLine({ end: count });
   writeText(descriptor, pending);
 }
@@ -121,20 +169,14 @@ function toHeader({ clock, options, started, switches, faults }: World): z.input
   };
 }
 
-function* toLines({ simulation, visibility }: SandboxClient, client: number): Generator<StateLine> {
-  const { store } = simulation;
-  for (const row of store.products.values()) yield { client, is: 'product', row };
-  for (const row of store.orders) yield { client, is: 'order', row };
-  for (const row of store.shipments) yield { client, is: 'shipment', row };
-  for (const row of store.authorizations) yield { client, is: 'authorization', row };
-  for (const row of store.returnItems) yield { client, is: 'returnItem', row };
-  for (const row of store.inbounds) yield { client, is: 'inbound', row };
-  for (const row of store.slips) yield { client, is: 'slip', row };
-  for (const row of simulation.agenda.entries) yield { client, is: 'step', row };
-  yield { client, is: 'hidden', row: visibility.hidden };
-  if (store.toldStock.size > 0) yield { client, is: 'toldStock', row: [...store.toldStock] };
-  // After the shipments, because it refers to them.
-  yield { client, is: 'simulation', row: simulation.state };
+function* toLines(world: World, client: number): Generator<StateLine> {
+  const saved = openClient(world, client);
+  for (const [is, { list }] of Object.entries(kinds)) for (const row of list(saved)) yield { client, is, row };
+}
+
+function openClient(world: World, index: number): SavedClient {
+  const client = world.getUnadvancedClient(world.clientNames[index] ?? '');
+  return { ...client, store: client.simulation.store };
 }
 
 function createWorld(line: unknown, speed: number | undefined, strictness: Strictness): World {
@@ -153,49 +195,10 @@ function isEndLine(line: unknown, count: number): boolean {
   return true;
 }
 
-function storeLine(world: World, line: StateLine): void {
-  const { simulation, visibility } = world.getUnadvancedClient(world.clientNames[line.client] ?? '');
-  const { store } = simulation;
-  const nowMs = world.clock.nowMs();
-  switch (line.is) {
-    case 'product':
-      store.addProduct(line.row);
-      break;
-    case 'order':
-      store.addOrder(line.row);
-      break;
-    case 'shipment':
-      store.shipments.add(line.row);
-      if (line.row.visibleFromMs <= nowMs) store.showShipment(line.row, nowMs);
-      break;
-    case 'authorization':
-      store.listedAuthorizations.add(line.row);
-      break;
-    case 'returnItem':
-      store.returnItems.add(line.row);
-      if (line.row.processedOn !== null) store.listedReturnItems.add(line.row);
-      break;
-    case 'inbound':
-      store.addInbound(line.row);
-      break;
-    case 'slip':
-      store.addSlip(line.row, nowMs);
-      break;
-    case 'step':
-      simulation.agenda.push(line.row);
-      break;
-    case 'hidden':
-      visibility.restore(line.row);
-      break;
-    case 'toldStock':
-      for (const [sku, told] of line.row) store.toldStock.set(sku, told);
-      break;
-    case 'simulation':
-      simulation.restore(line.row);
-      break;
-    default:
-      throw new Error('The line has an unknown kind');
-  }
+function storeLine(world: World, { client, is, row }: StateLine): void {
+  const found = Object.hasOwn(kinds, is) ? kinds[is] : undefined;
+  if (found === undefined) throw new Error('The line has an unknown kind');
+  found.add(openClient(world, client), row, world.clock.nowMs());
 }
 
 function writeText(descriptor: number, text: string): void {

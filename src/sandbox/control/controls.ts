@@ -26,12 +26,16 @@ import type { World } from '../world.ts';
 import { toFraction, writeInstant } from '../zone.ts';
 
 const config = { operation: null };
-const client = z.string();
 const quantity = z.number().int().min(1).max(1_000_000);
 const maxAdvanceSeconds = 400 * 86_400;
 
-/** Adds a control that takes a body and changes the world. */
 type AddControl = <T extends z.ZodType>(path: string, schema: T, run: (body: z.output<T>) => unknown) => void;
+/** Adds a control of one client, which the member `client` of the body names. */
+type AddClientControl = <T extends z.ZodRawShape>(
+  path: string,
+  members: T,
+  run: (simulation: Simulation, body: z.output<z.ZodObject<T>>, nowMs: number) => unknown,
+) => void;
 
 /** Adds the controls `/_sandbox/*`. They need no token: anybody who can reach the port can use them. */
 export function addControlRoutes(app: FastifyInstance, world: World): void {
@@ -41,10 +45,15 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
       world.changes++;
       return answer;
     });
+  const addClientControl: AddClientControl = (path, members, run) =>
+    addControl(path, z.strictObject({ client: z.string(), ...members }), (body) => {
+      const { client, ...wanted } = body as { client: string };
+      return run(world.requireClient(client).simulation, wanted as never, world.clock.nowMs());
+    });
   addTimeControls(addControl, world);
-  addOrderControls(addControl, world);
-  addReturnControls(addControl, world);
-  addEditControls(addControl, world);
+  addOrderControls(addClientControl);
+  addReturnControls(addClientControl);
+  addEditControls(addClientControl);
   addFaultControls(addControl, app, world);
   app.get('/_sandbox/switches', { config }, async () => world.switches);
   app.put('/_sandbox/switches', { config }, async (request) => {
@@ -108,15 +117,13 @@ function addTimeControls(addControl: AddControl, world: World): void {
   });
 }
 
-const seedSchema = z.strictObject({
-  client,
+const seedMembers = {
   shipments: z.number().int().min(1).max(1_000_000),
   statuses: z.array(z.enum(shipmentStatuses)).min(1).default(['SHIPPED']),
   spreadDays: z.number().min(0).max(400).default(30),
   items: z.number().int().min(1).max(100).optional(),
-});
-const orderSchema = z.strictObject({
-  client,
+};
+const orderMembers = {
   externalOrderNumber: z.string().min(1).max(50).optional(),
   lines: z
     .array(z.strictObject({ sku: z.string().min(1), quantity: quantity.default(1) }))
@@ -124,24 +131,21 @@ const orderSchema = z.strictObject({
     .max(100)
     .optional(),
   onHold: z.boolean().default(false),
-});
-const shipSchema = z.strictObject({ client, externalOrderNumber: z.string() });
+};
 
-/** Adds the controls that create orders and ship them at once. */
-function addOrderControls(addControl: AddControl, world: World): void {
-  addControl('seed', seedSchema, ({ client, ...wanted }) => {
-    const { simulation } = world.requireClient(client);
-    seedShipments(simulation, wanted, world.clock.nowMs());
-    return { client, shipments: simulation.store.shipments.size, orders: simulation.store.orders.size };
+function addOrderControls(addControl: AddClientControl): void {
+  addControl('seed', seedMembers, (simulation, wanted, nowMs) => {
+    seedShipments(simulation, wanted, nowMs);
+    const { name, shipments, orders } = simulation.store;
+    return { client: name, shipments: shipments.size, orders: orders.size };
   });
-  addControl('order', orderSchema, ({ client, ...wanted }) => {
-    const order = placeRequestedOrder(world.requireClient(client).simulation, wanted, world.clock.nowMs());
+  addControl('order', orderMembers, (simulation, wanted, nowMs) => {
+    const order = placeRequestedOrder(simulation, wanted, nowMs);
     return { orderId: order.id, externalOrderNumber: order.externalOrderNumber };
   });
-  addControl('ship', shipSchema, ({ client, externalOrderNumber }) => {
-    const { simulation } = world.requireClient(client);
+  addControl('ship', { externalOrderNumber: z.string() }, (simulation, { externalOrderNumber }, nowMs) => {
     const order = requireOrder(simulation, externalOrderNumber);
-    const shipped = finishOrder(simulation, order, world.clock.nowMs());
+    const shipped = finishOrder(simulation, order, nowMs);
     return { externalOrderNumber, shipped, shipmentIds: order.shipmentIds };
   });
 }
@@ -152,21 +156,17 @@ function requireOrder({ store }: Simulation, externalOrderNumber: string) {
   return order;
 }
 
-const returnSchema = z.strictObject({
-  client,
+const returnMembers = {
   shipmentId: z.number().int(),
   shipmentItemId: z.number().int().optional(),
   quantity: quantity.optional(),
   /** The first available reason if absent. */
   reasonId: z.number().int().optional(),
   externalReference: z.string().optional(),
-});
-const processSchema = z.strictObject({ client, authorizationId: z.number().int() });
+};
 
-/** Adds the controls that announce a return and process it at once. */
-function addReturnControls(addControl: AddControl, world: World): void {
-  addControl('return', returnSchema, ({ client, shipmentId, ...wanted }) => {
-    const { simulation } = world.requireClient(client);
+function addReturnControls(addControl: AddClientControl): void {
+  addControl('return', returnMembers, (simulation, { shipmentId, ...wanted }, nowMs) => {
     const { shipmentItemId, externalReference = null } = wanted;
     const reasonId = wanted.reasonId ?? simulation.store.lists.returnReasons[0]?.id;
     if (reasonId === undefined) throw badParameter('reasonId', 'is required, because the service lists have no reason');
@@ -182,55 +182,41 @@ function addReturnControls(addControl: AddControl, world: World): void {
       claim: { sku: null, productId: null },
     }));
     const draft = { shipmentId, externalReference, comments: null, metadata: {}, lines };
-    return { authorizationId: announceReturn(simulation, draft, world.clock.nowMs()).id, shipmentId };
+    return { authorizationId: announceReturn(simulation, draft, nowMs).id, shipmentId };
   });
-  addControl('return/process', processSchema, ({ client, authorizationId }) => {
-    const { simulation } = world.requireClient(client);
+  addControl('return/process', { authorizationId: z.number().int() }, (simulation, { authorizationId }, nowMs) => {
     const authorization = simulation.store.authorizations.get(authorizationId);
     if (authorization === undefined) throw badParameter('authorizationId', 'is no announced return of this client');
-    const items = finishReturn(simulation, authorization, world.clock.nowMs());
+    const items = finishReturn(simulation, authorization, nowMs);
     return { authorizationId, returnItemIds: items.map(({ id }) => id) };
   });
 }
 
-const editSchema = z.strictObject({
-  client,
+const editMembers = {
   shipmentIds: z.array(z.number().int()).min(1),
   status: z.enum(shipmentStatuses).optional(),
   returnLabel: z.string().nullable().optional(),
   itemQuantity: z.number().int().min(0).optional(),
-});
-const renameSchema = z.strictObject({ client, orderId: z.number().int(), externalOrderNumber: z.string().min(1) });
-const houseNumberSchema = z.strictObject({
-  client,
-  externalOrderNumber: z.string(),
-  houseNumber: z.string().min(1),
-});
-const stockSchema = z.strictObject({
-  client,
-  sku: z.string(),
-  warehouse: z.string(),
-  quantity: z.number().int().min(0),
-});
+};
+const renameMembers = { orderId: z.number().int(), externalOrderNumber: z.string().min(1) };
+const houseNumberMembers = { externalOrderNumber: z.string(), houseNumber: z.string().min(1) };
+const stockMembers = { sku: z.string(), warehouse: z.string(), quantity: z.number().int().min(0) };
 
-/** Adds the controls for changes that people at the warehouse would make by hand. */
-function addEditControls(addControl: AddControl, world: World): void {
-  addControl('edit', editSchema, ({ client, shipmentIds, status, returnLabel, itemQuantity }) => {
-    const { store } = world.requireClient(client).simulation;
+function addEditControls(addControl: AddClientControl): void {
+  addControl('edit', editMembers, ({ store }, { shipmentIds, status, returnLabel, itemQuantity }, nowMs) => {
     const shipments = shipmentIds.map((id) => {
       const shipment = store.shipments.get(id);
       if (shipment === undefined) throw badParameter('shipmentIds', `${id} is no shipment of this client`);
       return shipment;
     });
     for (const shipment of shipments) {
-      if (status !== undefined) store.setStatus(shipment, status, world.clock.nowMs());
+      if (status !== undefined) store.setStatus(shipment, status, nowMs);
       if (returnLabel !== undefined) shipment.returnLabel = returnLabel;
       if (itemQuantity !== undefined) for (const item of shipment.items) item.quantity = itemQuantity;
     }
     return { edited: shipmentIds.length };
   });
-  addControl('rename', renameSchema, ({ client, orderId, externalOrderNumber }) => {
-    const { simulation } = world.requireClient(client);
+  addControl('rename', renameMembers, (simulation, { orderId, externalOrderNumber }) => {
     const order = simulation.store.orders.get(orderId);
     if (order === undefined) throw badParameter('orderId', 'is no order of this client');
     checkOrderNumber(simulation, externalOrderNumber, order);
@@ -239,24 +225,20 @@ function addEditControls(addControl: AddControl, world: World): void {
     });
     return { orderId, externalOrderNumber };
   });
-  addControl('house-number', houseNumberSchema, ({ client, externalOrderNumber, houseNumber }) => {
-    const { simulation } = world.requireClient(client);
+  addControl('house-number', houseNumberMembers, (simulation, { externalOrderNumber, houseNumber }, nowMs) => {
     const order = requireOrder(simulation, externalOrderNumber);
-    addHouseNumber(simulation, order, houseNumber, world.clock.nowMs());
+    addHouseNumber(simulation, order, houseNumber, nowMs);
     return { externalOrderNumber, notValid: order.notValid };
   });
-  addControl('stock', stockSchema, ({ client, sku, warehouse, quantity }) => {
-    const { simulation } = world.requireClient(client);
+  addControl('stock', stockMembers, (simulation, { sku, warehouse, quantity }, nowMs) => {
     const product = simulation.store.products.get(sku);
     if (product === undefined || !Object.hasOwn(product.stock, warehouse))
       throw badParameter('sku', 'has no stock in that warehouse');
     product.stock[warehouse] = quantity;
-    simulation.retryWaitingOrders(world.clock.nowMs());
+    simulation.retryWaitingOrders(nowMs);
     return { sku, stock: product.stock };
   });
 }
-
-const removeSchema = z.strictObject({ number: z.number().int() });
 
 function addFaultControls(addControl: AddControl, app: FastifyInstance, world: World): void {
   app.get('/_sandbox/faults', { config }, async () => world.faults.list());
@@ -275,7 +257,7 @@ function addFaultControls(addControl: AddControl, app: FastifyInstance, world: W
     world.changes++;
     return world.faults.list();
   });
-  addControl('faults/remove', removeSchema, ({ number }) => {
+  addControl('faults/remove', z.strictObject({ number: z.number().int() }), ({ number }) => {
     if (!world.faults.remove(number)) throw badParameter('number', 'is no active fault');
     return world.faults.list();
   });
@@ -286,7 +268,6 @@ function addFaultControls(addControl: AddControl, app: FastifyInstance, world: W
   });
 }
 
-/** Adds what shows the requests, the findings and the state. */
 function addLogRoutes(app: FastifyInstance, world: World): void {
   app.get('/_sandbox/requests', { config }, async (request) => {
     const { after } = z.object({ after: z.coerce.number().int().default(0) }).parse(request.query);
@@ -311,7 +292,6 @@ function addLogRoutes(app: FastifyInstance, world: World): void {
 
 type DumpedList = (store: ClientStore, nowMs: number) => Record<string, unknown>[];
 
-/** Renders rows with their items. */
 const dumpWithItems = <Item, Row extends { readonly items: readonly Item[] }>(
   rows: Iterable<Row>,
   store: ClientStore,
@@ -372,7 +352,6 @@ const stateQuerySchema = z.strictObject({
     .default([...stateLists]),
 });
 
-/** Returns lists of a client's rows in a dialect. */
 function dumpClient(store: ClientStore, nowMs: number, lists: readonly StateList[], dialect: Dialect) {
   const read = (list: StateList) => {
     const entries = dumpedLists[list](store, nowMs);

@@ -235,7 +235,6 @@ export const olderOrderOperations = [
   }),
 ];
 
-/** Answers with the order that has a number, or with NOK. The search may lag behind writes. */
 function lookUpOrder(call: Call<unknown, unknown>, externalOrderNumber: string) {
   const known = call.store.orderByNumber.get(externalOrderNumber);
   const order = known && call.viewRow('order', known);
@@ -279,7 +278,6 @@ function readOldestOrder(body: z.output<typeof oldestBody>, { zone, lists }: Cli
   };
 }
 
-/** Reads the order from a body of v2. */
 function readV2Order(body: z.output<typeof v2Body>, { zone, lists }: ClientStore, nowMs: number): OrderDraft {
   const delivery = readAddress(body, 'deliveryAddress', body.deliveryAddressCountryIso);
   const deliveryAddress = { ...delivery, city: body.DeliveryAddressCityName || null };
@@ -323,6 +321,5 @@ function readBillingAddress(body: z.output<typeof v2Body>, lists: ServiceLists):
   return readAddress(body, 'billingAddress', country ? findCountryCode(lists, country) : null);
 }
 
-/** Returns the named texts of an object that are not empty. */
 const keepTexts = (given: Readonly<Record<string, unknown>>, names: readonly string[]): Texts =>
   Object.fromEntries(names.filter((name) => given[name]).map((name) => [name, String(given[name])]));

@@ -9,7 +9,6 @@ import { type Product, shipmentStatuses } from '../store/model.ts';
 import { decimalIn, textIn } from './older-fields.ts';
 import { defineOperation, envelope, nok, ok } from './operation.ts';
 
-/** A product that a search has found. */
 const productSchema = z.strictObject({
   id: z.int(),
   sku: z.string(),
@@ -134,7 +133,6 @@ export const olderProductOperations = [
   }),
 ];
 
-/** Answers a search with the product that was found, or with NOK. */
 function answerProduct(product: Product | null | undefined) {
   if (!product) return nok('Product not found');
   const { id, sku, name, weight, description, barcode } = product;

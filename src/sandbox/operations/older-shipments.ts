@@ -323,7 +323,6 @@ function answerShipments(call: Call<unknown, unknown>, filters: readonly Filter<
   return answerListed(call.store, shown);
 }
 
-/** Answers with shipments as the lists show them. */
 function answerListed(store: ClientStore, shipments: readonly Shipment[]) {
   const shown = shipments.map((shipment) => {
     const view = viewShipment(store, shipment);
@@ -356,7 +355,6 @@ function listPackageNumbers(shipment: Shipment): string[] {
   return Array.from({ length: count }, (_, index) => toPackageNumber(shipment, index));
 }
 
-/** Returns the filter for the status in the path. */
 function filterByStatus({ store, path }: Call<unknown, unknown>): Filter<Shipment>[] {
   const status = shipmentStatuses.find((known) => known === path.status?.toUpperCase());
   if (status === undefined)

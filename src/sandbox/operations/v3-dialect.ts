@@ -23,7 +23,6 @@ interface RichAnswerOptions {
   readonly included: 'inside' | 'top';
 }
 
-/** Ids of addresses, which are local to their order. */
 const localIds = { deliveryAddress: 1, billingAddress: 2 } as const;
 const isResource = (value: unknown): value is ResourceObject =>
   typeof value === 'object' && value !== null && 'attributes' in value;
@@ -60,7 +59,6 @@ export function showRelationships(resource: ResourceObject, store: ClientStore, 
   return shown.relationships ?? {};
 }
 
-/** Returns the local ids of the addresses of an order. Returns an empty map for any other resource. */
 function localizeAddresses({ relationships = {} }: ResourceObject): ReadonlyMap<number, number> {
   const ids = Object.entries(localIds).flatMap(([name, localId]): [number, number][] => {
     const address = relationships[name] as { data: Link } | undefined;
@@ -144,7 +142,6 @@ export function answerSchema({ name, answer }: { name: string; answer: z.ZodType
   return rich;
 }
 
-/** Returns the schema of what `toRichAnswer` makes of the answers of a schema. */
 function toRichSchema(schema: z.ZodType): z.ZodType {
   if (schema instanceof z.ZodArray)
     return schema.clone({ ...schema.def, element: toRichSchema(schema.element as z.ZodType) });

@@ -161,7 +161,6 @@ export const goodsOperations = [
   }),
 ];
 
-/** Reads the slip from a body. Refuses one without items. */
 function readSlip(body: z.output<typeof slipBody>): SlipDraft {
   const { expectedIn, expectedOn, metadata, ...texts } = body.data.attributes;
   const lines = readIncluded(body).map(({ resource, pointer }) => ({ ...resource.attributes, pointer }));

@@ -266,7 +266,6 @@ const attachmentBody = z.strictObject({
     relationships: z.strictObject({ order: linkTo('order') }).optional(),
   }),
 });
-/** An attachment that was just linked to its order. */
 interface LinkedAttachment extends StoredRow {
   readonly externalOrderNumber: string;
   readonly filename: string;
@@ -581,7 +580,6 @@ function findChangedRelationships(
   return new Set(changed.map(([name]) => name));
 }
 
-/** Returns the ids of a link as one text. Returns null if the value is not a link. */
 function readLinkedIds(link: unknown): string | null {
   const read = anyLinks.safeParse(link);
   if (!read.success) return null;
@@ -594,7 +592,6 @@ function readLinkedIds(link: unknown): string | null {
         .join(' ');
 }
 
-/** Returns the item in the path and its order. */
 function findItem(call: Call<unknown, unknown>) {
   const order = call.store.findOrderOfItem(call.id);
   const item = order?.items.find(({ id }) => id === call.id);

@@ -190,7 +190,6 @@ export const returnOperations = [
   }),
 ];
 
-/** Reads the authorization from a body. Refuses one without items. */
 function readDraft(document: z.output<typeof body>, { lists }: ClientStore): AuthorizationDraft {
   const { attributes, relationships } = document.data;
   const lines = readIncluded(document).map(({ resource, pointer }) => readLine(resource, pointer, lists));

@@ -78,7 +78,6 @@ export const shipmentOperations = [
   }),
 ];
 
-/** Declares a filter for the shipments of the orders that its values name. */
 function byOrders<Value>(
   parameter: string,
   schema: z.ZodType<readonly Value[]>,

@@ -7,6 +7,7 @@ import {
   facts,
   hidden,
   moment,
+  type NamedRow,
   type Row,
   section,
   type Tone,
@@ -22,19 +23,22 @@ export function renderData(store: ClientStore): Html {
   const orders = store.orders.latest(shownRows).map((order) => toOrderRow(store, order));
   const shipments = store.shipments.latest(shownRows).map((shipment) => toShipmentRow(store, shipment));
   const announced = store.authorizations.latest(shownRows).map((row) => toAuthorizationRow(store, row));
-  const returns = store.returnItems.latest(shownRows).map(({ id, sku, quantity, orderId, processedOn, restockIn }) => ({
-    cells: [id, search(store, sku), quantity, search(store, orderId), processedOn ?? 'not yet', restockIn ?? '–'],
-  }));
-  const slips = store.slips.latest(shownRows).map((row) => ({
-    cells: [
+  const returns = store.returnItems
+    .latest(shownRows)
+    .map(({ id, sku, quantity, orderId, processedOn, restockIn }) => [
+      ...[id, search(store, sku), quantity, search(store, orderId)],
+      ...[processedOn ?? 'not yet', restockIn ?? '–'],
+    ]);
+  const slips = store.slips
+    .latest(shownRows)
+    .map((row) => [
       search(store, row.id),
       row.reference === null ? '–' : search(store, row.reference),
       row.expectedIn,
       row.expectedOn,
       badge('note', row.status),
       row.inboundId === null ? '–' : search(store, row.inboundId),
-    ],
-  }));
+    ]);
   const list = (id: string, title: string, total: number, headings: readonly string[], rows: readonly Row[]) =>
     section(id, `${title} (${total})`, id === 'orders' || id === 'shipments', table(title, headings, rows));
   return html`
@@ -49,14 +53,12 @@ ${list('slips', 'Inbound packing slips', store.slips.size, ['id', 'reference', '
 const search = ({ name }: ClientStore, text: string | number): Html =>
   html`<a href="${writeAddress({ client: name, q: String(text) })}">${text}</a>`;
 
-/** Renders a button for a row: a form that calls a control. */
 const rowButton = ({ name }: ClientStore, control: string, label: string, id: Html): Html =>
   controlForm(control, [hidden('client', name), id, html`<button class="small">${label}</button>`]);
 
 const orderHeadings = ['number', 'id', 'ordered on', 'items', 'fulfilled', 'state', 'action'];
 
-/** Makes the row of an order, with a button to ship it. */
-function toOrderRow(store: ClientStore, order: Order): Row {
+function toOrderRow(store: ClientStore, order: Order): NamedRow {
   const { id, externalOrderNumber, orderedOn } = order;
   const number = search(store, externalOrderNumber);
   const sums = [countPieces(order, 'quantity'), countPieces(order, 'fulfilled')];
@@ -75,14 +77,12 @@ function isOpen(store: ClientStore, order: Order): boolean {
   return !isFulfilled || store.listShipments(order).some(({ status }) => status !== 'SHIPPED');
 }
 
-/** Renders the state of an order as a word. */
 function renderOrderState(store: ClientStore, order: Order): Html {
   if (order.notValid) return badge('bad', 'Not Valid: no house number');
   if (order.onHold) return badge('warn', 'on hold');
   return isOpen(store, order) ? badge('note', 'open') : badge('good', 'shipped');
 }
 
-/** Renders the button that ships an order, if something is left to ship. */
 function renderShipButton(store: ClientStore, order: Order): Child {
   const number = hidden('externalOrderNumber', order.externalOrderNumber);
   return isOpen(store, order) ? rowButton(store, 'ship', 'Ship', number) : '';
@@ -106,8 +106,7 @@ const tones: Readonly<Record<Shipment['status'], Tone>> = {
   ERROR: 'bad',
 };
 
-/** Makes the row of a shipment, with a button to announce its return. */
-function toShipmentRow(store: ClientStore, shipment: Shipment): Row {
+function toShipmentRow(store: ClientStore, shipment: Shipment): NamedRow {
   const order = store.orders.get(shipment.orderId);
   const announce = rowButton(store, 'return', 'Announce return', hidden('shipmentId', shipment.id));
   return {
@@ -127,8 +126,7 @@ function toShipmentRow(store: ClientStore, shipment: Shipment): Row {
 
 const authorizationHeadings = ['id', 'reference', 'shipment', 'goods', 'announced on', 'state', 'action'];
 
-/** Makes the row of an announced return, with a button to process it. */
-function toAuthorizationRow(store: ClientStore, authorization: Authorization): Row {
+function toAuthorizationRow(store: ClientStore, authorization: Authorization): NamedRow {
   const { id, externalReference, shipmentId, items, createdOn } = authorization;
   const isProcessed = items.some(({ returnItemId }) => returnItemId !== null);
   const process = rowButton(store, 'return/process', 'Process', hidden('authorizationId', id));
@@ -181,7 +179,7 @@ const renderRows = (title: string, headings: readonly string[], rows: readonly R
   rows.length === 0 ? '' : html`<h4>${title}</h4>${table(title, headings, rows)}`;
 
 /** Gives rows other ids than the same rows have in the lists of the page. */
-const rename = (rows: readonly Row[]): Row[] => rows.map(({ id, cells }) => ({ id: `found-${id}`, cells }));
+const rename = (rows: readonly NamedRow[]): NamedRow[] => rows.map(({ id, cells }) => ({ id: `found-${id}`, cells }));
 
 function renderOrder(store: ClientStore, order: Order): Html {
   const { externalOrderNumber, id, orderedOn, reference, items } = order;
@@ -189,9 +187,12 @@ function renderOrder(store: ClientStore, order: Order): Html {
   const announced = shipments.flatMap((shipment) => [...store.listedAuthorizations.findRows('shipment', shipment.id)]);
   const returned = store.returnItems.latest(scannedRows).filter(({ orderId }) => orderId === id);
   const packages = shipments.flatMap((shipment) =>
-    shipment.tracks.map(({ packageNumber, status, statusOnMs }) => ({
-      cells: [shipment.id, packageNumber ?? '–', status, moment(statusOnMs)],
-    })),
+    shipment.tracks.map(({ packageNumber, status, statusOnMs }) => [
+      shipment.id,
+      packageNumber ?? '–',
+      status,
+      moment(statusOnMs),
+    ]),
   );
   return card(html`Order ${externalOrderNumber}`, [
     facts([
@@ -205,9 +206,12 @@ function renderOrder(store: ClientStore, order: Order): Html {
     renderRows(
       'Items',
       ['sku', 'ordered', 'cancelled', 'fulfilled'],
-      items.map(({ sku, ordered, quantity, fulfilled }) => ({
-        cells: [search(store, sku), ordered, ordered - quantity, fulfilled],
-      })),
+      items.map(({ sku, ordered, quantity, fulfilled }) => [
+        search(store, sku),
+        ordered,
+        ordered - quantity,
+        fulfilled,
+      ]),
     ),
     renderRows('Shipments', shipmentHeadings, rename(shipments.map((shipment) => toShipmentRow(store, shipment)))),
     renderRows('Packages', ['shipment', 'package', 'code', 'reported (UTC)'], packages),
@@ -219,22 +223,23 @@ function renderOrder(store: ClientStore, order: Order): Html {
     renderRows(
       'Returned items',
       ['id', 'sku', 'quantity', 'processed on', 'restocked in', 'comment'],
-      returned.map((row) => ({
-        cells: [row.id, row.sku, row.quantity, row.processedOn ?? 'not yet', row.restockIn ?? '–', row.comment ?? '–'],
-      })),
+      returned.map((row) => [
+        row.id,
+        row.sku,
+        row.quantity,
+        row.processedOn ?? 'not yet',
+        row.restockIn ?? '–',
+        row.comment ?? '–',
+      ]),
     ),
   ]);
 }
 
 function renderProduct(store: ClientStore, { sku, name, stock, service, barcode }: Product): Html {
-  const orders = store.orders
-    .latest(scannedRows)
-    .filter(({ items }) => items.some((item) => item.sku === sku))
-    .slice(0, shownOrders);
-  const slips = store.slips
-    .latest(scannedRows)
-    .filter(({ items }) => items.some((item) => item.sku === sku))
-    .slice(0, shownOrders);
+  const hasIt = ({ items }: { readonly items: readonly { readonly sku: string }[] }) =>
+    items.some((item) => item.sku === sku);
+  const orders = store.orders.latest(scannedRows).filter(hasIt).slice(0, shownOrders);
+  const slips = store.slips.latest(scannedRows).filter(hasIt).slice(0, shownOrders);
   return card(html`Product ${sku}`, [
     facts([
       ['name', name],
@@ -246,16 +251,12 @@ function renderProduct(store: ClientStore, { sku, name, stock, service, barcode 
     renderRows(
       'Latest orders',
       ['number', 'ordered on', 'goods'],
-      orders.map((order) => ({
-        cells: [search(store, order.externalOrderNumber), order.orderedOn, listGoods(order.items)],
-      })),
+      orders.map((order) => [search(store, order.externalOrderNumber), order.orderedOn, listGoods(order.items)]),
     ),
     renderRows(
       'Latest inbound packing slips',
       ['id', 'reference', 'state', 'goods'],
-      slips.map((slip) => ({
-        cells: [search(store, slip.id), slip.reference ?? '–', slip.status, listGoods(slip.items)],
-      })),
+      slips.map((slip) => [search(store, slip.id), slip.reference ?? '–', slip.status, listGoods(slip.items)]),
     ),
   ]);
 }
@@ -274,7 +275,7 @@ function renderSlip(store: ClientStore, slip: Slip): Html {
     renderRows(
       'Items',
       ['sku', 'announced', 'received'],
-      slip.items.map(({ sku, quantity, received }) => ({ cells: [search(store, sku), quantity, received] })),
+      slip.items.map(({ sku, quantity, received }) => [search(store, sku), quantity, received]),
     ),
     inbounds.map((inbound) => renderInbound(store, inbound)),
   ]);
@@ -293,7 +294,7 @@ function renderInbound(store: ClientStore, inbound: Inbound): Html {
     renderRows(
       'Counted items',
       ['sku', 'quantity', 'lot'],
-      items.map(({ sku, quantity, lotNumber }) => ({ cells: [search(store, sku), quantity, lotNumber ?? '–'] })),
+      items.map(({ sku, quantity, lotNumber }) => [search(store, sku), quantity, lotNumber ?? '–']),
     ),
   ]);
 }
@@ -307,7 +308,6 @@ interface SearchResult {
   readonly inbounds: readonly Inbound[];
 }
 
-/** Results of each kind. */
 const maxResults = 10;
 
 /** Finds what has a number, an id, a sku or a reference. If nothing has exactly this text, finds what contains it. */
@@ -341,7 +341,6 @@ function findExactly(store: ClientStore, text: string): SearchResult {
   });
 }
 
-/** Finds the orders that have an id, or a part that has it. */
 function findOrdersById(store: ClientStore, id: number): (Order | undefined)[] {
   const shipmentId = store.shipments.get(id)?.id ?? store.authorizations.get(id)?.shipmentId ?? -1;
   const returned =

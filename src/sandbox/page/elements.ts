@@ -3,9 +3,10 @@ import { type Child, Html, html } from '../../core/html.ts';
 import { isFromHost } from '../refusal.ts';
 import type { World } from '../world.ts';
 
-/** A row of a table. Its id lets the script keep a row that has not changed. */
-export interface Row {
-  readonly id?: string;
+/** A row of a table: its cells, or a row with an id, which lets the script keep it if it has not changed. */
+export type Row = readonly Child[] | NamedRow;
+export interface NamedRow {
+  readonly id: string;
   readonly cells: readonly Child[];
 }
 
@@ -13,7 +14,8 @@ export interface Row {
 export function table(caption: string, headings: readonly string[], rows: readonly Row[]): Html {
   if (rows.length === 0) return html`<p class="none">None.</p>`;
   const head = headings.map((heading) => html`<th scope="col">${heading}</th>`);
-  const body = rows.map(({ id, cells }) => {
+  const body = rows.map((row) => {
+    const { id, cells } = 'cells' in row ? row : { id: undefined, cells: row };
     const shown = cells.map((cell, index) => html`<td data-label="${headings[index]}"><div>${cell}</div></td>`);
     return html`<tr${id === undefined ? '' : html` id="${id}"`}>${shown}</tr>\n`;
   });

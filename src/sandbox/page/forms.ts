@@ -100,7 +100,6 @@ function renderResetForm({ options }: World): Html {
 
 const maxWaitMs = 600_000;
 const patterns = ['*', 'v3.*', 'v2.*', 'oldest.*'];
-/** Effects without a value. */
 const tickedEffects: readonly Option[] = [
   ['noAnswer', 'no answer'],
   ['reset', 'connection breaks'],

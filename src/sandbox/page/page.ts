@@ -64,7 +64,6 @@ export function sendPage(reply: FastifyReply, page: string): FastifyReply {
     .send(page);
 }
 
-/** Renders the parts of the page that change by themselves, by the id of their element. */
 function renderParts(world: World, view: View): Record<string, Child> {
   const client = world.findClient(view.client);
   const store = client?.simulation.store;
@@ -84,7 +83,6 @@ function renderClock({ clock, options: { speed } }: World): Html {
   return html`Virtual time <time datetime="${now}">${now.slice(0, 19).replace('T', ' ')}</time> UTC, ${pace}`;
 }
 
-/** Renders the page. */
 function renderPage(world: World, view: View): string {
   const parts = renderParts(world, view);
   const part = (id: string) => html`<div id="${id}" class="part">${parts[id]}</div>`;
@@ -121,7 +119,6 @@ const messages: Readonly<Record<string, string>> = {
   reset: 'The sandbox has started over. All tokens are invalid.',
 };
 
-/** Returns what to say about an action; empty if the action is unknown. */
 const findMessage = (said: string): string => (Object.hasOwn(messages, said) ? (messages[said] ?? '') : '');
 
 /** Returns whether a browser without script has sent a form of the page to a control. Programs get JSON instead. */

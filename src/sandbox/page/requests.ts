@@ -45,7 +45,6 @@ export function renderLog({ log }: World, view: View): Html {
   return section('requests', `Requests (${log.total})`, true, shown);
 }
 
-/** Returns whether a request, or what is kept of its bodies, contains a text in lower case. */
 function containsText(
   { method, path, query, client, operation }: LoggedRequest,
   wanted: string,
@@ -72,7 +71,6 @@ function toRow(entry: LoggedRequest) {
   };
 }
 
-/** Renders the status of an answer, and whether a fault affected it. */
 function renderStatus({ status, durationMs, faulty }: LoggedRequest): Html {
   const words = durationMs === null ? badge('note', 'waiting') : badge('bad', 'no answer');
   const shown = status === null ? words : badge(status < 300 ? 'good' : status < 500 ? 'warn' : 'bad', String(status));
@@ -83,8 +81,9 @@ function renderStatus({ status, durationMs, faulty }: LoggedRequest): Html {
 export function renderFindings({ findings, strict }: World): Html {
   const all = findings.list();
   const more = findings.beyondLimit === 0 ? '' : `; ${findings.beyondLimit} more oddities are not listed`;
-  const rows = all.slice(0, shownRequests).map((row) => ({
-    cells: [
+  const rows = all
+    .slice(0, shownRequests)
+    .map((row) => [
       row.client ?? '–',
       row.operation,
       html`<b>${row.code}</b> <code>${row.member}</code>`,
@@ -92,8 +91,7 @@ export function renderFindings({ findings, strict }: World): Html {
       row.advice,
       row.count,
       moment(Date.parse(row.lastAt)),
-    ],
-  }));
+    ]);
   const headings = ['client', 'operation', 'finding', 'sent', 'advice', 'count', 'last (UTC)'];
   return section(
     'findings',
@@ -149,7 +147,6 @@ function indentJson(body: string): string {
   }
 }
 
-/** Writes a request as a command for a shell. Variables stand for secrets. */
 function writeCommand(exchange: Exchange, origin: string): string {
   const { method, path, query, contentType, requestBody, cut, hasToken } = exchange;
   const hasBody = requestBody !== null && requestBody !== '';
@@ -163,7 +160,6 @@ function writeCommand(exchange: Exchange, origin: string): string {
   return parts.filter((part) => part !== '').join(' \\\n  ');
 }
 
-/** Quotes a text for a shell. */
 function quote(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`).replaceAll(mark, `'"$SECRET"'`)}'`;
 }

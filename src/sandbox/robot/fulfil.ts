@@ -10,10 +10,9 @@ import {
   type ShipmentStatus,
   type Track,
 } from '../store/model.ts';
-import type { Simulation } from '../store/simulation.ts';
+import type { Simulation, TaskOf } from '../store/simulation.ts';
 import { planUnannouncedReturn } from './returns.ts';
 
-/** The goods to take from one warehouse for one order line. */
 interface PickedGoods {
   readonly item: OrderItem;
   readonly product: Product;
@@ -177,8 +176,7 @@ export function createShipmentItem(
 export function moveShipment(
   simulation: Simulation,
   atMs: number,
-  shipmentId: number,
-  [status, ...rest]: readonly ShipmentStatus[],
+  { shipmentId, path: [status, ...rest] }: Omit<TaskOf<'move'>, 'kind'>,
 ): void {
   const shipment = simulation.store.shipments.get(shipmentId);
   // `/_sandbox/edit` may have set the state in the meantime.
@@ -193,7 +191,7 @@ export function moveShipment(
 }
 
 /** Changes details of a shipment after the carrier has taken it (docs/interface.md, 10.3 States). */
-export function amendShipment(simulation: Simulation, shipmentId: number): void {
+export function amendShipment(simulation: Simulation, _atMs: number, { shipmentId }: TaskOf<'amend'>): void {
   const shipment = simulation.store.shipments.get(shipmentId);
   if (shipment === undefined) return;
   shipment.returnLabel = `RL${simulation.random.between(100_000, 999_999)}`;
@@ -225,7 +223,7 @@ export function finishOrder(simulation: Simulation, order: Order, nowMs: number)
       shipment.visibleFromMs = nowMs;
       store.showShipment(shipment, nowMs);
     }
-    moveShipment(simulation, nowMs, shipment.id, ['SHIPPED']);
+    moveShipment(simulation, nowMs, { shipmentId: shipment.id, path: ['SHIPPED'] });
   }
   if (waiting.length === 0 && order.items.some(({ quantity, fulfilled }) => quantity > fulfilled))
     throw ruleBroken(`Order ${order.externalOrderNumber} cannot be shipped: goods are missing in the warehouses`);
@@ -268,8 +266,10 @@ function startTracking(simulation: Simulation, shipment: Shipment, atMs: number)
     exceptionLevel: 0,
   }));
   simulation.store.inDelivery.add(shipment);
-  for (let index = 0; index < packages; index++) planTrack(simulation, shipment.id, index, drawPath(simulation), atMs);
-  simulation.plan(atMs + maxTrackingMs, { kind: 'track', shipmentId: shipment.id, index: -1, path: [] });
+  const task = { kind: 'track', shipmentId: shipment.id } as const;
+  for (let index = 0; index < packages; index++)
+    planTrack(simulation, { ...task, index, path: drawPath(simulation) }, atMs);
+  simulation.plan(atMs + maxTrackingMs, { ...task, index: -1, path: [] });
 }
 
 /** Returns the number of a package. Packages of a shipment count from 0. */
@@ -283,13 +283,9 @@ export function isInDelivery({ status }: Track): boolean {
 }
 
 /** Records the next code of a package and plans the one after it. Index -1 ends the tracking of the shipment. */
-export function updateTrack(
-  simulation: Simulation,
-  atMs: number,
-  shipmentId: number,
-  index: number,
-  [status, ...rest]: readonly number[],
-): void {
+export function updateTrack(simulation: Simulation, atMs: number, task: TaskOf<'track'>): void {
+  const { shipmentId, index, path } = task;
+  const [status, ...rest] = path;
   const shipment = simulation.store.shipments.get(shipmentId);
   if (shipment === undefined) return;
   const track = shipment.tracks[index];
@@ -300,23 +296,15 @@ export function updateTrack(
       ? null
       : simulation.store.zone.skipRepeatedHour(random.chance(0.03) ? atMs - 2 * dayMs : atMs);
     track.exceptionLevel = status === trackCodes.notAtHome ? 1 : random.chance(0.04) ? null : 0;
-    planTrack(simulation, shipmentId, index, rest, atMs);
+    planTrack(simulation, { ...task, path: rest }, atMs);
   }
   if (track === undefined || !shipment.tracks.some(isInDelivery)) simulation.store.inDelivery.delete(shipmentId);
 }
 
-function planTrack(
-  simulation: Simulation,
-  shipmentId: number,
-  index: number,
-  path: readonly number[],
-  fromMs: number,
-): void {
-  if (path.length === 0) return;
-  simulation.plan(fromMs + simulation.random.between(2, 14) * hourMs, { kind: 'track', shipmentId, index, path });
+function planTrack(simulation: Simulation, task: TaskOf<'track'>, fromMs: number): void {
+  if (task.path.length > 0) simulation.plan(fromMs + simulation.random.between(2, 14) * hourMs, task);
 }
 
-/** Draws the codes that the carrier will report for a package. */
 function drawPath({ random }: Simulation): number[] {
   const { sorted, outForDelivery, notAtHome, atPickUpPoint, delivered, returnedToSender } = trackCodes;
   const start = [sorted, outForDelivery];

@@ -1,10 +1,10 @@
 import { dayMs, hourMs } from '../../core/time.ts';
 import { soldSkus } from '../rules/products.ts';
 import { type Inbound, type Slip, type SlipStatus, slipStatuses } from '../store/model.ts';
-import type { Simulation, TruckLine } from '../store/simulation.ts';
+import type { Simulation, TaskOf, TruckLine } from '../store/simulation.ts';
 
 /** Creates the inbound of a truck, which brings all, half or too little of a slip's goods, or unannounced goods. */
-export function unloadTruck(simulation: Simulation, atMs: number, slipId: number | null, isLast: boolean): void {
+export function unloadTruck(simulation: Simulation, atMs: number, { slipId, isLast }: TaskOf<'truck'>): void {
   const { store, random } = simulation;
   const slip = slipId === null ? null : (store.slips.get(slipId) ?? null);
   const lines = slip === null ? drawUnannouncedLines(simulation) : drawSlipLines(simulation, slip, isLast);
@@ -50,7 +50,7 @@ function createInbound(
 }
 
 /** Starts the check of an inbound. */
-export function checkInbound(simulation: Simulation, atMs: number, inboundId: number): void {
+export function checkInbound(simulation: Simulation, atMs: number, { inboundId }: TaskOf<'check-inbound'>): void {
   changeInbound(simulation, inboundId, (inbound, slip) => {
     inbound.status = 'CHECKING';
     inbound.checkingOnMs = atMs;
@@ -59,12 +59,8 @@ export function checkInbound(simulation: Simulation, atMs: number, inboundId: nu
 }
 
 /** Counts some lines of an inbound: adds items to the inbound and received quantities to its slip. */
-export function countInbound(
-  simulation: Simulation,
-  atMs: number,
-  inboundId: number,
-  lines: readonly TruckLine[],
-): void {
+export function countInbound(simulation: Simulation, atMs: number, task: TaskOf<'count-inbound'>): void {
+  const { inboundId, lines } = task;
   const { store, random } = simulation;
   const inbound = store.inbounds.get(inboundId);
   if (inbound === undefined) return;
@@ -91,14 +87,15 @@ export function countInbound(
 }
 
 /** Marks an inbound as checked or, some hours later, as completed. Only then its goods become stock. */
-export function completeInbound(simulation: Simulation, atMs: number, inboundId: number, isLast: boolean): void {
+export function completeInbound(simulation: Simulation, atMs: number, task: TaskOf<'complete-inbound'>): void {
+  const { inboundId, isLast } = task;
   const inbound = simulation.store.inbounds.get(inboundId);
   if (inbound === undefined) return;
   if (inbound.status !== 'CHECKED') {
     changeInbound(simulation, inboundId, (checked) => {
       checked.status = 'CHECKED';
     });
-    simulation.plan(atMs + simulation.random.between(1, 6) * hourMs, { kind: 'complete-inbound', inboundId, isLast });
+    simulation.plan(atMs + simulation.random.between(1, 6) * hourMs, task);
     return;
   }
   bookInbound(simulation, atMs, inbound, isLast);

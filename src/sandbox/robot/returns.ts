@@ -1,9 +1,10 @@
 import { dayMs, hourMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
 import type { Authorization, ReturnItem, Shipment, ShipmentItem } from '../store/model.ts';
-import type { Simulation } from '../store/simulation.ts';
+import type { Simulation, TaskOf } from '../store/simulation.ts';
 
-/** The quantity of a shipment item that comes back. */
+type ReturnTask = Omit<TaskOf<'process-return'>, 'kind'>;
+
 interface ReturnPart {
   readonly item: ShipmentItem;
   readonly quantity: number;
@@ -18,12 +19,8 @@ export function planUnannouncedReturn(simulation: Simulation, shipment: Shipment
 }
 
 /** Receives a return and plans to process its items, some after weeks: an old id then becomes visible late. */
-export function receiveReturn(
-  simulation: Simulation,
-  atMs: number,
-  shipmentId: number,
-  authorizationId: number | null,
-): void {
+export function receiveReturn(simulation: Simulation, atMs: number, task: TaskOf<'send-back'>): void {
+  const { shipmentId, authorizationId } = task;
   const authorization = authorizationId === null ? null : simulation.store.authorizations.get(authorizationId);
   // The announced return was removed.
   if (authorization === undefined) return;
@@ -33,7 +30,7 @@ export function receiveReturn(
   const shipment = simulation.store.shipments.get(authorization?.shipmentId ?? shipmentId);
   if (shipment === undefined) return;
   if (shipment.status !== 'SHIPPED') {
-    simulation.plan(atMs + dayMs, { kind: 'send-back', shipmentId, authorizationId });
+    simulation.plan(atMs + dayMs, task);
     return;
   }
   const parts =
@@ -51,7 +48,7 @@ export function receiveReturn(
 }
 
 /** Processes a return item, which lists it. It is restocked at once, later or never. */
-export function processReturn(simulation: Simulation, atMs: number, returnItemId: number): void {
+export function processReturn(simulation: Simulation, atMs: number, { returnItemId }: ReturnTask): void {
   const { store, random } = simulation;
   const row = store.returnItems.get(returnItemId);
   // It may have been processed by hand in the meantime.
@@ -59,7 +56,7 @@ export function processReturn(simulation: Simulation, atMs: number, returnItemId
   row.comment = random.chance(0.2) ? 'Box damaged' : null;
   listReturn(simulation, row, atMs);
   const chance = random.next();
-  if (chance < 0.6) restockItem(simulation, atMs, returnItemId);
+  if (chance < 0.6) restockItem(simulation, atMs, { returnItemId });
   else if (chance < 0.85) simulation.plan(atMs + random.between(1, 10) * dayMs, { kind: 'restock', returnItemId });
 }
 
@@ -71,7 +68,7 @@ function listReturn(simulation: Simulation, row: ReturnItem, atMs: number): void
 }
 
 /** Returns the goods of a return item to the stock. */
-export function restockItem(simulation: Simulation, atMs: number, returnItemId: number): void {
+export function restockItem(simulation: Simulation, atMs: number, { returnItemId }: ReturnTask): void {
   const row = simulation.store.returnItems.get(returnItemId);
   const product = row && simulation.store.products.get(row.sku);
   if (row === undefined || product === undefined) return;
@@ -105,7 +102,6 @@ function toAnnouncedParts(
   });
 }
 
-/** Creates a return item, which is not yet processed. */
 function createReturnItem(
   simulation: Simulation,
   [returnId, authorizationId]: readonly [number, number | null],
@@ -134,7 +130,6 @@ function createReturnItem(
   };
 }
 
-/** Links a return item and the authorization item that announced it. */
 function linkAuthorization({ store }: Simulation, row: ReturnItem, processedOn: string): void {
   const authorization = row.authorizationId === null ? undefined : store.authorizations.get(row.authorizationId);
   const line = authorization?.items.find(
@@ -152,10 +147,13 @@ export function finishReturn(simulation: Simulation, authorization: Authorizatio
   const listItems = () => [...store.returnItems].filter((row) => row.authorizationId === authorization.id);
   if (store.shipments.get(authorization.shipmentId)?.status !== 'SHIPPED')
     throw ruleBroken(`Shipment ${authorization.shipmentId} has not been shipped, so nothing of it can come back`);
-  if (listItems().length === 0) receiveReturn(simulation, nowMs, authorization.shipmentId, authorization.id);
+  if (listItems().length === 0) {
+    const { id: authorizationId, shipmentId } = authorization;
+    receiveReturn(simulation, nowMs, { kind: 'send-back', shipmentId, authorizationId });
+  }
   const items = listItems().filter(({ processedOn }) => processedOn === null);
   if (items.length === 0)
     throw ruleBroken(`Return ${authorization.id} was processed before, or nothing of it is left to come back`);
-  for (const { id } of items) processReturn(simulation, nowMs, id);
+  for (const { id } of items) processReturn(simulation, nowMs, { returnItemId: id });
   return items;
 }

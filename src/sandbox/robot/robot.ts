@@ -1,6 +1,6 @@
 /** The robot that picks, ships, receives and returns goods. The same seed gives the same events. */
 
-import type { Simulation, Task } from '../store/simulation.ts';
+import type { Simulation, Task, TaskOf } from '../store/simulation.ts';
 import { amendShipment, fulfilOrder, moveShipment, updateTrack } from './fulfil.ts';
 import { checkInbound, completeInbound, countInbound, planUnannouncedTruck, unloadTruck } from './inbounds.ts';
 import { processReturn, receiveReturn, restockItem } from './returns.ts';
@@ -16,43 +16,31 @@ export function planFirstDay(simulation: Simulation, startMs: number): void {
 export function simulateUntil(simulation: Simulation, nowMs: number): void {
   for (let step = simulation.agenda.peek(); step !== undefined && step.atMs <= nowMs; step = simulation.agenda.peek()) {
     simulation.agenda.pop();
-    performTask(simulation, step.atMs, step.task);
+    const perform = performers[step.task.kind] as (simulation: Simulation, atMs: number, task: Task) => void;
+    perform(simulation, step.atMs, step.task);
   }
 }
 
-type TaskOfKind<Kind extends Task['kind']> = Extract<Task, { readonly kind: Kind }>;
-
 const performers: {
-  readonly [Kind in Task['kind']]: (simulation: Simulation, atMs: number, task: TaskOfKind<Kind>) => void;
+  readonly [Kind in Task['kind']]: (simulation: Simulation, atMs: number, task: TaskOf<Kind>) => void;
 } = {
-  'take-order': (simulation, atMs) => takeOrder(simulation, atMs),
+  'take-order': takeOrder,
   fulfil: (simulation, atMs, { orderId }) => fulfilOrder(simulation, atMs, orderId),
-  show: (simulation, atMs, { shipmentId }) => makeShipmentVisible(simulation, atMs, shipmentId),
-  move: (simulation, atMs, { shipmentId, path }) => moveShipment(simulation, atMs, shipmentId, path),
-  amend: (simulation, _atMs, { shipmentId }) => amendShipment(simulation, shipmentId),
-  track: (simulation, atMs, { shipmentId, index, path }) => updateTrack(simulation, atMs, shipmentId, index, path),
-  'send-back': (simulation, atMs, { shipmentId, authorizationId }) =>
-    receiveReturn(simulation, atMs, shipmentId, authorizationId),
-  'process-return': (simulation, atMs, { returnItemId }) => processReturn(simulation, atMs, returnItemId),
-  restock: (simulation, atMs, { returnItemId }) => restockItem(simulation, atMs, returnItemId),
-  truck: (simulation, atMs, { slipId, isLast }) => {
-    unloadTruck(simulation, atMs, slipId, isLast);
-    if (slipId === null) planUnannouncedTruck(simulation, atMs);
+  show: ({ store }, atMs, { shipmentId }) => {
+    const shipment = store.shipments.get(shipmentId);
+    if (shipment !== undefined) store.showShipment(shipment, atMs);
   },
-  'check-inbound': (simulation, atMs, { inboundId }) => checkInbound(simulation, atMs, inboundId),
-  'count-inbound': (simulation, atMs, { inboundId, lines }) => countInbound(simulation, atMs, inboundId, lines),
-  'complete-inbound': (simulation, atMs, { inboundId, isLast }) => completeInbound(simulation, atMs, inboundId, isLast),
+  move: moveShipment,
+  amend: amendShipment,
+  track: updateTrack,
+  'send-back': receiveReturn,
+  'process-return': processReturn,
+  restock: restockItem,
+  truck: (simulation, atMs, task) => {
+    unloadTruck(simulation, atMs, task);
+    if (task.slipId === null) planUnannouncedTruck(simulation, atMs);
+  },
+  'check-inbound': checkInbound,
+  'count-inbound': countInbound,
+  'complete-inbound': completeInbound,
 };
-
-function performTask<Kind extends Task['kind']>(
-  simulation: Simulation,
-  atMs: number,
-  task: TaskOfKind<Kind> & { readonly kind: Kind },
-): void {
-  performers[task.kind](simulation, atMs, task);
-}
-
-function makeShipmentVisible(simulation: Simulation, atMs: number, shipmentId: number): void {
-  const shipment = simulation.store.shipments.get(shipmentId);
-  if (shipment !== undefined) simulation.store.showShipment(shipment, atMs);
-}

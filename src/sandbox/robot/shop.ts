@@ -16,7 +16,6 @@ const customers = [
   ['Élise', 'Lambert', 'Rue Haute', 'Bruxelles', '1000', 'BE', 'fr-BE'],
   ['Bram', "van 't Hof", 'Dorpsstraat', 'Utrecht', '3511AB', 'NL', 'nl-NL'],
 ] as const;
-/** A product is reordered if its stock is below this number. */
 const refillBelow = 250;
 const refillQuantity = 400;
 

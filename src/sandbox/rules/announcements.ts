@@ -65,7 +65,6 @@ export function removeReturn(simulation: Simulation, authorization: Authorizatio
   simulation.store.listedAuthorizations.delete(authorization);
 }
 
-/** Plans the arrival of an announced return. */
 function planArrival(simulation: Simulation, { id, shipmentId }: Authorization, nowMs: number): void {
   const arrivesMs = nowMs + dayMs + simulation.random.between(0, 72) * hourMs;
   simulation.plan(arrivesMs, { kind: 'send-back', shipmentId, authorizationId: id });

@@ -139,7 +139,6 @@ export function checkOrderNumber(
   throw ruleBroken(`An order with externalOrderNumber (${externalOrderNumber}) already exists`, pointer);
 }
 
-/** Refuses an order type or a main shipping method that does not exist. */
 function checkListIds(
   lists: ServiceLists,
   { orderTypeId, shippingMethodId: method }: Pick<OrderDraft, 'orderTypeId' | 'shippingMethodId'>,
@@ -183,7 +182,6 @@ export function isFulfilled(order: Order): boolean {
   return order.items.every(({ quantity, fulfilled }) => fulfilled >= quantity);
 }
 
-/** Places of the relationships of an update, for errors. */
 const relationshipPointers = {
   orderType: '/data/relationships/orderType',
   shippingMethod: '/data/relationships/preferredShippingMethod',
@@ -261,7 +259,6 @@ function fillHouseNumber(lines: AddressLines): AddressLines {
   return { ...lines, houseNumber, houseNumberExtension: lines.houseNumberExtension ?? letters ?? null };
 }
 
-/** Returns whether an address needs a house number and has none. */
 function isHouseNumberMissing({ countryCode, houseNumber }: AddressLines): boolean {
   return countriesThatRequireIt.has(countryCode ?? '') && (houseNumber ?? '').trim() === '';
 }

@@ -70,7 +70,6 @@ export function countStock({ stock }: Product): number {
   return Object.values(stock).reduce((sum, pieces) => sum + pieces, 0);
 }
 
-/** A line of a request, with its place in the request for errors. */
 interface ProductLine {
   readonly sku: string;
   readonly name?: string | null;

@@ -120,7 +120,6 @@ function keepBodies(request: FastifyRequest, { log }: World, answer?: string): v
   });
 }
 
-/** An error of a request, with the part of the request that caused it. */
 interface Problem {
   readonly title: string;
   readonly source?: ErrorSource;
@@ -142,7 +141,6 @@ function answerError(error: unknown, operation: Operation | null, reply: Fastify
   return reply.code(status).send({ errors: problems.map((problem) => ({ status: String(status), ...problem })) });
 }
 
-/** Returns the status of an error and its problems in words. */
 function describeError(error: unknown): { status: number; problems: Problem[] } {
   if (error instanceof Refusal)
     return {
@@ -246,7 +244,6 @@ function applyFaultToAnswer(request: FastifyRequest, payload: unknown, world: Wo
   return changePayload(payload, effect, `${request.protocol}://${request.host}${request.url}`);
 }
 
-/** Changes the bytes of an answer as the fault says. */
 function applyFaultToBody(request: FastifyRequest, reply: FastifyReply, payload: unknown): unknown {
   const { effect } = request;
   if (typeof payload !== 'string' || effect === null) return payload;
@@ -264,7 +261,6 @@ function applyFaultToBody(request: FastifyRequest, reply: FastifyReply, payload:
   return effect.drip === undefined ? body : streamInPieces(body, effect.drip);
 }
 
-/** Reads the parameters and the body of a request and runs the operation. */
 async function runOperation(operation: Operation, request: FastifyRequest, world: World): Promise<unknown> {
   const [path, rawQuery] = splitUrl(request.url);
   const { query, body } = readInput(operation, request, world);
@@ -289,7 +285,6 @@ async function runOperation(operation: Operation, request: FastifyRequest, world
   }
 }
 
-/** Answers with the status of a fault, breaks the connection, or never answers. */
 function sendFault(request: FastifyRequest, reply: FastifyReply, effect: FaultEffect): FastifyReply {
   if (effect.status === undefined) {
     reply.hijack();
@@ -316,7 +311,6 @@ function ignoreRefusal(error: unknown): void {
   throw error;
 }
 
-/** Returns the token of a request, or an empty string if there is none. */
 function readBearer(request: FastifyRequest): string {
   return /^bearer (.+)$/i.exec(request.headers.authorization ?? '')?.[1] ?? '';
 }
@@ -340,7 +334,6 @@ function readInput(
   return { query, body: schema === null ? null : readBody({ schema, form }, request, reading) };
 }
 
-/** Reads the body of a request. */
 function readBody(
   { schema, form }: { readonly schema: z.ZodType; readonly form: Operation['form'] },
   request: FastifyRequest,
@@ -356,7 +349,6 @@ function readBody(
   return schema.parse(isStrict ? body : normalized);
 }
 
-/** Splits a URL into path and query at the first question mark. */
 function splitUrl(url: string): [string, string] {
   const mark = url.indexOf('?');
   return mark < 0 ? [url, ''] : [url.slice(0, mark), url.slice(mark + 1)];

@@ -140,7 +140,6 @@ function countRows(sources: readonly SortedRows<StoredRow>[]): number {
   return sources.reduce((sum, { size }) => sum + size, 0);
 }
 
-/** Merges several ascending sequences into one. */
 function* mergeRows<T extends StoredRow>(sequences: readonly Generator<T>[]): Generator<T> {
   const [only] = sequences;
   if (only !== undefined && sequences.length === 1) {
@@ -285,7 +284,6 @@ export class SortedRows<T extends StoredRow> {
   }
 }
 
-/** Returns the place of the first row in a bucket whose id is at least `id`. */
 function findPlace(bucket: readonly StoredRow[], id: number): number {
   let [low, high] = [0, bucket.length];
   while (low < high) {

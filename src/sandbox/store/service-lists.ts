@@ -207,7 +207,6 @@ export class DocumentError extends Error {
   }
 }
 
-/** Reads a YAML or JSON file of at most 1 MB. */
 function readDocument<T extends z.ZodType>(file: string, schema: T): z.output<T> {
   const parsed = schema.safeParse(parseText(file, readText(file)));
   if (parsed.success) return parsed.data;

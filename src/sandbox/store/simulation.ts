@@ -20,6 +20,8 @@ export type Task =
   | { readonly kind: 'count-inbound'; readonly inboundId: number; readonly lines: readonly TruckLine[] }
   | { readonly kind: 'complete-inbound'; readonly inboundId: number; readonly isLast: boolean };
 
+export type TaskOf<Kind extends Task['kind']> = Extract<Task, { readonly kind: Kind }>;
+
 /** Goods on a truck. `slipItemId` is null if they were not announced. */
 export interface TruckLine {
   readonly sku: string;
@@ -116,7 +118,6 @@ export class Simulation {
   }
 }
 
-/** The position of a client among the clients of a world. */
 interface ClientPosition {
   readonly index: number;
   readonly count: number;
