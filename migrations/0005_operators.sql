@@ -162,3 +162,13 @@ comment on table sync.admin_secrets is 'Random secrets that the workers share; d
 comment on column sync.admin_secrets.purpose is 'What the secret signs';
 comment on column sync.admin_secrets.secret is '32 random bytes';
 comment on column sync.admin_secrets.created_at is 'When a worker created it';
+
+create table sync.admin_sessions (
+  id text primary key,
+  ends_at timestamptz not null,
+  used_at timestamptz not null default now()
+) with (fillfactor = 50);
+comment on table sync.admin_sessions is 'Open sessions at the admin pages; delete a row to end its session at every worker';
+comment on column sync.admin_sessions.id is 'Random part of the signed cookie';
+comment on column sync.admin_sessions.ends_at is 'Latest end of the session';
+comment on column sync.admin_sessions.used_at is 'Time of the last request, to the minute; the session ends an hour later';

@@ -413,6 +413,11 @@ create table sync.admin_secrets (
   secret bytea not null, -- 32 random bytes
   created_at timestamp with time zone not null default now(), -- When a worker created it
 ); -- Random secrets that the workers share; delete a row to end all sessions
+create table sync.admin_sessions (
+  id text not null, -- Random part of the signed cookie
+  ends_at timestamp with time zone not null, -- Latest end of the session
+  used_at timestamp with time zone not null default now(), -- Time of the last request, to the minute; the session ends an hour later
+) with (fillfactor=50); -- Open sessions at the admin pages; delete a row to end its session at every worker
 create table sync.alert_checks (
   scope text not null, -- Client whose jobs and streams are checked by workers that have it; empty: what every worker can check
   check_no bigint not null default 1, -- Number of the last check. A check that is not the last one stores nothing
@@ -834,6 +839,7 @@ alter table fulfilment.track_trace_events add constraint track_trace_events_pkey
 alter table fulfilment.track_traces add constraint track_traces_pkey PRIMARY KEY (client, shipment_id, package_number);
 alter table sync.absences add constraint absences_pkey PRIMARY KEY (client, stream, pass, id);
 alter table sync.admin_secrets add constraint admin_secrets_pkey PRIMARY KEY (purpose);
+alter table sync.admin_sessions add constraint admin_sessions_pkey PRIMARY KEY (id);
 alter table sync.alert_checks add constraint alert_checks_pkey PRIMARY KEY (scope);
 alter table sync.alert_posts add constraint alert_posts_attempts_check CHECK ((attempts >= 0));
 alter table sync.alert_posts add constraint alert_posts_check CHECK (((delivered_at IS NULL) OR (abandoned_at IS NULL)));

@@ -1,14 +1,16 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Html } from '../../core/html.ts';
+import { minuteMs } from '../../core/time.ts';
 import { type Overview, withReadTimeout } from '../health/overview.ts';
+import { eventsPath } from './access/access.ts';
 import { addBasePath } from './access/base-path.ts';
 import { maskQuotes } from './pages/mask-quotes.ts';
 import { renderOverviewParts } from './pages/overview.ts';
 
 const refreshMs = 2_000;
 /** Maximum milliseconds of one stream of events. The browser then connects again, which checks its session. */
-const maxStreamMs = 15 * 60_000;
+const maxStreamMs = minuteMs;
 const maxWatchers = 50;
 
 /** Registers `/events`, which sends the changed parts of the overview as server-sent events. */
@@ -16,7 +18,7 @@ export function registerLiveRoutes(app: FastifyInstance, read: () => Promise<Ove
   const closing = new AbortController();
   let watchers = 0;
   app.addHook('preClose', async () => closing.abort());
-  app.get('/events', async (request, reply) => {
+  app.get(eventsPath, async (request, reply) => {
     if (watchers >= maxWatchers)
       return reply.code(503).send({ error: 'Too many overview pages are open; close some, or reload later' });
     watchers++;

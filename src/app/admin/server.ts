@@ -70,7 +70,7 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
     });
     // A new token of either kind ends all sessions.
     const signer = createSessionSigner(deps.db, `${token ?? ''}\n${viewerToken ?? ''}`);
-    await guardRoutes(app, { token, viewerToken, log, signer });
+    await guardRoutes(app, { token, viewerToken, db: deps.db, log, signer });
     const { readers } = deps;
     registerHealthChecks(app, deps, readers.readState);
     registerMetricsRoute(app, deps);

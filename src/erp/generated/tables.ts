@@ -2077,6 +2077,21 @@ export interface SyncAdminSecrets {
   secret: Buffer;
 }
 
+export interface SyncAdminSessions {
+  /**
+   * Latest end of the session
+   */
+  ends_at: Timestamp;
+  /**
+   * Random part of the signed cookie
+   */
+  id: string;
+  /**
+   * Time of the last request, to the minute; the session ends an hour later
+   */
+  used_at: Generated<Timestamp>;
+}
+
 export interface SyncAlertChecks {
   /**
    * Number of the last check. A check that is not the last one stores nothing
@@ -3339,6 +3354,7 @@ export interface DB {
   "fulfilment.track_traces": FulfilmentTrackTraces;
   "sync.absences": SyncAbsences;
   "sync.admin_secrets": SyncAdminSecrets;
+  "sync.admin_sessions": SyncAdminSessions;
   "sync.alert_checks": SyncAlertChecks;
   "sync.alert_posts": SyncAlertPosts;
   "sync.alerts": SyncAlerts;

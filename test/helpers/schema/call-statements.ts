@@ -11,6 +11,7 @@ import { rollUpFigures } from '../../../src/erp/figures/roll-up.ts';
 import type { DB } from '../../../src/erp/generated/tables.ts';
 import { acceptIdentity } from '../../../src/erp/maintenance/accept-identity.ts';
 import { readAdminSecret } from '../../../src/erp/maintenance/admin-secrets.ts';
+import * as adminSessions from '../../../src/erp/maintenance/admin-sessions.ts';
 import { maskErasedFamilies, recordErasures } from '../../../src/erp/mirror/erasures.ts';
 import type { Family } from '../../../src/erp/mirror/mirror-tables.ts';
 import { markUnlisted } from '../../../src/erp/mirror/unlisted.ts';
@@ -142,6 +143,10 @@ async function readReports(db: Database): Promise<void> {
   await takeRequests(db, { identity: 'x', perSecond: 1 }, 1);
   await readServiceLists(db, client);
   await readAdminSecret(db, 'a purpose');
+  await adminSessions.beginSession(db, 'a', 1_000);
+  await adminSessions.isSessionOpen(db, 'a');
+  await adminSessions.markSessionUsed(db, 'a');
+  await adminSessions.endSession(db, 'a');
   await readSchemaParts(db);
   await findBlockers(db);
   await assertSchemaFits(db);

@@ -73,6 +73,31 @@ test('sessions hold at every worker, and end when the stored secret is deleted',
   expect((await there.get('/', { cookie: `fulfilment_session=${cookie}` })).status).toBe(303);
 });
 
+test('a logout ends the session at every worker, also for a copy of its cookie', async () => {
+  const [first, second] = [await admin({ ADMIN_TOKEN: token }), await admin({ ADMIN_TOKEN: token })];
+  await first.visitor.post('/login', { token }, '/login');
+  const cookie = `fulfilment_session=${first.visitor.cookie('fulfilment_session')}`;
+  const visit = async () => (await new Visitor(second.visitor.base).get('/', { cookie })).status;
+  expect(await visit()).toBe(200);
+  expect((await first.visitor.post('/logout', {}, '/')).status).toBe(303);
+  expect(await visit()).toBe(303);
+});
+
+test('a session ends after an hour without a request, and the stream of events does not count', async () => {
+  const { visitor } = await admin({ ADMIN_TOKEN: token });
+  await visitor.post('/login', { token }, '/login');
+  const letPass = (minutes: number) =>
+    database.query(`update sync.admin_sessions set used_at = used_at - interval '${minutes} minutes'`);
+  await letPass(59);
+  expect((await visitor.get('/')).status).toBe(200);
+  await letPass(59);
+  const events = await visitor.get('/events');
+  await events.body?.cancel();
+  expect(events.status).toBe(200);
+  await letPass(2);
+  expect((await visitor.get('/')).status).toBe(303);
+});
+
 test('a form that is loaded right after the start is accepted, even if the secret is read late', async () => {
   const { promise: page, resolve: setPage } = Promise.withResolvers<Response>();
   const blocked = "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";

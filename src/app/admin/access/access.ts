@@ -14,6 +14,8 @@ import { z } from 'zod';
 import { isLoopback } from '../../../../config/admin.ts';
 import { html } from '../../../core/html.ts';
 import { hourMs } from '../../../core/time.ts';
+import type { Database } from '../../../erp/connection/pool.ts';
+import { beginSession, endSession, isSessionOpen, markSessionUsed } from '../../../erp/maintenance/admin-sessions.ts';
 import { errorFields, type Logger } from '../../logging/logger.ts';
 import { renderBarePage } from '../pages/view.ts';
 import type { Role } from './identity.ts';
@@ -23,12 +25,16 @@ import type { SessionSigner } from './session-signer.ts';
 /** Name of the session cookie. Behind TLS it has the prefix by which browsers bind it to this host and to TLS. */
 const sessionCookie = 'fulfilment_session';
 const secureSessionCookie = `__Host-${sessionCookie}`;
+/** Maximum time of a session. It ends earlier after an hour without a request (src/erp/maintenance/admin-sessions.ts). */
 const sessionMs = 12 * hourMs;
 /** Maximum number of wrong tokens a minute from one address. Then every token is refused until the minute is over. */
 const maxFailures = 10;
 const failureSpanS = 60;
 /** Maximum milliseconds that the first requests wait for the secret of the cookies. */
 const secretWithinMs = 2_000;
+
+/** Path of the stream of events. */
+export const eventsPath = '/events';
 
 const cookieOptions = { signed: true, httpOnly: true, sameSite: 'lax', path: '/' } as const;
 
@@ -45,6 +51,7 @@ interface AccessOptions {
   readonly token: string | undefined;
   /** Token of viewers, who may only read. */
   readonly viewerToken: string | undefined;
+  readonly db: Database;
   readonly log: Logger;
   readonly signer: SessionSigner;
 }
@@ -90,7 +97,7 @@ export async function guardRoutes(app: FastifyInstance, options: AccessOptions):
       request.role = 'operator';
       return refuseForeignHost(request, reply);
     }
-    const role = readRole(request);
+    const role = await readRole(request, options);
     if (role !== null) return authorize(request, reply, role);
     const [scheme, given] = (request.headers.authorization ?? '').split(' ', 2);
     if (given !== undefined && scheme?.toLowerCase() === 'bearer') {
@@ -131,10 +138,20 @@ function readSession(request: FastifyRequest): string {
   return valid && kind === 'session' && Number(until) > Date.now() ? (value ?? '') : '';
 }
 
-/** Returns the role of the session that a request belongs to; null if there is none. */
-function readRole(request: FastifyRequest): Role | null {
+/** Returns the id of a session, which is the random part of its cookie; empty if there is no session. */
+const toSessionId = (session: string) => session.split('.')[2] ?? '';
+
+/**
+ * Returns the role of the session that a request belongs to; null if there is none, or if it has ended. The stream of
+ * events keeps no session open: a page that nobody looks at asks for it, too.
+ */
+async function readRole(request: FastifyRequest, { db, log }: AccessOptions): Promise<Role | null> {
   const session = readSession(request);
-  if (session === '') return null;
+  if (session === '' || !(await isSessionOpen(db, toSessionId(session)))) return null;
+  if (request.routeOptions.url !== eventsPath)
+    await markSessionUsed(db, toSessionId(session)).catch((error: unknown) =>
+      log.warn({ event: 'admin_failed', ...errorFields(error) }),
+    );
   return session.endsWith('.operator') ? 'operator' : 'viewer';
 }
 
@@ -194,15 +211,18 @@ function registerLoginRoutes(app: FastifyInstance, failures: RateLimiterMemory, 
         .type('text/html')
         .send(renderLoginPage(reply.generateCsrf({ userInfo: readFormOwner(request) }), next, checked.words));
     }
-    const value = `session.${Date.now() + sessionMs}.${randomBytes(16).toString('hex')}.${checked}`;
+    const id = randomBytes(16).toString('hex');
+    const value = `session.${Date.now() + sessionMs}.${id}.${checked}`;
     // A proxy that ends TLS tells in this header how the browser is connected.
     const secure = request.protocol === 'https' || request.headers['x-forwarded-proto'] === 'https';
     await options.signer.load();
+    await beginSession(options.db, id, sessionMs);
     const name = secure ? secureSessionCookie : sessionCookie;
     reply.setCookie(name, value, { ...cookieOptions, secure, maxAge: sessionMs / 1_000 });
     return reply.redirect(toLocalPath(next), 303);
   });
-  app.post('/logout', async (_request, reply) => {
+  app.post('/logout', async (request, reply) => {
+    await endSession(options.db, toSessionId(readSession(request)));
     reply.clearCookie(sessionCookie, { path: '/' });
     reply.clearCookie(secureSessionCookie, { path: '/', secure: true });
     return reply.redirect('/login', 303);
