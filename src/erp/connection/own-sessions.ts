@@ -16,6 +16,7 @@ export async function assertOwnSessions(db: Database, other: Database): Promise<
   if (one !== two) return;
   throw new CodedError(
     'sessions_shared',
-    'a connection pooler shares sessions between connections; let DATABASE_URL lead to Postgres itself, or to a pool in session mode',
+    'a connection pooler shares sessions between connections; ' +
+      'let DATABASE_URL lead to Postgres itself, or to a pool in session mode',
   );
 }

@@ -49,7 +49,7 @@ test('a full NOTIFY queue stops no write, and doctor and an alert say so', async
     await owner.query(`insert into fulfilment.outbox (kind, reference, payload) values ('no.such', 'A', '{}')`);
     await owner.query(`select fulfilment.outbox_cancel(id) from fulfilment.outbox`);
     await owner.query(
-      `insert into fulfilment.changes (client, entity, id, operation) values ('a', 'orders', 1, 'updated')`,
+      `insert into fulfilment.changes (client, entity, id, operation) values ('a', 'orders', 1, 'created')`,
     );
     await notifyPushers(db);
     const problems = findProblems(await readSnapshot(db), 7);
