@@ -1,12 +1,10 @@
-/**
- * The command line: it loads the file of the command that is called, so that it starts fast.
- */
+/** The command line: it loads the file of the command that is called, so that it starts fast. */
 
 import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadEnvFile } from '../../config/env-file.ts';
 import { CodedError, describeError } from '../core/errors.ts';
-import { UsageError } from './cli/command-line.ts';
+import { printError, UsageError } from './cli/command-line.ts';
 import { version } from './version.ts';
 
 /** The commands in the order of the help, each with the file that has its options, its help and its code. */
@@ -28,16 +26,13 @@ const files: readonly {
   },
   { names: ['outbox'], load: async () => (await import('./commands/outbox.ts')).addOutboxCommands },
   { names: ['quarantine'], load: async () => (await import('./commands/quarantine.ts')).addQuarantineCommands },
-  { names: ['erase'], load: async () => (await import('./commands/privacy/erase.ts')).addEraseCommand },
+  { names: ['erase'], load: async () => (await import('./commands/erase.ts')).addEraseCommand },
   { names: ['service'], load: async () => (await import('./commands/verify.ts')).addServiceCommand },
   { names: ['sandbox'], load: async () => (await import('./commands/sandbox.ts')).addSandboxCommand },
   { names: ['demo'], load: async () => (await import('./commands/demo.ts')).addDemoCommand },
 ];
 
-/**
- * Executes one command, and sets the exit code of the process.
- * @param words the words that the user typed after the name of the program
- */
+/** Executes one command, and sets the exit code of the process. */
 export async function runCli(words: readonly string[] = process.argv.slice(2)): Promise<void> {
   try {
     await (await createCli(words)).parseAsync(words, { from: 'user' });
@@ -46,9 +41,7 @@ export async function runCli(words: readonly string[] = process.argv.slice(2)): 
   }
 }
 
-/**
- * Creates the command line with the commands that the words name; with all commands if they name none.
- */
+/** Creates the command line with the commands that the words name; with all commands if they name none. */
 export async function createCli(words: readonly string[] = []): Promise<Command> {
   const cli = new Command('fulfilment-sync')
     .description("Keeps an ERP's Postgres tables in step with a warehouse fulfilment service.")
@@ -71,9 +64,7 @@ export async function createCli(words: readonly string[] = []): Promise<Command>
   return cli;
 }
 
-/**
- * Returns true if a server cannot be reached, or refuses the login. Such errors of a driver do not name our setting.
- */
+/** Returns true if a server cannot be reached, or refuses the login. */
 function isUnreachable(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isUnreachable);
   const code = error instanceof Error && !(error instanceof CodedError) && 'code' in error ? String(error.code) : '';
@@ -89,6 +80,6 @@ function reportError(error: unknown): number {
   const hint = isUnreachable(error)
     ? '\nCheck DATABASE_URL (and REDIS_URL, if it is set); fulfilment-sync doctor says more'
     : '';
-  process.stderr.write(`${describeError(error)}${hint}\n`);
+  printError(`${describeError(error)}${hint}`);
   return error instanceof ConfigError || error instanceof UsageError ? 2 : 1;
 }

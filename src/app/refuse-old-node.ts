@@ -3,9 +3,7 @@ const oldestNode = 24;
 
 /**
  * Checks the version of Node. If it is too old, writes to standard error what to do, and sets the exit code 2 (wrong
- * configuration). This file uses only syntax that old versions of Node can parse.
- * @param version version of Node, x.y.z
- * @returns true if the program may start
+ * configuration).
  */
 export function refuseOldNode(version: string): boolean {
   if (Number(version.split('.')[0]) >= oldestNode) return true;

@@ -29,6 +29,13 @@ export function toVisible(text: string): string {
   );
 }
 
+/** Replaces hidden characters in JSON by escapes, which mean the same. `JSON.stringify` escapes only some of them. */
+export function escapeHidden(json: string): string {
+  return json.replaceAll(hiddenCharacters, (found) =>
+    found === '\n' ? found : `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
 /** Replaces each quotation in a text by «…». A quotation without an end extends to the end of the text. */
 export function removeQuotes(text: string): string {
   return text.replaceAll(/«[^»]*(?:»|$)/g, '«…»');

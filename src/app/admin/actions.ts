@@ -1,6 +1,4 @@
-/**
- * The actions of the pages. Each is a POST with the token of its form, and writes an entry of the audit.
- */
+/** The actions of the pages. Each is a POST with the token of its form, and writes an entry of the audit. */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
@@ -20,12 +18,11 @@ import { requestRun } from '../../erp/runs/due-jobs.ts';
 import { pauseJob, resumeJob } from '../../erp/runs/pauses.ts';
 import { followUpRules } from '../../sync/push/kinds/registry.ts';
 import type { Logger } from '../logging/logger.ts';
-import { nameSenders } from './access/identity.ts';
-import { maxPayloadBytes } from './access/request-limits.ts';
+import { maxPayloadBytes, nameSenders } from './access.ts';
 import type { AdminDeps } from './admin-deps.ts';
-import { AdminError } from './admin-error.ts';
+import { AdminError } from './admin-deps.ts';
 import { idSchema } from './routes.ts';
-import { sendRowPage } from './send-page.ts';
+import { makeRowPage, sendPage } from './send-page.ts';
 
 /** Registers the routes of the actions on outbox rows and schedules. */
 export function registerActionRoutes(app: FastifyInstance, deps: AdminDeps): void {
@@ -49,7 +46,7 @@ export function registerActionRoutes(app: FastifyInstance, deps: AdminDeps): voi
     const row = await revealOutbox(deps.db, id, nameSender(request));
     if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
     logOutboxAction(deps.log, 'reveal', id, request);
-    return sendRowPage(request, reply, row, true);
+    return sendPage(request, reply, makeRowPage(row, true));
   });
   registerScheduleRoutes(app, deps);
 }
@@ -64,10 +61,7 @@ const logOutboxAction = (
 
 const actSchema = z.object({ sure: z.string().optional(), result: z.string().default('{}') });
 
-/**
- * Retries, marks as done or cancels an outbox row.
- * @throws AdminError if there is no such row, if the box is not ticked, or if the status of the row does not allow it
- */
+/** Retries, marks as done or cancels an outbox row. */
 async function applyAction(
   { db, log }: AdminDeps,
   action: OutboxAction,
@@ -108,10 +102,7 @@ async function replacePayload({ db }: AdminDeps, id: number, payload: string, by
   }
 }
 
-/**
- * Parses the JSON object in a field of a form.
- * @throws AdminError if the text is not a JSON object
- */
+/** Parses the JSON object in a field of a form. */
 function parseJsonObject(text: string, name: string): Json {
   const value = parseObject(text);
   if (value === null) throw new AdminError(400, `The ${name} must be a JSON object`);

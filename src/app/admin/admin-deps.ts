@@ -1,9 +1,19 @@
 import type { Config } from '../../../config/env.ts';
+import { CodedError } from '../../core/errors.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import type { openStateReaders } from '../health/overview.ts';
 import type { Logger } from '../logging/logger.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Daemon } from '../worker/daemon.ts';
+
+/** A request that cannot be carried out. The message says why, and is shown to the operator. */
+export class AdminError extends CodedError {
+  readonly status: 400 | 404 | 409;
+  constructor(status: 400 | 404 | 409, message: string) {
+    super('admin_refused', message);
+    this.status = status;
+  }
+}
 
 /** The parts that the admin server uses. */
 export interface AdminDeps {

@@ -3,10 +3,9 @@ import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Html } from '../../core/html.ts';
 import { minuteMs } from '../../core/time.ts';
 import { type Overview, withReadTimeout } from '../health/overview.ts';
-import { eventsPath } from './access/access.ts';
-import { addBasePath } from './access/base-path.ts';
-import { maskQuotes } from './pages/mask-quotes.ts';
+import { addBasePath, eventsPath } from './access.ts';
 import { renderOverviewParts } from './pages/overview.ts';
+import { maskQuotes } from './pages/view.ts';
 
 const refreshMs = 2_000;
 /** Maximum milliseconds of one stream of events. The browser then connects again, which checks its session. */

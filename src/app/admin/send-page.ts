@@ -4,13 +4,10 @@ import type { Html } from '../../core/html.ts';
 import { removeQuotes } from '../../core/quote.ts';
 import type { OutboxDetail } from '../../erp/outbox/read-outbox.ts';
 import { maskResult } from '../../sync/push/payload/mask.ts';
-import { adviseOperator } from '../terminal/outbox-advice.ts';
-import { toShownPayload } from '../terminal/shown-payload.ts';
-import { hasSession, readFormOwner } from './access/access.ts';
-import { wantsJson } from './json/wants-json.ts';
-import { maskQuotes } from './pages/mask-quotes.ts';
+import { adviseOperator, toShownPayload } from '../terminal/outbox-row.ts';
+import { hasSession, readFormOwner } from './access.ts';
 import { renderOutboxRowPage } from './pages/outbox.ts';
-import { renderPage } from './pages/view.ts';
+import { maskQuotes, renderPage } from './pages/view.ts';
 
 /** The messages after an action, by a word in the address. Nothing else of the address is shown. */
 const formMessages: Readonly<Record<string, string>> = {
@@ -65,22 +62,35 @@ function sendJson(reply: FastifyReply, data: unknown, isViewer: boolean): Fastif
   return reply.type('application/json').send(text);
 }
 
-/**
- * Sends the page of an outbox row.
- * @param isRevealed true to show payload and result without masks
- */
-export function sendRowPage(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  found: OutboxDetail,
-  isRevealed: boolean,
-): FastifyReply {
+/** Makes the page of an outbox row. Payload and result are masked unless `isRevealed`. */
+export function makeRowPage(found: OutboxDetail, isRevealed: boolean): Page {
   const payload = toShownPayload(found, isRevealed);
-  const result = found.result === null || isRevealed ? found.result : maskResult(found.result);
-  const row = { ...found, result };
-  return sendPage(request, reply, {
+  const row = { ...found, result: found.result === null || isRevealed ? found.result : maskResult(found.result) };
+  return {
     title: `Row ${row.id}`,
     body: (csrf) => renderOutboxRowPage(row, payload, isRevealed, csrf, new Date()),
     data: { ...row, payload, advice: adviseOperator(row, 'page') },
+  };
+}
+
+/** Content negotiation: every page is also served as JSON, for who asks for it. */
+
+/** Returns true if an Accept header prefers JSON to HTML. Without a preference, the answer is a page. */
+export function wantsJson(accept: string | undefined): boolean {
+  return findQuality(accept, 'application/json') > findQuality(accept, 'text/html');
+}
+
+/** Finds how much a media type is wanted, from 0 (not at all) to 1. The most specific entry counts. */
+function findQuality(accept: string | undefined, type: string): number {
+  const entries = (accept ?? '*/*').split(',').map((entry) => {
+    const [range = '', ...parameters] = entry.split(';').map((part) => part.trim().toLowerCase());
+    const quality = Number(parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? 1);
+    return { range, quality: Number.isFinite(quality) ? quality : 0 };
   });
+  const group = `${type.split('/', 1)[0]}/*`;
+  return (
+    [type, group, '*/*']
+      .map((range) => entries.find((entry) => entry.range === range)?.quality)
+      .find((quality) => quality !== undefined) ?? 0
+  );
 }

@@ -7,28 +7,133 @@ import { STATUS_CODES } from 'node:http';
 import { fileURLToPath } from 'node:url';
 import helmet from '@fastify/helmet';
 import files from '@fastify/static';
-import { type FastifyInstance, fastify } from 'fastify';
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { ZodError } from 'zod';
 import { CodedError } from '../../core/errors.ts';
 import { html } from '../../core/html.ts';
 import { assetsFolder, styleFolder } from '../../core/installation.ts';
 import { readSqlState } from '../../erp/connection/transaction.ts';
+import { sweepMs } from '../../queue/sweeper.ts';
+import type { LateJob } from '../health/overview.ts';
+import { type CurrentState, withReadTimeout } from '../health/overview.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
-import { guardRoutes } from './access/access.ts';
-import { prefixAnswers, stripBasePath } from './access/base-path.ts';
-import { limitConnections, maxFormBytes, requestTimeoutMs, timeoutCheckMs } from './access/request-limits.ts';
-import { createSessionSigner } from './access/session-signer.ts';
+import {
+  createSessionSigner,
+  guardRoutes,
+  limitConnections,
+  maxFormBytes,
+  prefixAnswers,
+  requestTimeoutMs,
+  stripBasePath,
+  timeoutCheckMs,
+} from './access.ts';
 import { registerActionRoutes } from './actions.ts';
-import type { AdminDeps } from './admin-deps.ts';
-import { AdminError } from './admin-error.ts';
-import { registerBoardRoutes } from './board.ts';
-import { registerHealthChecks } from './health-checks.ts';
-import { registerOpenApiRoute } from './json/openapi.ts';
-import { wantsJson } from './json/wants-json.ts';
+import { type AdminDeps, AdminError } from './admin-deps.ts';
 import { registerLiveRoutes } from './live.ts';
-import { registerOrderRoutes } from './order-routes.ts';
 import { renderBarePage } from './pages/view.ts';
 import { registerPageRoutes } from './routes.ts';
+import { wantsJson } from './send-page.ts';
+
+const path = '/queues';
+/** Content policy of Bull Board: its markup has inline styles and a base address. Foreign scripts stay forbidden. */
+const policy =
+  "default-src 'none';script-src 'self';style-src 'self' 'unsafe-inline';img-src 'self' data:;font-src 'self';connect-src 'self';base-uri 'self';frame-ancestors 'none'";
+
+/** A separate server of Bull Board. The admin server hands requests over to it. */
+interface Board {
+  readonly answer: FastifyInstance['routing'];
+  /** Shows the queues of the worker once it has started. */
+  readonly refresh: () => void;
+  readonly close: () => Promise<void>;
+}
+
+/** Serves Bull Board at `/queues`, read only. It is loaded at the first request, so that a worker starts faster. */
+function registerBoardRoutes(app: FastifyInstance, { daemon, config }: AdminDeps): void {
+  let opening: Promise<Board> | undefined;
+  app.addHook('onClose', async () => (await opening)?.close());
+  for (const url of [path, `${path}/*`])
+    app.all(url, { onRequest: refuseChanges }, async (request, reply) => {
+      opening ??= openInnerServer(daemon, config.ADMIN_BASE_PATH);
+      const board = await opening;
+      board.refresh();
+      reply.header('content-security-policy', policy);
+      for (const [name, value] of Object.entries(reply.getHeaders()))
+        if (value !== undefined) reply.raw.setHeader(name, value);
+      reply.hijack();
+      board.answer(request.raw, reply.raw);
+    });
+}
+
+/** Answers 403 to every request that could change a queue. */
+async function refuseChanges({ method }: FastifyRequest, reply: FastifyReply): Promise<void> {
+  if (method === 'GET' || method === 'HEAD') return;
+  await reply.code(403).send({ error: 'The queues are read-only; pause and run jobs at /schedules' });
+}
+
+/** Loads Bull Board and starts its server, which does not listen on a port. */
+async function openInnerServer(daemon: AdminDeps['daemon'], basePath: string): Promise<Board> {
+  const { openBoard } = await import('../../queue/board.ts');
+  const { plugin, show } = openBoard(basePath, path);
+  const inner = fastify({ logger: false });
+  await inner.register(plugin, { prefix: path });
+  await inner.ready();
+  let shown: unknown;
+  const refresh = () => {
+    const now = daemon();
+    if (now === null || now === shown) return;
+    show([...now.queues.values()]);
+    shown = now;
+  };
+  return { answer: inner.routing, refresh, close: () => inner.close() };
+}
+
+/** A worker is not ready if its last complete sweep is older than this, in milliseconds. */
+const lateAfterMs = 20 * sweepMs;
+/** A worker should be restarted if its last complete sweep is older than this. A short outage of Postgres is fine. */
+const deadAfterMs = 40 * sweepMs;
+
+/**
+ * Registers the probes. `/livez` answers 503 if no sweep was completed for two minutes, `/readyz` if none was for one.
+ */
+function registerHealthChecks(
+  app: FastifyInstance,
+  { daemon, config }: AdminDeps,
+  read: () => Promise<CurrentState>,
+): void {
+  const startedAtMs = performance.now();
+  const open = { config: { open: true } };
+  const sweepAgeMs = () => daemon()?.sinceLastSweepMs();
+  app.get('/livez', open, async (_request, reply) => {
+    const age = sweepAgeMs() ?? performance.now() - startedAtMs;
+    const alive = age < deadAfterMs;
+    return reply.code(alive ? 200 : 503).send({ alive, lastSweepSecondsAgo: Math.round(age / 1_000) });
+  });
+  app.get<{ Querystring: { stale?: string } }>('/readyz', open, async (request, reply) => {
+    const age = sweepAgeMs();
+    const stale = await withReadTimeout(read()).then(
+      (state) => state.stale.map(toLateJobJson),
+      () => null,
+    );
+    const ready = age !== undefined && age < lateAfterMs;
+    const isStale = request.query.stale === 'fail' && (stale?.length ?? 0) > 0;
+    return reply.code(ready && !isStale ? 200 : 503).send({
+      ready,
+      lastSweepSecondsAgo: age === undefined ? null : Math.round(age / 1_000),
+      // A worker starts when it has reached all its servers. It tries for ever.
+      ...(daemon() === null && { waitsFor: stale === null || config.REDIS_URL === undefined ? 'Postgres' : 'Redis' }),
+      ...(stale === null ? { database: 'cannot be read' } : { stale }),
+    });
+  });
+}
+
+/** Returns a late job as `/readyz` lists it. */
+const toLateJobJson = ({ client, job, since, lastSuccessAt, because }: LateJob) => ({
+  client,
+  job,
+  since: since.toISOString(),
+  lastSuccessAt: lastSuccessAt?.toISOString() ?? null,
+  because,
+});
 
 /** A running admin server. */
 export interface AdminServer {
@@ -76,9 +181,7 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
     registerMetricsRoute(app, deps);
     await app.register(async (pages) => {
       registerLiveRoutes(pages, readers.readOverview, basePath);
-      registerPageRoutes(pages, deps, readers);
-      registerOrderRoutes(pages, deps);
-      registerOpenApiRoute(pages, basePath);
+      registerPageRoutes(pages, deps);
       registerActionRoutes(pages, deps);
     });
     await registerAssetRoutes(app);

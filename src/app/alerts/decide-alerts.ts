@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { removeQuotes } from '../../core/quote.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { AlertChanges, NewPost, StoredAlert } from '../../erp/alerts/open-alerts.ts';
-import { isSeenByEverybody, type Problem } from '../health/problem.ts';
+import { isSeenByEverybody, type Problem } from '../health/problems.ts';
 
 /** Maximum number of characters of a text in a post. */
 const maxTextLength = 500;

@@ -6,6 +6,7 @@ import { readConfig } from '../../../config/env.ts';
 import { polledStreams } from '../../../config/jobs.ts';
 import { streams } from '../../../jobs/registry.ts';
 import { CodedError } from '../../core/errors.ts';
+import { escapeHidden, toVisible } from '../../core/quote.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import type { RefetchableResource, Stream } from '../../sync/reading/stream.ts';
@@ -37,10 +38,31 @@ export function parseWholeNumber(text: string): number {
   return Number(text);
 }
 
-/** Writes a line to standard output. */
-export function print(text: string): void {
+/** The options that many commands have. */
+export interface CommonOptions {
+  readonly client?: string;
+  readonly json?: boolean;
+  readonly yes?: boolean;
+}
+
+/** Writes text to standard output. Control characters, which words of others may have, are shown by their code. */
+export const print = (text: string): void => printStyled(toVisible(text));
+
+/** Writes text that has styles of a terminal, such as a table. The words of others in it must be visible already. */
+export function printStyled(text: string): void {
   process.stdout.write(`${text}\n`);
 }
+
+/** Writes text to standard error, as `print` does. */
+export function printError(text: string): void {
+  process.stderr.write(`${toVisible(text)}\n`);
+}
+
+/** Writes data as JSON to standard output. */
+export const printJson = (data: unknown): void => printStyled(toJson(data));
+
+/** Returns data as JSON in which hidden characters are escapes. */
+export const toJson = (data: unknown): string => escapeHidden(JSON.stringify(data, null, 2));
 
 /** Returns the operator's name for sync.audit: the user name on this machine. */
 export function readOperatorName(): string {
@@ -54,7 +76,6 @@ export function readOperatorName(): string {
 
 /**
  * Opens the database for a command that executes no runs, calls `work`, and closes the database afterwards.
- * @param name name of the connection in Postgres
  * @throws SchemaError if the schema does not fit this version
  */
 export async function withDatabase<T>(name: string, work: (db: Database) => Promise<T>): Promise<T> {
@@ -81,7 +102,8 @@ export function findStream(name: string): Stream {
 }
 
 /**
- * Returns the resource of this name that `refetch` reads: a stream, or return authorizations, which the service does not list.
+ * Returns the resource of this name that `refetch` reads: a stream, or return authorizations, which the service does
+ * not list.
  * @throws UsageError with the names of all such resources, if there is none of this name
  */
 export function findRefetchable(name: string): RefetchableResource {
@@ -101,7 +123,7 @@ export const outputClosed: AbortSignal = closing.signal;
 
 /**
  * Keeps the process alive when the reader of its output ends first, as in `reconcile | head -1`. What a command does in
- * the database must not depend on who reads its lines. Other errors of the output still end the process.
+ * the database must not depend on who reads its lines.
  */
 export function outliveReaders(): void {
   for (const stream of [process.stdout, process.stderr])
@@ -111,11 +133,7 @@ export function outliveReaders(): void {
     });
 }
 
-/**
- * Creates a signal that aborts on SIGTERM or SIGINT. A second SIGTERM or SIGINT ends the process at once. If the
- * process has a channel to its parent (as in the demo), the signal also aborts when the parent ends.
- * @param onStop called once, with the name of the signal or with "parent gone"
- */
+/** Creates a signal that aborts on SIGTERM or SIGINT. A second SIGTERM or SIGINT ends the process at once. */
 export function createStopSignal(onStop?: (cause: string) => void): AbortSignal {
   const stop = new AbortController();
   const onSignal = (cause: string) => {

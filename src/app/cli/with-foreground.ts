@@ -26,8 +26,6 @@ export interface Foreground {
 
 /**
  * Opens everything that runs in this process need, calls `work`, and closes everything afterwards.
- * @param only key of the only client to use; undefined: all clients
- * @param quietLog true: no log lines, so that standard output holds only what the command prints
  * @throws UsageError if the client is not known
  */
 export async function withForeground<T>(

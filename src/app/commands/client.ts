@@ -1,9 +1,18 @@
 import type { Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
 import { toIdentity } from '../../../config/files.ts';
+import { toVisible } from '../../core/quote.ts';
 import { acceptIdentity } from '../../erp/maintenance/accept-identity.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
-import { print, readOperatorName, setExitCode, UsageError, withDatabase } from '../cli/command-line.ts';
+import {
+  print,
+  printJson,
+  printStyled,
+  readOperatorName,
+  setExitCode,
+  UsageError,
+  withDatabase,
+} from '../cli/command-line.ts';
 import { formatTable, toStateLook } from '../terminal/table.ts';
 import { toClientIdentity } from '../worker/runner.ts';
 
@@ -42,10 +51,10 @@ async function clientListCommand({ json }: ClientOptions): Promise<number> {
         ...describeState(row, configuredClient !== undefined, fits),
       };
     });
-    if (json) print(JSON.stringify(rows, null, 2));
+    if (json) printJson(rows);
     else if (rows.length === 0)
       print('No client is set up; see WAREHOUSE_BASE_URL and WAREHOUSE_CLIENTS_FILE in .env.example');
-    else print(formatClients(rows));
+    else printStyled(formatClients(rows));
     return 0;
   });
 }
@@ -75,14 +84,11 @@ function formatClients(rows: readonly ClientRow[]): string {
     rows.map(({ client, baseUrl, timeZone, state }) => [client, baseUrl ?? '-', timeZone ?? '-', state]),
     { look: (text, heading) => (heading === 'state' ? toStateLook(text) : null) },
   );
-  const notes = rows.flatMap(({ client, because }) => (because === null ? [] : [`${client}: ${because}`]));
+  const notes = rows.flatMap(({ client, because }) => (because === null ? [] : [toVisible(`${client}: ${because}`)]));
   return [table, notes.join('\n')].filter((part) => part !== '').join('\n\n');
 }
 
-/**
- * Accepts the account that is set up here for a client whose rows came from another account.
- * @throws UsageError if the client is not set up here
- */
+/** Accepts the account that is set up here for a client whose rows came from another account. */
 async function acceptIdentityCommand(key: string, { keepCursors = false }: ClientOptions): Promise<number> {
   const { clients } = readConfig({ database: true, clients: true });
   const client = clients.find((known) => known.key === key);

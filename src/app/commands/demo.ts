@@ -1,18 +1,21 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Command } from 'commander';
 import getPort from 'get-port';
+import { removeVariables } from '../../../config/env.ts';
 import { polledStreams, toScheduleVariable } from '../../../config/jobs.ts';
 import { streams } from '../../../jobs/registry.ts';
+import { programs } from '../../core/installation.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readJobStatus } from '../../erp/reports/job-status.ts';
 import { countRows, readLatestLines } from '../../erp/reports/stored-rows.ts';
 import { nameServiceProducts } from '../../erp/resources/service-products.ts';
 import { watchArticles } from '../../erp/resources/stock-rows.ts';
-import { createStopSignal, outputClosed, print, setExitCode } from '../cli/command-line.ts';
+import { createStopSignal, outputClosed, print, printError, printStyled, setExitCode } from '../cli/command-line.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
 import { compareWithSandbox } from '../demo/oracle.ts';
-import { DemoProcess, startSandbox } from '../demo/processes.ts';
-import { DemoView, describeLine } from '../demo/view.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { openLogger } from '../logging/create-logger.ts';
 import { formatTable } from '../terminal/table.ts';
@@ -62,16 +65,13 @@ async function demoCommand({ once = false }: DemoOptions): Promise<number> {
     await nameServiceProducts(database.db, 'default', serviceSkus);
     const adminPort = await getPort({ host: '127.0.0.1', port: preferredAdminPort });
     const worker = startWorker(postgres.url, sandbox, adminPort, started);
-    const page = `http://127.0.0.1:${adminPort}/`;
-    print(`Worker started; its status page is ${page}`);
+    print(`Worker started; its status page is http://127.0.0.1:${adminPort}/`);
     print(`Look inside: psql '${postgres.url}'\n`);
     const stopped = new Promise<number>((resolve) => {
       if (stop.aborted) resolve(0);
       stop.addEventListener('abort', () => resolve(0));
     });
-    const play = once
-      ? playOnce(database.db, sandbox)
-      : playUntilStopped(database.db, sandbox, { databaseUrl: postgres.url, page }, stop);
+    const play = once ? playOnce(database.db, sandbox) : playUntilStopped(database.db, stop);
     return await Promise.race([play, stopped, worker.failOnExit()]);
   } finally {
     // Postgres stops last, so that the worker can release its leases.
@@ -97,49 +97,43 @@ function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, start
     LOG_LEVEL: 'error',
     LOG_PRETTY: 'false',
   };
-  const worker = new DemoProcess(['worker'], env, (line) => process.stderr.write(`worker: ${line}\n`));
+  const worker = new DemoProcess(['worker'], env, (line) => printError(`worker: ${line}`));
   started.push(worker);
   return worker;
 }
 
-/** Redraws the view every second until stopped. */
-async function playUntilStopped(
-  db: Database,
-  sandbox: URL,
-  { databaseUrl, page }: { readonly databaseUrl: string; readonly page: string },
-  stop: AbortSignal,
-): Promise<number> {
-  const view = new DemoView(
-    db,
-    [
-      `fulfilment-sync demo, ${liveSpeed} virtual seconds a second`,
-      `status page  ${page}`,
-      `sandbox      ${sandbox.href}`,
-      `database     psql '${databaseUrl}'`,
-    ].join('\n'),
-    tableNames,
-  );
+/** Prints a line for each run that has finished, until stopped. */
+async function playUntilStopped(db: Database, stop: AbortSignal): Promise<number> {
+  const lastRuns = new Map<string, number>();
   while (!stop.aborted) {
-    await view.draw();
+    for (const { job, lastStartedAt, lastOutcome, lastFetched, lastChanged, lastError, running } of await readJobStatus(
+      db,
+    )) {
+      if (running || lastStartedAt === null || lastRuns.get(job) === lastStartedAt.getTime()) continue;
+      lastRuns.set(job, lastStartedAt.getTime());
+      print(
+        `${lastStartedAt.toISOString()} ${job} ${lastOutcome}: ${lastError ?? `${lastFetched} fetched, ${lastChanged} changed`}`,
+      );
+    }
     // An abort ends the wait; the loop then ends.
     await wait(1_000, undefined, { signal: stop }).catch(() => undefined);
   }
   return 0;
 }
 
-/**
- * Pulls 14 virtual days, then the changes of another half hour, and compares the tables with the sandbox.
- * @returns 0 if they are equal, else 1
- */
+/** Pulls 14 virtual days, then the changes of another half hour, and compares the tables with the sandbox. */
 async function playOnce(db: Database, sandbox: URL): Promise<number> {
   await waitForRuns(db);
   await advance(sandbox, 1 / 48);
   await waitForRuns(db);
   const differences = await compareWithSandbox(db, sandbox);
   const counts = Object.entries(await countRows(db, tableNames));
-  print(formatTable(['table', 'rows'], counts));
+  printStyled(formatTable(['table', 'rows'], counts));
   print('\nSome lines of shipments, each with its order:');
-  for (const line of await readLatestLines(db, 5)) print(describeLine(line));
+  for (const line of await readLatestLines(db, 5))
+    print(
+      `  order ${line.externalOrderNumber}: ${line.quantity} x ${line.sku} from ${line.warehouseCode}, ${line.status}`,
+    );
   if (differences.length === 0) {
     print('\nThe tables equal the sandbox in every row.');
     return 0;
@@ -158,10 +152,7 @@ async function advance(sandbox: URL, days: number): Promise<void> {
   if (!answer.ok) throw new Error(`The sandbox did not advance: ${answer.status}`);
 }
 
-/**
- * Waits until every job that is due within a minute has had another run that is done.
- * @throws Error if a run failed, or if the runs take longer than a minute
- */
+/** Waits until every job that is due within a minute has had another run that is done. */
 async function waitForRuns(db: Database): Promise<void> {
   const before = new Map(
     (await readJobStatus(db)).map(({ job, lastStartedAt }) => [job, lastStartedAt?.getTime() ?? 0]),
@@ -193,4 +184,62 @@ export function addDemoCommand(cli: Command): void {
     .option('--once', 'run one full cycle, compare the tables with the sandbox, print a summary, and end')
     .addHelpText('after', '\nExample:\n  npm run demo -- --once')
     .action((options: DemoOptions) => setExitCode(demoCommand(options)));
+}
+
+const endWithinMs = 3_000;
+
+/** A command of this program in a child process. It ends when this process ends, however that happens. */
+class DemoProcess {
+  readonly #child: ChildProcess;
+  readonly #onLine: (line: string) => void;
+  readonly name: string;
+
+  /** @param onLine receives each line that the process writes */
+  constructor(args: readonly string[], env: Readonly<Record<string, string>>, onLine: (line: string) => void) {
+    this.name = args[0] ?? '';
+    this.#onLine = onLine;
+    // Settings of this process are not passed on: they may name a real database. The child is detached, so that Ctrl-C
+    // reaches only this process, which then ends the others in the right order.
+    this.#child = fork(programs.main, args, {
+      detached: true,
+      env: { ...removeVariables(), ...env },
+      execArgv: [],
+      silent: true,
+    });
+    for (const stream of [this.#child.stdout, this.#child.stderr]) {
+      if (stream) createInterface({ input: stream }).on('line', (line) => this.#onLine(line));
+    }
+  }
+
+  /** Waits until the process ends, and rejects then. For processes that must not end by themselves. */
+  async failOnExit(): Promise<never> {
+    const [code, signal] = await once(this.#child, 'exit');
+    throw new Error(`The ${this.name} process ended by itself (${signal ?? `exit code ${code}`})`);
+  }
+
+  async end(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const ended = once(this.#child, 'exit').then(() => true);
+    this.#child.kill('SIGTERM');
+    if (await Promise.race([ended, wait(endWithinMs, false, { ref: false })])) return;
+    this.#child.kill('SIGKILL');
+    await ended;
+  }
+}
+
+/** Starts a sandbox on a free port, and returns its address. */
+async function startSandbox(speed: number, started: DemoProcess[]): Promise<URL> {
+  return new Promise((resolve, reject) => {
+    const sandbox = new DemoProcess(
+      ['sandbox', '--strict', '--port', '0', '--late-changes', '--speed', String(speed)],
+      {},
+      (line) => {
+        const address = /^Sandbox at (\S+)/.exec(line)?.[1];
+        if (address !== undefined) resolve(new URL(address));
+        else printError(`sandbox: ${line}`);
+      },
+    );
+    started.push(sandbox);
+    sandbox.failOnExit().catch(reject);
+  });
 }

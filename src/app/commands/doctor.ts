@@ -1,30 +1,28 @@
 import { styleText } from 'node:util';
 import type { Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
+import { toVisible } from '../../core/quote.ts';
 import { countWatchedArticles } from '../../erp/reports/database-facts.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
-import { setExitCode } from '../cli/command-line.ts';
+import { printJson, printStyled, setExitCode } from '../cli/command-line.ts';
 import { connectDatabase } from '../deps/database.ts';
-import { checkClients } from '../doctor/check-clients.ts';
-import { checkConfiguration } from '../doctor/check-configuration.ts';
+import type { Finding } from '../doctor/checks.ts';
 import {
+  checkClients,
+  checkConfiguration,
   checkDatabase,
   checkPayloadSchemas,
   checkPushes,
   checkQueue,
   checkSessions,
-} from '../doctor/check-database.ts';
-import type { Finding } from '../doctor/finding.ts';
+} from '../doctor/checks.ts';
 import { silentLogger } from '../logging/logger.ts';
 
 interface DoctorOptions {
   readonly json?: boolean;
 }
 
-/**
- * Checks everything that a worker needs, and prints what to do. Changes nothing.
- * @returns 1 if a check failed, else 0; warnings do not count
- */
+/** Checks everything that a worker needs, and prints what to do. Changes nothing. */
 async function doctorCommand({ json }: DoctorOptions): Promise<number> {
   const config = readConfig({ database: true, clients: true });
   const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, 'doctor', 2);
@@ -43,7 +41,8 @@ async function doctorCommand({ json }: DoctorOptions): Promise<number> {
       checkConfiguration(config, watched),
     ]);
     const findings = [...database, ...payloads, ...pushes, ...sessions, ...queue, ...clients, ...configuration];
-    process.stdout.write(`${json ? JSON.stringify(findings, null, 2) : formatFindings(findings)}\n`);
+    if (json) printJson(findings);
+    else printStyled(formatFindings(findings));
     return findings.some(({ state }) => state === 'fail') ? 1 : 0;
   } finally {
     await close();
@@ -56,16 +55,13 @@ const looks = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 function formatFindings(findings: readonly Finding[]): string {
   const width = Math.max(...findings.map(({ check }) => check.length));
   const lines = findings.flatMap(({ check, state, found, remedy }) => [
-    `${styleText(looks[state], state.padEnd(4))}  ${check.padEnd(width)}  ${found}`,
-    ...(remedy === null ? [] : [`${' '.repeat(6 + width)}  -> ${remedy}`]),
+    `${styleText(looks[state], state.padEnd(4))}  ${toVisible(`${check.padEnd(width)}  ${found}`)}`,
+    ...(remedy === null ? [] : [toVisible(`${' '.repeat(6 + width)}  -> ${remedy}`)]),
   ]);
   const count = (state: Finding['state']) => findings.filter((finding) => finding.state === state).length;
   const [warnings, problems] = [count('warn'), count('fail')];
-  return [
-    ...lines,
-    '',
-    `${count('ok')} ok, ${warnings} ${warnings === 1 ? 'warning' : 'warnings'}, ${problems} ${problems === 1 ? 'problem' : 'problems'}`,
-  ].join('\n');
+  const counts = `${warnings} ${warnings === 1 ? 'warning' : 'warnings'}, ${problems} ${problems === 1 ? 'problem' : 'problems'}`;
+  return [...lines, '', `${count('ok')} ok, ${counts}`].join('\n');
 }
 
 /** Adds `doctor`. */

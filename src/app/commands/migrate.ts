@@ -11,7 +11,7 @@ import { type MigrationFile, readKnownMigrations } from '../../erp/schema/migrat
 import { readMissingMigrations } from '../../erp/schema/schema-fit.ts';
 import { migrateQueue } from '../../queue/backend.ts';
 import { listPayloadSchemas } from '../../sync/push/kinds/registry.ts';
-import { parseWholeNumber, setExitCode } from '../cli/command-line.ts';
+import { parseWholeNumber, print, setExitCode } from '../cli/command-line.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { isUnreachable } from '../deps/is-unreachable.ts';
 import { openQueuePool } from '../deps/queue.ts';
@@ -25,9 +25,6 @@ const migrationTimeoutMs = 6 * hourMs;
 /**
  * Migrates the ERP database: the schemas fulfilment and sync, and the schema of the queue. The queue's schema is made
  * even if REDIS_URL is set, so that REDIS_URL can be set and unset later without another migration.
- * @param tell receives lines about the progress
- * @param operations with the switches that make members of payloads optional, also for `fulfilment.outbox_check`
- * @returns the names of the migrations that were applied now
  */
 export async function migrateDatabase(
   databaseUrl: string,
@@ -48,10 +45,7 @@ export async function migrateDatabase(
   }
 }
 
-/**
- * Calls `work` until the database answers, at most for `waitMs`. Says once that it waits, and why.
- * @throws the error of `work`, if the database still cannot be reached then, or at once if the error has another reason
- */
+/** Calls `work` until the database answers, at most for `waitMs`. Says once that it waits, and why. */
 async function waitForDatabase<T>(work: () => Promise<T>, waitMs: number, tell: ProgressReporter): Promise<T> {
   const deadlineMs = performance.now() + waitMs;
   let hasTold = false;
@@ -100,13 +94,12 @@ async function migrateCommand(options: MigrateOptions = {}): Promise<number> {
   if (options.sql) {
     const { db, close } = connectDatabase(config.DATABASE_URL ?? '', log, 'migrate', 1);
     const missing = await readMissingMigrations(db, await readKnownMigrations()).finally(close);
-    process.stdout.write(formatMigrations(missing));
+    print(formatMigrations(missing).trimEnd());
     return 0;
   }
-  const tell = (line: string) => process.stdout.write(`${line}\n`);
-  const work = () => migrateDatabase(config.DATABASE_URL ?? '', log, tell, config.operations);
-  const applied = await waitForDatabase(work, (options.wait ?? 0) * 1_000, tell);
-  process.stdout.write(applied.length === 0 ? 'The database is up to date.\n' : `Applied ${applied.join(', ')}.\n`);
+  const work = () => migrateDatabase(config.DATABASE_URL ?? '', log, print, config.operations);
+  const applied = await waitForDatabase(work, (options.wait ?? 0) * 1_000, print);
+  print(applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`);
   return 0;
 }
 

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { readConfig } from '../../../config/env.ts';
 import { findUnstorableReason, isObject, type Json, parseExact } from '../../core/json.ts';
-import { toVisible } from '../../core/quote.ts';
 import { readServiceLists } from '../../erp/resources/service-lists.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import {
@@ -13,7 +12,7 @@ import {
 } from '../../sync/push/payload/find-code.ts';
 import { type AnyKind, applyOperations, type CheckContext, PayloadError } from '../../sync/push/payload/kind.ts';
 import { checkPayload } from '../../sync/push/payload/payload.ts';
-import { print, UsageError, withDatabase } from '../cli/command-line.ts';
+import { print, printJson, UsageError, withDatabase } from '../cli/command-line.ts';
 
 export interface OutboxCheckOptions {
   readonly client?: string;
@@ -27,8 +26,6 @@ const maxBytes = 16 * 1024 * 1024;
 /**
  * Checks a payload as a worker does before it sends a row, without inserting or sending anything. Codes are compared
  * with the stored service lists of a client, if there is a database.
- * @param file name of a file; - or undefined for standard input
- * @returns 1 if the payload has problems, else 0
  * @throws UsageError if there is no such kind, or the file cannot be read
  */
 export async function outboxCheckCommand(
@@ -45,9 +42,9 @@ export async function outboxCheckCommand(
   const { codes, unchecked } = await openCodes(client, DATABASE_URL !== undefined);
   const context = { codes, operations, signal: new AbortController().signal };
   const problems = await findProblems(kind, text, reference, context);
-  if (json) print(JSON.stringify({ kind: name, problems, codesChecked: unchecked === null, why: unchecked }, null, 2));
+  if (json) printJson({ kind: name, problems, codesChecked: unchecked === null, why: unchecked });
   else {
-    for (const problem of problems) print(toVisible(problem));
+    for (const problem of problems) print(problem);
     if (problems.length === 0) print(`No problems were found in this payload of ${name}.`);
     if (unchecked !== null) print(`Codes were not checked: ${unchecked}`);
   }
@@ -64,10 +61,7 @@ function readPayload(file = '-'): string {
   }
 }
 
-/**
- * Reads the stored codes of a client.
- * @returns the codes, and why they cannot be checked; null if they can
- */
+/** Reads the stored codes of a client. */
 async function openCodes(
   client: string | undefined,
   hasDatabase: boolean,

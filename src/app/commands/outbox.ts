@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { type Json, parseObject } from '../../core/json.ts';
-import { toVisible } from '../../core/quote.ts';
 import { readSqlState } from '../../erp/connection/transaction.ts';
 import {
   actOnOutbox,
@@ -17,13 +16,15 @@ import { maskResult } from '../../sync/push/payload/mask.ts';
 import {
   parseWholeNumber,
   print,
+  printError,
+  printJson,
+  printStyled,
   readOperatorName,
   setExitCode,
   UsageError,
   withDatabase,
 } from '../cli/command-line.ts';
-import { adviseOperator } from '../terminal/outbox-advice.ts';
-import { toShownPayload } from '../terminal/shown-payload.ts';
+import { adviseOperator, toShownPayload } from '../terminal/outbox-row.ts';
 import { formatTable, toStateLook } from '../terminal/table.ts';
 import type { OutboxCheckOptions } from './outbox-check.ts';
 
@@ -50,7 +51,7 @@ async function outboxListCommand(options: OutboxOptions): Promise<number> {
   const limit = options.limit ?? defaultLimit;
   const shown = Object.keys(filter).length === 0 ? { open: true } : filter;
   const rows = await withDatabase('outbox', (db) => listOutbox(db, shown, limit));
-  if (options.json) print(JSON.stringify(rows, null, 2));
+  if (options.json) printJson(rows);
   else if (rows.length === 0)
     print('open' in shown ? 'The outbox has no unfinished rows.' : 'No row of the outbox matches.');
   else {
@@ -65,7 +66,7 @@ async function outboxListCommand(options: OutboxOptions): Promise<number> {
       row.nextAttemptAt?.toISOString().slice(0, 19) ?? '-',
       row.because ?? '-',
     ]);
-    print(
+    printStyled(
       formatTable(['id', 'client', 'kind', 'reference', 'status', 'attempts', 'created', 'next', 'because'], cells, {
         look: (text, heading) => (heading === 'status' ? toStateLook(text) : null),
       }),
@@ -87,14 +88,14 @@ async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): P
     payload: toShownPayload(row, reveal ?? false),
     result: reveal || row.result === null ? row.result : maskResult(row.result),
   };
-  if (json) print(JSON.stringify(shown, null, 2));
+  if (json) printJson(shown);
   else {
     const { history, payload, result, ...about } = shown;
     for (const [name, value] of Object.entries(about))
-      print(toVisible(`${name}: ${value instanceof Date ? value.toISOString() : value}`));
-    print(toVisible(`result${reveal ? '' : ' (masked)'}: ${JSON.stringify(result)}`));
-    print(toVisible(`payload${reveal ? '' : ' (masked; --reveal shows it)'}: ${JSON.stringify(payload, null, 2)}`));
-    print(
+      print(`${name}: ${value instanceof Date ? value.toISOString() : value}`);
+    print(`result${reveal ? '' : ' (masked)'}: ${JSON.stringify(result)}`);
+    print(`payload${reveal ? '' : ' (masked; --reveal shows it)'}: ${JSON.stringify(payload, null, 2)}`);
+    printStyled(
       `\n${formatTable(
         ['at', 'step', 'by', 'became', 'ms', 'error'],
         history.map((step) => [
@@ -112,11 +113,7 @@ async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): P
   return 0;
 }
 
-/**
- * Retries rows, marks them as done, or cancels them: those with these numbers, or all that match the options.
- * @returns 1 if a row was named that does not exist or whose status does not allow the action, else 0
- * @throws UsageError if neither numbers nor options are given, or if `--yes` is missing
- */
+/** Retries rows, marks them as done, or cancels them: those with these numbers, or all that match the options. */
 async function outboxActCommand(action: OutboxAction, ids: readonly string[], options: OutboxOptions): Promise<number> {
   const chosen = toFilter(ids, options);
   // A filter without --status selects only dead rows, so that a forgotten option cannot lose or double anything.
@@ -134,21 +131,17 @@ async function outboxActCommand(action: OutboxAction, ids: readonly string[], op
     const by = `${readOperatorName()} (outbox ${action})`;
     const done = await actOnOutbox(db, action, filter, { by, followUps: followUpRules, result });
     const left = (filter.ids ?? []).filter((id) => !done.includes(id));
-    if (options.json) print(JSON.stringify({ done, left }));
+    if (options.json) printJson({ done, left });
     else print(`${done.length} ${done.length === 1 ? 'row' : 'rows'} ${doneWords[action]}`);
     if (left.length === 0) return 0;
-    process.stderr.write(
-      `Nothing was done for ${left.join(', ')}: there is no such row, or its status is not ${allowedFrom[action].join(' or ')}; see: fulfilment-sync outbox show <id>\n`,
+    printError(
+      `Nothing was done for ${left.join(', ')}: there is no such row, or its status is not ${allowedFrom[action].join(' or ')}; see: fulfilment-sync outbox show <id>`,
     );
     return 1;
   });
 }
 
-/**
- * Replaces the payload of a row.
- * @param payload JSON; or @ and the name of a file; or - for standard input
- * @returns 1 if the database refuses the payload or the row, else 0
- */
+/** Replaces the payload of a row. */
 async function outboxReplaceCommand(id: string, payload: string): Promise<number> {
   const text =
     payload === '-' ? readFileSync(0, 'utf8') : payload.startsWith('@') ? readPayloadFile(payload.slice(1)) : payload;
@@ -158,7 +151,7 @@ async function outboxReplaceCommand(id: string, payload: string): Promise<number
       await replaceOutbox(db, parseRowId(id), text, `${readOperatorName()} (outbox replace)`);
     } catch (error) {
       if (readSqlState(error) !== '22023' || !(error instanceof Error)) throw error;
-      process.stderr.write(`${error.message}\n`);
+      printError(`${error.message}`);
       return 1;
     }
     print(`Row ${id} has the new payload and is pending`);
@@ -203,7 +196,7 @@ function parseRowId(text: string): number {
 }
 
 function reportMissingRow(id: string): number {
-  process.stderr.write(`There is no row ${id} in the outbox; see: fulfilment-sync outbox list\n`);
+  printError(`There is no row ${id} in the outbox; see: fulfilment-sync outbox list`);
   return 1;
 }
 

@@ -1,6 +1,16 @@
 import type { Command } from 'commander';
 import { listQuarantined, readQuarantined } from '../../erp/pull/quarantine.ts';
-import { findStream, print, setExitCode, streamNames, UsageError, withDatabase } from '../cli/command-line.ts';
+import {
+  findStream,
+  print,
+  printError,
+  printJson,
+  printStyled,
+  setExitCode,
+  streamNames,
+  UsageError,
+  withDatabase,
+} from '../cli/command-line.ts';
 import { formatTable } from '../terminal/table.ts';
 
 interface QuarantineOptions {
@@ -15,7 +25,7 @@ async function quarantineListCommand({ client, stream, json }: QuarantineOptions
   const rows = await withDatabase('quarantine', (db) =>
     listQuarantined(db, { client: client ?? null, stream: stream ?? null }),
   );
-  if (json) print(JSON.stringify(rows, null, 2));
+  if (json) printJson(rows);
   else if (rows.length === 0) print('Nothing is in quarantine.');
   else {
     const cells = rows.map((row) => [
@@ -29,7 +39,7 @@ async function quarantineListCommand({ client, stream, json }: QuarantineOptions
       row.firstSeenAt.toISOString().slice(0, 19),
       row.lastSeenAt.toISOString().slice(0, 19),
     ]);
-    print(
+    printStyled(
       formatTable(['number', 'client', 'stream', 'id', 'member', 'reason', 'times', 'first seen', 'last seen'], cells),
     );
     print(
@@ -45,10 +55,10 @@ async function quarantineShowCommand(number: string, { json }: QuarantineOptions
     throw new UsageError(`${number} is not the number of a quarantine row; see: fulfilment-sync quarantine list`);
   const row = await withDatabase('quarantine', (db) => readQuarantined(db, Number(number)));
   if (row === null) {
-    process.stderr.write(`There is no row ${number} in quarantine; see: fulfilment-sync quarantine list\n`);
+    printError(`There is no row ${number} in quarantine; see: fulfilment-sync quarantine list`);
     return 1;
   }
-  if (json) print(JSON.stringify(row, null, 2));
+  if (json) printJson(row);
   else {
     const { document, ...about } = row;
     for (const [name, value] of Object.entries(about))
@@ -88,6 +98,6 @@ export function addQuarantineCommands(cli: Command): void {
     .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine replay shipments')
     .action(async (stream: string | undefined, options: QuarantineOptions) =>
       // Only this command calls the service.
-      setExitCode((await import('./quarantine-replay.ts')).quarantineReplayCommand(stream, options)),
+      setExitCode((await import('./rescan.ts')).quarantineReplayCommand(stream, options)),
     );
 }

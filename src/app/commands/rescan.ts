@@ -1,121 +1,97 @@
 import type { Command } from 'commander';
-import type { WarehouseClient } from '../../../config/files.ts';
+import { streams } from '../../../jobs/registry.ts';
 import { readDate } from '../../core/time.ts';
 import { openRescan, type Rescan, wakeJob } from '../../erp/rescan/rescans.ts';
+import { replayParcels } from '../../sync/pulls/parcels.ts';
+import { type ReplayCounts, replayQuarantine } from '../../sync/rescan/replay.ts';
 import { backfillStream, type RefetchResult, reconcileStream, refetch } from '../../sync/rescan/rescan.ts';
 import { withColumnComparison } from '../../sync/rescan/rescan-jobs.ts';
 import type { PullContext } from '../../sync/run/pull-context.ts';
 import type { RunReport } from '../../sync/run/run.ts';
-import { findRefetchable, findStream, setExitCode, streamNames, UsageError } from '../cli/command-line.ts';
-import { describeEnd, exitCodeFor, type Foreground, withForeground } from '../cli/with-foreground.ts';
-import { runWork } from '../worker/runner.ts';
+import {
+  type CommonOptions,
+  findRefetchable,
+  findStream,
+  print,
+  printError,
+  printJson,
+  setExitCode,
+  streamNames,
+  UsageError,
+} from '../cli/command-line.ts';
+import { describeEnd, exitCodeFor, withForeground } from '../cli/with-foreground.ts';
+import { runWork, type Work } from '../worker/runner.ts';
 
-interface RescanOptions {
-  readonly client?: string;
-  readonly json?: boolean;
-}
-
-interface BackfillOptions extends RescanOptions {
+interface RescanOptions extends CommonOptions {
+  readonly acceptMissing?: boolean;
   readonly from?: string;
   readonly to?: string;
   readonly background?: boolean;
 }
 
-interface RescanResult {
-  readonly client: string;
-  readonly stream: string;
-  readonly report: RunReport;
-  readonly rescan: Rescan | null;
+/** What a command says about the run of one client: as text, and as JSON. */
+interface Outcome {
+  readonly text: string;
+  readonly json: object;
+  /** True if the run is done, but not what the command was called for. */
+  readonly failed?: boolean;
 }
 
-interface ReconcileOptions extends RescanOptions {
-  readonly acceptMissing?: boolean;
+/** Runs work once for each client, one after the other, and prints the outcomes: at once, or as one JSON list. */
+function runForClients<T>(
+  { client: only, json = false }: CommonOptions,
+  work: Pick<Work, 'name' | 'schedule'>,
+  run: (context: PullContext, client: string) => Promise<T>,
+  describe: (client: string, report: RunReport, result: T | null) => Outcome,
+): Promise<number> {
+  return withForeground(only, json, async ({ deps, clients, stop }) => {
+    const reports: RunReport[] = [];
+    const outcomes: Outcome[] = [];
+    for (const client of clients) {
+      let result: T | null = null;
+      const keepResult = async (context: PullContext) => {
+        result = await run(withColumnComparison(context), client.key);
+      };
+      const report = await runWork(deps, { ...work, run: keepResult }, client, 'manual', stop);
+      const outcome = describe(client.key, report, result);
+      if (!json) print(outcome.text);
+      reports.push(report);
+      outcomes.push(outcome);
+    }
+    if (json) printJson(outcomes.map((outcome) => outcome.json));
+    return outcomes.some(({ failed }) => failed) ? 1 : exitCodeFor(reports);
+  });
 }
 
 /** Compares one stream at the service with the tables, and heals what differs. */
-async function reconcileCommand(name: string, options: ReconcileOptions): Promise<number> {
+async function reconcileCommand(name: string, options: RescanOptions): Promise<number> {
   const accept = options.acceptMissing === true;
   const stream = findStream(name);
   return rescanCommand('reconcile', name, options, (context) => reconcileStream(context, stream, 'command', accept));
 }
 
 /** Reads a span of days of one stream again, in this process, or by the workers with `--background`. */
-async function backfillCommand(name: string, options: BackfillOptions): Promise<number> {
+async function backfillCommand(name: string, options: RescanOptions): Promise<number> {
   const stream = findStream(name);
   const [from, to] = [parseDay('--from', options.from), parseDay('--to', options.to)];
   if (from !== null && to !== null && to < from) throw new UsageError('--to is before --from');
   const background = options.background === true;
   const request = (client: string) => ({ client, stream: name, kind: 'backfill', from, to, background }) as const;
-  if (!background) {
+  if (!background)
     return rescanCommand('backfill', name, options, async (context) =>
       backfillStream(context, stream, await openRescan(context.db, request(context.client))),
     );
-  }
   return withForeground(options.client, true, async ({ deps, clients }) => {
     for (const { key } of clients) {
       const { id } = await openRescan(deps.db, request(key));
       await wakeJob(deps.db, key, 'backfill');
-      const words = `${key} backfill ${name}: requested as number ${id}; a worker will start it, see: fulfilment-sync status`;
-      process.stdout.write(
-        options.json ? `${JSON.stringify({ client: key, stream: name, rescan: id })}\n` : `${words}\n`,
-      );
+      const words = `requested as number ${id}; a worker will start it, see: fulfilment-sync status`;
+      if (options.json) printJson({ client: key, stream: name, rescan: id });
+      else print(`${key} backfill ${name}: ${words}`);
     }
     return 0;
   });
 }
-
-/**
- * Reads one resource again by its id.
- * @returns 1 if the resource could not be read, else the exit code of the runs
- * @throws UsageError if the service has no read by id for the stream
- */
-async function refetchCommand(name: string, id: string, options: RescanOptions): Promise<number> {
-  const stream = findRefetchable(name);
-  if (stream.get === null) {
-    throw new UsageError(`The service has no read by id for ${name}; use: backfill ${name} --from <day> --to <day>`);
-  }
-  if (!/^[1-9]\d{0,14}$/.test(id)) throw new UsageError(`${id} is not an id; ids are whole numbers above 0`);
-  return withForeground(options.client, options.json === true, async ({ deps, clients, stop }) => {
-    const reports: RunReport[] = [];
-    const results: object[] = [];
-    let hasUnread = false;
-    for (const client of clients) {
-      let found: RefetchResult | null = null;
-      const run = async (context: PullContext) => {
-        found = await refetch(withColumnComparison(context), stream, Number(id));
-      };
-      const report = await runWork(
-        deps,
-        { name: 'refetch', run, schedule: { kind: 'on-request' } },
-        client,
-        'manual',
-        stop,
-      );
-      hasUnread ||= found === null && report.status === 'done';
-      const error = found === null ? (describeEnd(report) ?? describeUnread(report)) : null;
-      const words = error ?? (found === null ? '' : refetchWords[found]);
-      if (!options.json) process.stdout.write(`${client.key} ${name} ${id}: ${words}\n`);
-      const { status } = report;
-      results.push({ client: client.key, stream: name, id: Number(id), status, found, ...(error ? { error } : {}) });
-      reports.push(report);
-    }
-    if (options.json) process.stdout.write(`${JSON.stringify(results, null, 2)}\n`);
-    return hasUnread ? 1 : exitCodeFor(reports);
-  });
-}
-
-function describeUnread(report: RunReport): string {
-  const warnings = report.status === 'skipped' ? [] : report.totals.warnings;
-  const why = warnings.length > 0 ? warnings.join('; ') : 'it could not be decoded: see quarantine list';
-  return `was not read: ${why}`;
-}
-
-const refetchWords: Readonly<Record<RefetchResult, string>> = {
-  missing: 'was missing in the tables; stored now',
-  stale: 'differed in the tables; healed now',
-  unchanged: 'is the same in the tables and at the service',
-  absent: 'is not known to the service; marked as unlisted if it was stored',
-};
 
 function parseDay(option: string, text: string | undefined): string | null {
   if (text === undefined) return null;
@@ -132,55 +108,48 @@ async function rescanCommand(
   options: RescanOptions,
   rescan: (context: PullContext) => Promise<Rescan>,
 ): Promise<number> {
-  return withForeground(options.client, options.json === true, async (foreground) => {
-    const results: RescanResult[] = [];
-    for (const client of foreground.clients) {
-      const result = await rescanOne(foreground, client, kind, stream, rescan);
-      if (!options.json) process.stdout.write(`${describeResult(kind, result)}\n`);
-      results.push(result);
-    }
-    if (options.json) process.stdout.write(`${JSON.stringify(results.map(toJsonResult), null, 2)}\n`);
-    return exitCodeFor(results.map(({ report }) => report));
-  });
+  // A run that fails or is stopped has a last progress, but no result.
+  const latest = new Map<string, Rescan>();
+  const run = async (context: PullContext, client: string) => {
+    const tell = tellProgress(`${client} ${kind} ${stream}`);
+    const onProgress = (now: Rescan) => {
+      latest.set(client, now);
+      tell(now);
+    };
+    latest.set(client, await rescan({ ...context, onProgress }));
+  };
+  return runForClients(options, { name: kind }, run, (client, report) =>
+    describeRescan(kind, client, stream, report, latest.get(client) ?? null),
+  );
 }
 
-async function rescanOne(
-  { deps, stop }: Foreground,
-  client: WarehouseClient,
-  kind: 'reconcile' | 'backfill',
+function describeRescan(
+  kind: string,
+  client: string,
   stream: string,
-  rescan: (context: PullContext) => Promise<Rescan>,
-): Promise<RescanResult> {
-  const view = new ProgressView(`${client.key} ${kind} ${stream}`);
-  let latest: Rescan | null = null;
-  const onProgress = (now: Rescan) => {
-    latest = now;
-    view.update(now);
+  report: RunReport,
+  rescan: Rescan | null,
+): Outcome {
+  const end = describeEnd(report);
+  const { pages = null, fetched = null, missing = null, stale = null, extra = null, windows = null } = rescan ?? {};
+  const isReconcile = kind === 'reconcile';
+  const counts = `${fetched} read in ${pages} pages; missing ${missing}, stale ${stale}${isReconcile ? `, extra ${extra}` : ''}`;
+  const continuation = report.status === 'stopped' ? '; the same command continues from here' : '';
+  const what = `${end ?? report.status}${rescan === null ? '' : `: ${counts}`}${continuation}`;
+  const notes = [...(isReconcile ? describeWindows(windows) : []), ...listWarnings(report)];
+  return {
+    text: [`${client} ${kind} ${stream}: ${what}`, ...notes.map((note) => `  ${note}`)].join('\n'),
+    json: {
+      ...{ client, stream, status: report.status, pages, fetched, missing, stale, extra, windows },
+      ...(end === null ? {} : { error: end }),
+    },
   };
-  const run = async (context: PullContext) => {
-    latest = await rescan({ ...withColumnComparison(context), onProgress });
-  };
-  const report = await runWork(deps, { name: kind, run }, client, 'manual', stop);
-  view.end();
-  return { client: client.key, stream, report, rescan: latest };
 }
 
-function describeResult(kind: string, { client, stream, report, rescan }: RescanResult): string {
-  const end = describeEnd(report);
-  const counts =
-    rescan === null
-      ? ''
-      : `${rescan.fetched} read in ${rescan.pages} pages; missing ${rescan.missing}, stale ${rescan.stale}` +
-        (kind === 'reconcile' ? `, extra ${rescan.extra}` : '');
-  const continuation = report.status === 'stopped' ? '; the same command continues from here' : '';
-  const what = [end ?? report.status, counts].filter((text) => text !== '').join(': ');
-  const warnings = report.status === 'skipped' ? [] : report.totals.warnings;
-  const notes = [...(kind === 'reconcile' && rescan !== null ? describeWindows(rescan) : []), ...warnings];
-  return [`${client} ${kind} ${stream}: ${what}${continuation}`, ...notes.map((note) => `  ${note}`)].join('\n');
-}
+const listWarnings = (report: RunReport) => (report.status === 'skipped' ? [] : report.totals.warnings);
 
 /** Names the date windows that were compared. The counts 0/0/0 prove nothing about days outside of these windows. */
-function describeWindows({ windows }: Rescan): string[] {
+function describeWindows(windows: Rescan['windows'] | null): string[] {
   const byDay = (windows ?? []).filter(({ after, before }) => after !== null || before !== null);
   if (byDay.length === 0) return [];
   const spans = byDay.map(({ after, before }) => (before === null ? `all since ${after}` : `${after} to ${before}`));
@@ -189,11 +158,80 @@ function describeWindows({ windows }: Rescan): string[] {
   ];
 }
 
-function toJsonResult({ client, stream, report, rescan }: RescanResult) {
-  const { pages = null, fetched = null, missing = null, stale = null, extra = null, windows = null } = rescan ?? {};
-  const error = describeEnd(report);
-  const counts = { pages, fetched, missing, stale, extra, windows };
-  return { client, stream, status: report.status, ...counts, ...(error === null ? {} : { error }) };
+/** Reads one resource again by its id. */
+async function refetchCommand(name: string, text: string, options: RescanOptions): Promise<number> {
+  const stream = findRefetchable(name);
+  if (stream.get === null)
+    throw new UsageError(`The service has no read by id for ${name}; use: backfill ${name} --from <day> --to <day>`);
+  if (!/^[1-9]\d{0,14}$/.test(text)) throw new UsageError(`${text} is not an id; ids are whole numbers above 0`);
+  const id = Number(text);
+  const run = (context: PullContext) => refetch(context, stream, id);
+  return runForClients(options, { name: 'refetch', schedule: { kind: 'on-request' } }, run, (client, report, found) => {
+    const { status } = report;
+    const unread = listWarnings(report).join('; ') || 'it could not be decoded: see quarantine list';
+    const error = found === null ? (describeEnd(report) ?? `was not read: ${unread}`) : null;
+    return {
+      text: `${client} ${name} ${id}: ${error ?? (found === null ? '' : refetchWords[found])}`,
+      json: { client, stream: name, id, status, found, ...(error ? { error } : {}) },
+      failed: found === null && status === 'done',
+    };
+  });
+}
+
+const refetchWords: Readonly<Record<RefetchResult, string>> = {
+  missing: 'was missing in the tables; stored now',
+  stale: 'differed in the tables; healed now',
+  unchanged: 'is the same in the tables and at the service',
+  absent: 'is not known to the service; marked as unlisted if it was stored',
+};
+
+/** Decodes the quarantine of one stream, or of all streams, again. Prints how many resources that released. */
+export async function quarantineReplayCommand(name: string | undefined, options: CommonOptions): Promise<number> {
+  const chosen = name === undefined ? streams : [findStream(name)];
+  const replay = async (context: PullContext) => {
+    const counts: Record<string, ReplayCounts> = {};
+    for (const stream of chosen) counts[stream.name] = await replayQuarantine(context, stream);
+    // Packages have no stored page to decode again: pull-parcels asks for them once more.
+    return { counts, parcels: name === undefined ? await replayParcels(context) : 0 };
+  };
+  return runForClients(
+    options,
+    { name: 'replay', schedule: { kind: 'on-request' } },
+    replay,
+    (client, report, result) => {
+      const { counts, parcels } = result ?? { counts: {}, parcels: 0 };
+      const error = describeEnd(report);
+      const lines = [
+        ...(parcels === 0
+          ? []
+          : [`pull-parcels: looks up ${parcels} ${parcels === 1 ? 'shipment' : 'shipments'} again`]),
+        ...(error === null ? [] : [error]),
+        ...Object.entries(counts).map(
+          ([stream, { released, kept }]) => `${stream}: ${released} released, ${kept} kept`,
+        ),
+      ];
+      return {
+        text: lines.map((line) => `${client} ${line}`).join('\n'),
+        json: { client, status: report.status, ...(error ? { error } : {}), streams: counts },
+      };
+    },
+  );
+}
+
+const lineMs = 5_000;
+
+/** Returns a function that writes the progress of a rescan to standard error, every 5 seconds at most. */
+export function tellProgress(label: string, write: (line: string) => void = printError): (rescan: Rescan) => void {
+  // Work that ends before the first interval is over shows no progress.
+  let shownAtMs = performance.now();
+  return ({ fetched, expected, pages, missing, stale }) => {
+    if (performance.now() - shownAtMs < lineMs) return;
+    shownAtMs = performance.now();
+    // The service may list more resources than the tables held at the beginning.
+    const share = expected ? ` ${Math.floor(Math.min(1, fetched / expected) * 100)} %` : '';
+    const counts = `${fetched.toLocaleString('en')} read in ${pages.toLocaleString('en')} pages, ${missing + stale} healed`;
+    write(`${label}:${share} ${counts}`);
+  };
 }
 
 /** Adds the commands that read resources again: reconcile, backfill and refetch. */
@@ -211,7 +249,7 @@ export function addRescanCommands(cli: Command): void {
         '\nOther streams: the whole list.' +
         '\n\nExample:\n  fulfilment-sync reconcile shipments',
     )
-    .action((stream: string, options: ReconcileOptions) => setExitCode(reconcileCommand(stream, options)));
+    .action((stream: string, options: RescanOptions) => setExitCode(reconcileCommand(stream, options)));
   cli
     .command('backfill')
     .description('read a span of days again, or everything; polls continue meanwhile')
@@ -226,7 +264,7 @@ export function addRescanCommands(cli: Command): void {
       '\nEach stream has its own date, such as orderedOn of an order: see docs/architecture.md.' +
         '\n\nExample:\n  fulfilment-sync backfill orders --from 2026-01-01 --to 2026-01-31',
     )
-    .action((stream: string, options: BackfillOptions) => setExitCode(backfillCommand(stream, options)));
+    .action((stream: string, options: RescanOptions) => setExitCode(backfillCommand(stream, options)));
   cli
     .command('refetch')
     .description('read one resource again by its id; not for streams that the service cannot read by id')
@@ -236,61 +274,4 @@ export function addRescanCommands(cli: Command): void {
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  fulfilment-sync refetch shipments 1042')
     .action((stream: string, id: string, options: RescanOptions) => setExitCode(refetchCommand(stream, id, options)));
-}
-
-const barWidth = 30;
-const redrawMs = 100;
-const lineMs = 5_000;
-
-/** The stream that a view writes to. It is usually standard error, so that standard output holds only results. */
-interface ProgressTarget {
-  readonly isTTY?: boolean;
-  write(text: string): unknown;
-}
-
-/** Shows the progress of a rescan: a bar on a terminal, else a line every 5 seconds. */
-export class ProgressView {
-  readonly #label: string;
-  readonly #target: ProgressTarget;
-  // Work that ends before the first interval is over shows no progress.
-  #shownAtMs = performance.now();
-  #drawn = false;
-
-  constructor(label: string, target: ProgressTarget = process.stderr) {
-    this.#label = label;
-    this.#target = target;
-  }
-
-  update(rescan: Rescan): void {
-    const nowMs = performance.now();
-    const terminal = this.#target.isTTY === true;
-    if (nowMs - this.#shownAtMs < (terminal ? redrawMs : lineMs)) return;
-    this.#shownAtMs = nowMs;
-    this.#target.write(
-      terminal
-        ? `\r\u001b[K${describeProgress(this.#label, rescan, true)}`
-        : `${describeProgress(this.#label, rescan, false)}\n`,
-    );
-    this.#drawn = terminal;
-  }
-
-  /** Clears the bar, so that the result is printed in its place. */
-  end(): void {
-    if (this.#drawn) this.#target.write('\r\u001b[K');
-  }
-}
-
-/**
- * Describes the progress, as in `default shipments [######....] 61 %  6,100 read in 61 pages, 3 healed`. Returns the
- * counts alone if the number of expected rows is not known or 0.
- */
-function describeProgress(label: string, rescan: Rescan, withBar: boolean): string {
-  const { fetched, expected, missing, stale } = rescan;
-  const counts = `${fetched.toLocaleString('en')} read in ${rescan.pages.toLocaleString('en')} pages, ${missing + stale} healed`;
-  if (expected === null || expected === 0) return `${label}  ${counts}`;
-  // The service may list more resources than the tables held at the beginning.
-  const share = Math.min(1, fetched / expected);
-  const filled = Math.round(share * barWidth);
-  const bar = withBar ? ` [${'#'.repeat(filled)}${'.'.repeat(barWidth - filled)}]` : '';
-  return `${label} ${bar} ${Math.floor(share * 100)} %  ${counts}`;
 }

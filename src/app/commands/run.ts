@@ -1,6 +1,4 @@
-/**
- * The commands. A command returns its exit code: 0 if all went well, 2 for wrong usage, 1 otherwise.
- */
+/** The commands. A command returns its exit code: 0 if all went well, 2 for wrong usage, 1 otherwise. */
 
 import type { Command } from 'commander';
 import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
@@ -10,7 +8,7 @@ import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { registerClients } from '../../erp/runs/clients.ts';
 import { findRefusal } from '../../erp/runs/start-run.ts';
 import type { RunReport } from '../../sync/run/run.ts';
-import { setExitCode, UsageError } from '../cli/command-line.ts';
+import { print, setExitCode, UsageError } from '../cli/command-line.ts';
 import { describeEnd, exitCodeFor, withForeground } from '../cli/with-foreground.ts';
 import { openPusher } from '../worker/open-pusher.ts';
 import { runJob, toClientIdentity } from '../worker/runner.ts';
@@ -19,10 +17,7 @@ interface RunOptions {
   readonly client?: string;
 }
 
-/**
- * Runs one job once in this process, for one client or for all, even if it is not due.
- * @throws UsageError if the job or the client is not known
- */
+/** Runs one job once in this process, for one client or for all, even if it is not due. */
 async function runCommand(job: string, { client: only }: RunOptions): Promise<number> {
   if (job === pushJob.name) return pushOnce(only);
   if (!isJobName(job))
@@ -31,7 +26,7 @@ async function runCommand(job: string, { client: only }: RunOptions): Promise<nu
     const reports: RunReport[] = [];
     for (const client of clients) {
       const report = await runJob(deps, job, client, 'manual', stop);
-      process.stdout.write(`${client.key} ${job}: ${describeReport(report)}\n`);
+      print(`${client.key} ${job}: ${describeReport(report)}`);
       reports.push(report);
     }
     return exitCodeFor(reports);
@@ -64,7 +59,7 @@ async function pushOnce(only: string | undefined): Promise<number> {
       const refusal = refusals[index];
       const skipped = refusal?.because ?? heldBecause;
       const text = skipped === null ? counted || 'nothing was due' : `skipped (${skipped})`;
-      process.stdout.write(`${key} ${pushJob.name}: ${text}\n`);
+      print(`${key} ${pushJob.name}: ${text}`);
     }
     const isParked = refusals.some((refusal) => refusal?.reason === 'identity');
     return stop.aborted ||

@@ -11,7 +11,7 @@ import { createSandbox } from '../../sandbox/server/server.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { type ChosenLists, DocumentError, readListsFile } from '../../sandbox/store/service-lists.ts';
 import { World } from '../../sandbox/world.ts';
-import { createStopSignal, parseWholeNumber, setExitCode, UsageError } from '../cli/command-line.ts';
+import { createStopSignal, parseWholeNumber, print, printError, setExitCode, UsageError } from '../cli/command-line.ts';
 
 interface SandboxOptions {
   readonly host: string;
@@ -45,8 +45,8 @@ async function sandboxCommand(options: SandboxOptions): Promise<number> {
   const stopped = once(stop, 'abort');
   const address = await listen(app, host, port);
   const kept = state === undefined ? '' : `\nIts state is kept in ${state}.`;
-  process.stdout.write(
-    `Sandbox at ${describeReachableAddress(address, host)} for ${world.clientNames.join(', ')}; the user name and the password are the client's name.${kept}\n`,
+  print(
+    `Sandbox at ${describeReachableAddress(address, host)} for ${world.clientNames.join(', ')}; the user name and the password are the client's name.${kept}`,
   );
   const stopSaving = state === undefined ? undefined : startSaving(world, state);
   await stopped;
@@ -90,10 +90,7 @@ async function openWorld(options: SandboxOptions): Promise<World> {
   return new World(world, strictness);
 }
 
-/**
- * Reads the lists file of the sandbox, if one is given.
- * @throws UsageError if the file is wrong
- */
+/** Reads the lists file of the sandbox, if one is given. */
 function openLists(file: string | undefined, clients: readonly string[]): ChosenLists | undefined {
   try {
     return file === undefined ? undefined : readListsFile(file, clients);
@@ -155,7 +152,7 @@ function startSaving(world: World, file: string): () => void {
       saved = changes;
     } catch (error) {
       // The world continues in memory. Saving is tried again soon, and at the end.
-      process.stderr.write(`${file} could not be written: ${describeError(error)}\n`);
+      printError(`${file} could not be written: ${describeError(error)}`);
     }
     notBeforeMs = performance.now() + (performance.now() - startMs) / maxSavingShare;
   }, saveEveryMs);

@@ -6,26 +6,19 @@ import { toVisible } from '../../core/quote.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
+import type { OutboxStatus } from '../../erp/reports/outbox-status.ts';
 import type { StreamStatus } from '../../erp/reports/stream-status.ts';
-import type { KnownClient } from '../../erp/runs/clients.ts';
-import type { StoredGate } from '../../erp/runs/gates.ts';
-import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
-import { createStopSignal, outputClosed, setExitCode } from '../cli/command-line.ts';
-import { connectDatabase } from '../deps/database.ts';
+import { readSchemaDrift } from '../../erp/schema/drift.ts';
+import { createStopSignal, outputClosed, printStyled, setExitCode, toJson, withDatabase } from '../cli/command-line.ts';
 import {
+  createProblem,
   describeProblem,
-  findAlertProblems,
-  findClientProblems,
-  findJobProblems,
-  findParcelProblems,
-  findStockProblems,
-  findStreamProblems,
+  findProblems,
   formatWait,
-  toPauseProblem,
-} from '../health/find-problems.ts';
-import { findOutboxProblems } from '../health/outbox-problems.ts';
-import { readSnapshot, type Snapshot } from '../health/snapshot.ts';
-import { silentLogger } from '../logging/logger.ts';
+  type Problem,
+  sortBySeverity,
+} from '../health/problems.ts';
+import { readSnapshot } from '../health/snapshot.ts';
 import { formatTable, toStateLook } from '../terminal/table.ts';
 
 interface StatusOptions {
@@ -37,73 +30,66 @@ const watchMs = 2_000;
 /** Clears a terminal and puts its cursor at the top. */
 const clear = '\u001b[2J\u001b[3J\u001b[H';
 
+/** Prints the state and all problems. Returns 1 if there is a problem that a person must deal with. */
 async function statusCommand({ json = false, watch = false }: StatusOptions): Promise<number> {
   const config = readConfig({ database: true, clients: false });
-  const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, 'status', 1);
-  try {
-    await assertSchemaFits(db);
+  return withDatabase('status', async (db) => {
     if (!watch) {
-      process.stdout.write(`${await describeStatus(db, config, json)}\n`);
-      return 0;
+      const { text, problems } = await readStatus(db, config, json);
+      printStyled(text);
+      return problems.some(({ severity }) => severity === 'bad') ? 1 : 0;
     }
     const stop = AbortSignal.any([createStopSignal(), outputClosed]);
     while (!stop.aborted) {
       // If the database cannot be read, the watch continues: an operator often watches during an outage.
-      const text = await describeStatus(db, config, json).catch((error: unknown) => describeOutage(error, json));
-      process.stdout.write(`${process.stdout.isTTY ? clear : ''}${text}\n`);
+      const { text } = await readStatus(db, config, json).catch((error: unknown) => describeOutage(error, json));
+      printStyled(`${process.stdout.isTTY ? clear : ''}${text}`);
       // An abort ends the wait; the loop then ends.
       await wait(watchMs, undefined, { signal: stop }).catch(() => undefined);
     }
     return 0;
-  } finally {
-    await close();
-  }
+  });
 }
 
-async function describeStatus(db: Database, config: Config, json: boolean): Promise<string> {
-  const { now, ...snapshot } = await readSnapshot(db);
-  const { jobs, streams, clients, gates, pauses, watchedArticles, parcelBacklog, alerts } = snapshot;
+async function readStatus(db: Database, config: Config, json: boolean): Promise<{ text: string; problems: Problem[] }> {
+  const [snapshot, { missing }] = await Promise.all([readSnapshot(db), readSchemaDrift(db)]);
+  const drift =
+    missing.length === 0
+      ? []
+      : [
+          createProblem(
+            'schema_drift',
+            { client: null },
+            `missing in the schema: ${missing.join('; ')}`,
+            'see: fulfilment-sync doctor',
+          ),
+        ];
+  const problems = sortBySeverity([...drift, ...findProblems(snapshot, config)]);
+  const { now, jobs, streams, outbox, gates, ...rest } = snapshot;
   const lookbackDays = config.LOOKBACK_DAYS;
-  if (json) return JSON.stringify({ lookbackDays, ...snapshot, clients: clients.map(withoutIdentity) }, null, 2);
-  const clientNotes = [
-    ...clients.flatMap((row) => findClientProblems(row, now)).map(describeProblem),
-    ...findStockProblems(watchedArticles, config.schedules['pull-stock']).map(describeProblem),
-    ...findParcelProblems(parcelBacklog, config).map(describeProblem),
-    ...findAlertProblems(alerts, now).map(describeProblem),
-    ...describeGates(gates, now),
+  if (json) {
+    const clients = rest.clients.map(({ identity: _identity, ...client }) => client);
+    const text = toJson({ lookbackDays, problems, jobs, streams, outbox, gates, ...rest, clients });
+    return { text, problems };
+  }
+  const closedGates = gates.filter(({ nextAt }) => nextAt > now);
+  const parts = [
+    jobs.length === 0 ? noJobs : formatJobs(jobs),
+    streams.length === 0 ? '' : formatStreams(streams, now, lookbackDays),
+    outbox.length === 0 ? '' : formatOutbox(outbox),
+    problems.map(describeProblem).join('\n'),
+    closedGates
+      .map(({ gate, client, nextAt }) => `${client} ${gate}: may be asked again ${formatWait(nextAt, now)}`)
+      .join('\n'),
   ];
-  return [
-    formatStatus(jobs, streams, lookbackDays, now),
-    clientNotes.join('\n'),
-    pauses.map(toPauseProblem).map(describeProblem).join('\n'),
-    formatOutbox(snapshot, now),
-  ]
-    .filter(Boolean)
-    .join('\n\n');
+  return { text: parts.filter((part) => part !== '').join('\n\n'), problems };
 }
 
-function describeOutage(error: unknown, json: boolean): string {
+const noJobs = 'No job is registered in this database yet; start a worker with: fulfilment-sync worker';
+
+function describeOutage(error: unknown, json: boolean): { text: string } {
   const words = describeError(error);
-  return json ? JSON.stringify({ error: words }) : `The status cannot be read now: ${words}`;
-}
-
-const withoutIdentity = ({ identity: _identity, ...client }: KnownClient) => client;
-
-/** Formats the tables for a person: the state of each job, how fresh each stream is, and the problems below. */
-function formatStatus(
-  jobs: readonly JobStatus[],
-  streams: readonly StreamStatus[],
-  lookbackDays: number,
-  now: Date,
-): string {
-  if (jobs.length === 0)
-    return 'No job is registered in this database yet; start a worker with: fulfilment-sync worker';
-  const notes = [
-    ...jobs.flatMap((job) => findJobProblems(job, now)),
-    ...streams.flatMap((stream) => findStreamProblems(stream, lookbackDays, now)),
-  ];
-  const parts = [formatJobs(jobs), formatStreams(streams, now, lookbackDays), notes.map(describeProblem).join('\n')];
-  return parts.filter((part) => part !== '').join('\n\n');
+  return { text: json ? JSON.stringify({ error: words }) : toVisible(`The status cannot be read now: ${words}`) };
 }
 
 function formatJobs(rows: readonly JobStatus[]): string {
@@ -129,7 +115,6 @@ function describeJobState({ running, pausedSince, lastOutcome }: JobStatus): str
 }
 
 function formatStreams(rows: readonly StreamStatus[], now: Date, lookbackDays: number): string {
-  if (rows.length === 0) return '';
   const since = (date: Date | null) => formatSpan(date === null ? null : (now.getTime() - date.getTime()) / 1_000);
   const count = (value: number | null) => (value === null ? '-' : Math.round(value));
   return formatTable(
@@ -162,12 +147,6 @@ function formatStreams(rows: readonly StreamStatus[], now: Date, lookbackDays: n
   );
 }
 
-/** Describes the gates that are closed now. */
-const describeGates = (gates: readonly StoredGate[], now: Date) =>
-  gates
-    .filter(({ nextAt }) => nextAt > now)
-    .map(({ gate, client, nextAt }) => `${client} ${gate}: may be asked again ${formatWait(nextAt, now)}`);
-
 /** Adds `status`. */
 export function addStatusCommand(cli: Command): void {
   cli
@@ -175,31 +154,18 @@ export function addStatusCommand(cli: Command): void {
     .description('show the state of every job of every client, and all problems')
     .option('--watch', 'show it again every two seconds, until stopped')
     .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync status --json')
+    .addHelpText('after', '\nExits with 1 if a problem needs a person.\n\nExample:\n  fulfilment-sync status --json')
     .action((options: StatusOptions) => setExitCode(statusCommand(options)));
 }
 
-/** Formats the row counts of each client's outbox, and the problems below. Returns '' if there are neither. */
-function formatOutbox(
-  snapshot: Pick<Snapshot, 'outbox' | 'holds' | 'rates' | 'clients' | 'database'>,
-  now: Date,
-): string {
-  const rows = snapshot.outbox;
-  const problems = findOutboxProblems(snapshot, now);
-  if (rows.length + problems.length === 0) return '';
-  const table = formatTable(
+/** Formats the row counts of each client's outbox. */
+function formatOutbox(rows: readonly OutboxStatus[]): string {
+  return formatTable(
     ['client', 'outbox: dead', 'unknown', 'pending', 'sending', 'done 24h', 'oldest'],
     rows.map((row) => [
-      row.client,
-      row.dead,
-      row.unknown,
-      row.pending,
-      row.sending,
-      row.doneLastDay,
+      ...[row.client, row.dead, row.unknown, row.pending, row.sending, row.doneLastDay],
       formatSpan(row.oldestSeconds),
     ]),
     { look: (text, heading) => (/dead|unknown/.test(heading) && text !== '0' ? 'red' : null) },
   );
-  const notes = problems.map(describeProblem);
-  return [table, toVisible(notes.join('\n'))].filter((part) => part !== '').join('\n\n');
 }

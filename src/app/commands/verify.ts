@@ -1,21 +1,94 @@
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
+import { styleText } from 'node:util';
 import type { Command } from 'commander';
 import { type Config, readConfig, replaceClients } from '../../../config/env.ts';
 import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
+import type { Operation, OperationName } from '../../../config/operations.ts';
+import { isObject, type Json, parseExact } from '../../core/json.ts';
 import { toVisible } from '../../core/quote.ts';
 import { closeGate, passGate } from '../../erp/runs/gates.ts';
 import { toCallSpanMs, toTrackTraceGate, trackTraceGapMs } from '../../sync/pulls/track-trace.ts';
-import { print, setExitCode, UsageError } from '../cli/command-line.ts';
+import { printError, printJson, printStyled, setExitCode, UsageError } from '../cli/command-line.ts';
 import { connectForWriting } from '../deps/database.ts';
 import { openRawClient } from '../deps/warehouses.ts';
 import { silentLogger } from '../logging/logger.ts';
-import { tokenCheck } from '../verify/access-checks.ts';
-import type { CheckContext, Judgement } from '../verify/check.ts';
-import { collectEntries, collectVariables, formatReport, type Report, writeEntries } from '../verify/report.ts';
-import { readOnlyChecks, runChecks } from '../verify/run-checks.ts';
+import type { CheckContext, Judgement, Verdict } from '../verify/check.ts';
+import { readOnlyChecks, runChecks, tokenCheck } from '../verify/read-checks.ts';
 import { Service } from '../verify/service.ts';
-import { createWriteChecks } from '../verify/write-checks.ts';
-import { WriteSession } from '../verify/write-session.ts';
+import { createWriteChecks, WriteSession } from '../verify/write-checks.ts';
+
+/** Everything that `service verify` found. */
+export interface Report {
+  readonly judgements: readonly Judgement[];
+  /** Environment variables to set. */
+  readonly variables: Readonly<Record<string, string>>;
+  /** Entries of WAREHOUSE_OPERATIONS_FILE to set. */
+  readonly operations: Entries;
+  /** What remains at the service, in words. */
+  readonly left: readonly string[];
+}
+
+const looks = { holds: 'green', differs: 'red', 'cannot tell': 'yellow' } as const;
+const order: readonly Verdict[] = ['differs', 'cannot tell', 'holds'];
+
+/** Formats a report: what differs first, then what is unknown, then what holds, then the settings. */
+function formatReport({ judgements, variables, operations, left }: Report): string {
+  const several = new Set(judgements.map(({ client }) => client)).size > 1;
+  const sorted = order.flatMap((verdict) => judgements.filter((one) => one.verdict === verdict));
+  const count = (verdict: Verdict) => judgements.filter((one) => one.verdict === verdict).length;
+  return [
+    ...sorted.flatMap((judgement) => formatJudgement(judgement, several)),
+    ...Object.entries(variables).flatMap(([name, value]) => ['', `Set ${name}: ${value}`]),
+    ...(Object.keys(operations).length === 0
+      ? []
+      : ['', 'Set in WAREHOUSE_OPERATIONS_FILE:', JSON.stringify(operations, null, 2)]),
+    ...(left.length === 0 ? [] : ['', 'Left at the service:', ...left.map((words) => `  ${toVisible(words)}`)]),
+    '',
+    `holds: ${count('holds')}, differs: ${count('differs')}, cannot tell: ${count('cannot tell')}`,
+  ].join('\n');
+}
+
+function formatJudgement(
+  { client, verdict, id, section, assumption, evidence }: Judgement,
+  several: boolean,
+): string[] {
+  const name = several ? `${client}: ${id}` : id;
+  const head = `${styleText(looks[verdict], verdict.padEnd(11))}  ${name} (${section}): ${toVisible(evidence)}`;
+  return verdict !== 'differs' ? [head] : [head, `${' '.repeat(13)}assumed: ${assumption}`];
+}
+
+/** Entries of WAREHOUSE_OPERATIONS_FILE by operation. */
+type Entries = Readonly<Record<string, object>>;
+
+/** Returns the entries that checks found, with the method and path that each needs. */
+function collectEntries(services: readonly Service[]): Entries {
+  const found = new Map<OperationName, Partial<Operation>>();
+  for (const service of services)
+    for (const [name, entry] of service.learned) {
+      const { method, path } = service.operation(name);
+      found.set(name, { method, path, ...found.get(name), ...entry });
+    }
+  return Object.fromEntries(found) as Entries;
+}
+
+/** Returns the environment variables that checks found. */
+function collectVariables(judgements: readonly Judgement[]): Readonly<Record<string, string>> {
+  const settings = judgements.flatMap((judgement) => judgement.settings);
+  return Object.fromEntries(settings.flatMap((one) => (one.kind === 'variable' ? [[one.name, one.value]] : [])));
+}
+
+/** Writes a file for WAREHOUSE_OPERATIONS_FILE: the entries of the file in use, with those that checks found. */
+function writeEntries(file: string, inUse: string | undefined, found: Entries): void {
+  const kept: Json = inUse === undefined ? {} : parseExact(readFileSync(inUse, 'utf8'));
+  const before = (isObject(kept) ? kept : {}) as Entries;
+  const merged = Object.entries(found).map(([name, entry]) => [name, { ...before[name], ...entry }]);
+  try {
+    writeFileSync(file, `${JSON.stringify({ ...before, ...Object.fromEntries(merged) }, null, 2)}\n`);
+  } catch (cause) {
+    throw new UsageError(`${file} cannot be written: ${cause instanceof Error ? cause.message : String(cause)}`);
+  }
+}
 
 interface VerifyOptions {
   readonly baseUrl?: string;
@@ -35,10 +108,8 @@ const warning =
   'cancels all of them. The service keeps cancelled orders in its lists.';
 
 /**
- * Asks a service which assumptions of docs/assumptions.md hold there, and prints the configuration for those that do not. It
- * writes nothing at the service unless `allowWrites` is set.
- * @returns 1 if something differs or a client gets no token, else 0
- * @throws UsageError, ConfigError if the options or the configuration are wrong
+ * Asks a service which assumptions of docs/assumptions.md hold there, and prints the configuration for those that do
+ * not.
  */
 async function verifyCommand(options: VerifyOptions): Promise<number> {
   const config = readConfig({ database: false, clients: true }, chooseEnvironment(options));
@@ -56,7 +127,8 @@ async function verifyCommand(options: VerifyOptions): Promise<number> {
     operations: collectEntries(verified.map(({ service }) => service)),
     left: verified.flatMap(({ left }) => left),
   };
-  print(options.json ? JSON.stringify(report, null, 2) : toVisible(formatReport(report)));
+  if (options.json) printJson(report);
+  else printStyled(formatReport(report));
   if (options.writeOperations !== undefined)
     writeEntries(options.writeOperations, config.WAREHOUSE_OPERATIONS_FILE, report.operations);
   return judgements.some(({ id, verdict }) => verdict === 'differs' || (id === tokenCheck.id && verdict !== 'holds'))
@@ -64,10 +136,7 @@ async function verifyCommand(options: VerifyOptions): Promise<number> {
     : 0;
 }
 
-/**
- * Returns the environment with the service that the options name; undefined: as it is, with the configured clients.
- * @throws UsageError if options are missing or contradict each other
- */
+/** Returns the environment with the service that the options name; undefined: as it is, with the configured clients. */
 function chooseEnvironment({ baseUrl, username, passwordFile, client }: VerifyOptions): NodeJS.ProcessEnv | undefined {
   if (baseUrl === undefined && (username !== undefined || passwordFile !== undefined))
     throw new UsageError('--username and --password-file need --base-url');
@@ -80,7 +149,7 @@ function chooseEnvironment({ baseUrl, username, passwordFile, client }: VerifyOp
 /** Asks the person at the terminal. @throws UsageError if nobody agrees */
 async function confirm(clients: readonly WarehouseClient[], isConfirmed: boolean): Promise<void> {
   const places = clients.map(({ key, baseUrl }) => `${key} at ${baseUrl.href}`).join(', ');
-  process.stderr.write(`${warning}\nFor ${places}.\n`);
+  printError(`${warning}\nFor ${places}.`);
   if (isConfirmed) return;
   if (!process.stdin.isTTY) throw new UsageError('--allow-writes needs --yes if nobody can be asked');
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
@@ -113,10 +182,7 @@ async function verifyClients(config: Config, clients: readonly WarehouseClient[]
   }
 }
 
-/**
- * Returns a function that asks for the track-trace list of a client through the gate that workers pass. Without a database
- * there is no gate.
- */
+/** Returns a function that asks for the track-trace list of a client through the gate that workers pass. */
 function passGateOf({ DATABASE_URL, HTTP_TIMEOUT_MS }: Config, client: WarehouseClient): CheckContext['askTrackTrace'] {
   if (DATABASE_URL === undefined) return (ask) => ask();
   return async (ask) => {
@@ -158,7 +224,7 @@ async function verifyClient(
   } finally {
     left.push(...(await session.cleanUp()));
     // After an error or a stop there is no report.
-    if (report === null) for (const words of left) process.stderr.write(`Left at the service: ${words}\n`);
+    if (report === null) for (const words of left) printError(`Left at the service: ${words}`);
     await close();
   }
   return { ...report, left };

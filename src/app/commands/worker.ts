@@ -21,10 +21,7 @@ import { Closers, type Daemon, type DaemonOptions, startDaemon } from '../worker
 
 /** Time after which the process is ended if something keeps it alive although everything is closed. */
 const lingerMs = 1_000;
-/**
- * Number of connections of the admin server, and its statement timeout. Both are small, so that pages add no load to an
- * outage.
- */
+/** Number of connections of the admin server, and its statement timeout. */
 const adminPoolSize = 3;
 const adminQueryMs = 10_000;
 
@@ -32,8 +29,7 @@ const needs = { database: true, clients: true };
 
 /**
  * Runs a worker until the process is asked to stop. After SIGHUP, the worker stops, and another one starts with the
- * configuration as it is then. A wrong configuration changes nothing.
- * @param envFile the file of `--env-file`; undefined if there is none
+ * configuration as it is then.
  */
 async function workerCommand(envFile: string | undefined): Promise<number> {
   const hangUps = new HangUps();
@@ -92,12 +88,7 @@ interface WorkerOptions {
   readonly idleSinceMs: number | null;
 }
 
-/**
- * Runs a worker with its admin server until it is asked to stop. If it does not stop in time, the
- * process ends, and its leases expire.
- * @returns false if it was asked to stop before it had started
- * @throws SchemaError, QueueSetupError or CodedError if the worker cannot start or must not continue
- */
+/** Runs a worker with its admin server until it is asked to stop. */
 async function runWorker({ config, log, work, stop, idleSinceMs }: WorkerOptions): Promise<boolean> {
   const stopped = once(stop, 'abort');
   const databaseUrl = config.DATABASE_URL ?? '';
@@ -126,10 +117,7 @@ async function runWorker({ config, log, work, stop, idleSinceMs }: WorkerOptions
   }
 }
 
-/**
- * Starts the daemon. While Postgres or Redis cannot be reached, tries again every 2 seconds with new connections.
- * @returns null if it was stopped before the daemon started
- */
+/** Starts the daemon. While Postgres or Redis cannot be reached, tries again every 2 seconds with new connections. */
 async function boot(options: DaemonOptions, stop: AbortSignal): Promise<Daemon | null> {
   const { config, log } = options;
   while (!stop.aborted) {

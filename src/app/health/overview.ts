@@ -1,16 +1,71 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../../config/env.ts';
+import type { JobName } from '../../../config/jobs.ts';
 import { isAutomatic, type Schedule } from '../../../config/schedules.ts';
 import { CodedError } from '../../core/errors.ts';
-import { formatSpan } from '../../core/time.ts';
+import { formatSpan, hourMs, minuteMs } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import { readDatabaseClock } from '../../erp/reports/job-status.ts';
+import { type JobStatus, readDatabaseClock } from '../../erp/reports/job-status.ts';
 import { type RecentRuns, readRecentRuns } from '../../erp/reports/run-list.ts';
-import { findAlertProblems, findParcelProblems, findProblems, findStockProblems } from './find-problems.ts';
-import { findLateJobs, type LateJob } from './late-jobs.ts';
-import { createProblem, type Problem } from './problem.ts';
+import { findNextDue } from '../../queue/next-due.ts';
+import { createProblem, findProblems, type Problem, sortBySeverity } from './problems.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
-import { type ChartedSpan, readTrends } from './trends.ts';
+import { readTrends, type Trends } from './trends.ts';
+
+/** Bounds of the time that a job may be overdue before it is late: twice its interval, but within these bounds. */
+const minGraceMs = minuteMs;
+const maxGraceMs = 6 * hourMs;
+
+/** A job whose last success is older than its schedule allows. */
+export interface LateJob {
+  readonly client: string;
+  readonly job: string;
+  /** Time of the last success; null if there was none. */
+  readonly lastSuccessAt: Date | null;
+  /** Time from which on the job is late. */
+  readonly since: Date;
+  readonly because: 'failing' | 'paused' | 'not run';
+}
+
+/**
+ * Finds the jobs that are late by their schedule, the longest first. For a job without a success, the time counts from
+ * the acceptance of its client's account.
+ */
+export function findLateJobs(
+  jobs: readonly JobStatus[],
+  schedules: Readonly<Partial<Record<string, Schedule>>>,
+  acceptedAt: ReadonlyMap<string, Date>,
+  now: Date,
+): LateJob[] {
+  return jobs
+    .flatMap((row): LateJob[] => {
+      const schedule = schedules[row.job as JobName];
+      const from = row.lastSuccessAt ?? acceptedAt.get(row.client);
+      if (schedule === undefined || from === undefined) return [];
+      if (row.lastSuccessAt === null && (row.running || isFirstRunAhead(row, now))) return [];
+      const since = findLateSince(schedule, from, row);
+      if (since === null || since > now) return [];
+      const because = row.pausedSince !== null ? 'paused' : row.consecutiveFailures > 0 ? 'failing' : 'not run';
+      return [{ client: row.client, job: row.job, lastSuccessAt: row.lastSuccessAt, since, because }];
+    })
+    .sort((one, other) => one.since.getTime() - other.since.getTime());
+}
+
+/** Returns true if the job has never run and is due later: its schedule may be younger than its client. */
+const isFirstRunAhead = ({ dueAt, consecutiveFailures }: JobStatus, now: Date) =>
+  consecutiveFailures === 0 && dueAt !== null && dueAt > now;
+
+/** Returns the time from which on a job is late; null if its schedule never makes it due. */
+function findLateSince(configured: Schedule, lastSuccessAt: Date, key: { client: string; job: string }): Date | null {
+  // A job with two intervals may have slowed down to the longer one.
+  const schedule: Schedule =
+    configured.kind === 'every' ? { kind: 'every', everyMs: configured.slowMs ?? configured.everyMs } : configured;
+  const due = findNextDue(schedule, lastSuccessAt, key);
+  if (due === null) return null;
+  const after = findNextDue(schedule, due, key) ?? due;
+  const graceMs = Math.min(maxGraceMs, Math.max(minGraceMs, 2 * (after.getTime() - due.getTime())));
+  return new Date(due.getTime() + graceMs);
+}
 
 /** How long a result is reused, in milliseconds, so that many watchers cost the database no more than one. */
 const cacheMs = 1_500;
@@ -32,7 +87,7 @@ export interface Overview extends CurrentState {
   readonly problems: readonly Problem[];
   readonly recent: readonly RecentRuns[];
   /** Figures of all clients together. */
-  readonly charts: readonly ChartedSpan[];
+  readonly charts: readonly Trends[];
 }
 
 /** Reuses the result of `read` for a while. Callers at the same time wait for the same result. */
@@ -78,45 +133,18 @@ export function openStateReaders(db: Database, config: Config) {
 
 /** Finds all problems of a state, as a process with this configuration sees them. The worst come first. */
 export function findCurrentProblems({ snapshot, stale, isScheduled }: CurrentState, config: Config): Problem[] {
-  const problems = [
-    ...toLateJobProblems(stale, snapshot),
-    ...findProblems(keepScheduledJobs(snapshot, isScheduled), config.LOOKBACK_DAYS),
-    ...findStockProblems(snapshot.watchedArticles, config.schedules['pull-stock']),
-    ...findParcelProblems(snapshot.parcelBacklog, config),
-    ...findAlertProblems(snapshot.alerts, snapshot.now),
-  ];
-  return problems.sort(bySeverity);
+  const jobs = snapshot.jobs.filter(({ client, job }) => isScheduled(client, job));
+  const streams = snapshot.streams.filter(({ client, job }) => isScheduled(client, job));
+  const late = stale.filter(({ because }) => because === 'not run').map((job) => toLateJobProblem(job, snapshot.now));
+  return sortBySeverity([...late, ...findProblems({ ...snapshot, jobs, streams }, config)]);
 }
 
-/**
- * Removes the jobs and streams that this worker does not run by a schedule. Their last error would stay forever:
- * nothing runs a job again that is off, or that belongs to a command.
- */
-function keepScheduledJobs(snapshot: Snapshot, isScheduled: Overview['isScheduled']): Snapshot {
-  return {
-    ...snapshot,
-    jobs: snapshot.jobs.filter(({ client, job }) => isScheduled(client, job)),
-    streams: snapshot.streams.filter(({ client, job }) => isScheduled(client, job)),
-  };
-}
-
-const severities: readonly Problem['severity'][] = ['bad', 'warn', 'note'];
-const bySeverity = (one: Problem, other: Problem) =>
-  severities.indexOf(one.severity) - severities.indexOf(other.severity);
-
-/** Makes a problem of each job that is late because it did not run. Failing and paused jobs have problems already. */
-function toLateJobProblems(stale: readonly LateJob[], { now }: Snapshot): Problem[] {
-  return stale
-    .filter(({ because }) => because === 'not run')
-    .map(({ client, job, lastSuccessAt, since }) =>
-      createProblem(
-        'job_late',
-        'bad',
-        { client, part: job },
-        `late for ${formatSpan((now.getTime() - since.getTime()) / 1_000)}; last success: ${lastSuccessAt === null ? 'never' : lastSuccessAt.toISOString()}`,
-        `check that a worker is running and that the client is not held; run it now with: fulfilment-sync run ${job} --client ${client}`,
-      ),
-    );
+/** Makes a problem of a job that is late because it did not run. Failing and paused jobs have problems already. */
+function toLateJobProblem({ client, job, lastSuccessAt, since }: LateJob, now: Date): Problem {
+  const late = formatSpan((now.getTime() - since.getTime()) / 1_000);
+  const text = `late for ${late}; last success: ${lastSuccessAt?.toISOString() ?? 'never'}`;
+  const remedy = `check that a worker is running and that the client is not held; run it now with: fulfilment-sync run ${job} --client ${client}`;
+  return createProblem('job_late', { client, part: job }, text, remedy);
 }
 
 /** Timeout of a read in milliseconds. A scrape or a probe gives up after about ten seconds. */

@@ -1,48 +1,34 @@
-/**
- * Series of figures over time, for charts. They are computed from sync.figures without a clock.
- */
+/** Series of figures over time, for charts. They are computed from sync.figures without a clock. */
 
 import { streams } from '../../../jobs/registry.ts';
 import { minuteMs } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { type Figure, type Measure, readFigures } from '../../erp/figures/read-figures.ts';
 
-/** A span of charts: the steps that are drawn, and longer ones for the table of numbers below. */
-interface Span {
-  readonly title: string;
-  readonly minutes: 5 | 60;
-  readonly drawn: Steps;
-  readonly listed: Steps;
+/** The steps of a chart, and the resolution of the figures that it is made of. */
+interface Steps {
+  readonly span: string;
+  /** Minutes of a figure. */
+  readonly figureMinutes: 5 | 60;
+  readonly minutes: number;
+  readonly count: number;
 }
 
-/** The spans of the overview. The longer steps are multiples of the shorter ones, and cover no more. */
-const spans: readonly Span[] = [
-  { title: '24 hours', minutes: 5, drawn: { minutes: 15, count: 96 }, listed: { minutes: 60, count: 24 } },
-  { title: '30 days', minutes: 60, drawn: { minutes: 360, count: 120 }, listed: { minutes: 1_440, count: 30 } },
+/** The spans of the charts. */
+const spans: readonly Steps[] = [
+  { span: '24 hours', figureMinutes: 5, minutes: 15, count: 96 },
+  { span: '30 days', figureMinutes: 60, minutes: 360, count: 120 },
 ];
 
-/** The figures of a span, in short steps for a chart and in long ones for a table. */
-export interface ChartedSpan {
-  readonly title: string;
-  readonly drawn: Trends;
-  readonly listed: Trends;
-}
-
-/**
- * Reads the figures of the last 24 hours and 30 days.
- * @param client key of the client; empty: all clients together
- */
-export async function readTrends(db: Database, client: string, now: Date): Promise<ChartedSpan[]> {
+/** Reads the figures of the last 24 hours and 30 days of a client; of all together if `client` is empty. */
+export async function readTrends(db: Database, client: string, now: Date): Promise<Trends[]> {
   const names = streams.map(({ name }) => name);
   return Promise.all(
-    spans.map(async ({ title, minutes, drawn, listed }) => {
-      const from = new Date(Math.min(...[drawn, listed].map((steps) => findFirstStep(now, steps).getTime())));
-      const figures = await readFigures(db, client, { minutes, stepMinutes: drawn.minutes, from });
-      return {
-        title,
-        drawn: buildTrends(figures, drawn, now, names),
-        listed: buildTrends(figures, listed, now, names),
-      };
+    spans.map(async (steps) => {
+      const { figureMinutes, minutes } = steps;
+      const from = findFirstStep(now, steps);
+      const figures = await readFigures(db, client, { minutes: figureMinutes, stepMinutes: minutes, from });
+      return buildTrends(figures, steps, now, names);
     }),
   );
 }
@@ -55,6 +41,8 @@ export interface Series {
 
 /** What happened in a span of time, in steps of equal length. */
 export interface Trends {
+  /** What the chart covers, such as `24 hours`. */
+  readonly span: string;
   readonly stepMinutes: number;
   /** Beginnings of the steps. The last step is under way. */
   readonly times: readonly Date[];
@@ -73,14 +61,8 @@ export interface Trends {
 /** Outcomes of attempts, in the order of the charts. */
 const outcomes = ['done', 'pending', 'unknown', 'dead'] as const;
 
-/** The steps of a chart. */
-interface Steps {
-  readonly minutes: number;
-  readonly count: number;
-}
-
 /** Returns the beginning of the first step, if the last one is under way. Steps begin at multiples of their length. */
-export function findFirstStep(now: Date, { minutes, count }: Steps): Date {
+export function findFirstStep(now: Date, { minutes, count }: Pick<Steps, 'minutes' | 'count'>): Date {
   const stepMs = minutes * minuteMs;
   return new Date((Math.floor(now.getTime() / stepMs) - count + 1) * stepMs);
 }
@@ -111,6 +93,7 @@ export function buildTrends(figures: readonly Figure[], steps: Steps, now: Date,
     counts?.set(Number(figure.part), (counts.get(Number(figure.part)) ?? 0) + figure.value);
   }
   return {
+    span: steps.span,
     stepMinutes: steps.minutes,
     times,
     rows: streams.map((name) => ({ name, values: collect('rows', name, add).map((value) => value ?? 0) })),
@@ -124,11 +107,7 @@ export function buildTrends(figures: readonly Figure[], steps: Steps, now: Date,
   };
 }
 
-/**
- * Finds a percentile of waiting times, in seconds. The counts are by spans: span n is from 2^(n/4) to 2^((n+1)/4) ms. The
- * middle of a span is at most 9 % away from each time in it.
- * @returns null if nothing was counted
- */
+/** Finds a percentile of waiting times in seconds; null without counts. Span n counts from 2^(n/4) to 2^((n+1)/4) ms. */
 export function findPercentile(counts: ReadonlyMap<number, number>, share: number): number | null {
   const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
   if (total === 0) return null;

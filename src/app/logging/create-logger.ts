@@ -16,10 +16,7 @@ export async function openLogger({ level, pretty = process.stdout.isTTY }: LogOp
   return createLogger(level, pinoPretty({ colorize: wantsColours(), sync: true }));
 }
 
-/**
- * Creates a logger that writes one JSON line per event, with the fields that log-schema.ts knows.
- * @param destination standard output by default
- */
+/** Creates a logger that writes one JSON line per event, with the fields that create-logger.ts knows. */
 export function createLogger(level: string, destination: pino.DestinationStream = pino.destination(1)): Logger {
   const options: pino.LoggerOptions = {
     level,
@@ -55,8 +52,8 @@ function toFields(given: unknown): Record<string, unknown> {
 const wantsColours = () => process.stdout.isTTY && process.stdout.hasColors();
 
 /**
- * Every field that a log line may have, and its meaning. If an SDK of OpenTelemetry is loaded, the logger adds trace_id and
- * span_id. Of any other field, only the name is written. No field holds a request, an answer, a row, or a member of one.
+ * Every field that a log line may have, and its meaning. If an SDK of OpenTelemetry is loaded, the logger adds trace_id
+ * and span_id.
  */
 const logFields = {
   event: 'what happened; docs/operations.md lists them',

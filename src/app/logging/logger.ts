@@ -1,12 +1,10 @@
-/**
- * The logger. It writes lines of fields. Fields that log-schema.ts does not list are left out.
- */
+/** The logger. It writes lines of fields. */
 
 import { describeError } from '../../core/errors.ts';
 
 /**
  * Writes one event per call, as fields only. A free-text message is not possible: it would bypass the field list of
- * log-schema.ts. This file is apart from the pino logger, so that commands that never log do not load pino.
+ * create-logger.ts.
  */
 export type Logger = Readonly<
   Record<

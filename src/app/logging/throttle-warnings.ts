@@ -12,9 +12,7 @@ interface LoggedWarning {
 
 /**
  * Creates a function that logs a warning at once, and an equal warning only after half a minute. Equal warnings have
- * the same event, task, client, kind and code. The later line has the number of lines that were left out in between.
- * Without this, a server that is away would cause several lines a second, from every part that needs it.
- * @param nowMs a monotonic clock
+ * the same event, task, client, kind and code.
  */
 export function throttleWarnings(log: Logger, nowMs: () => number = () => performance.now()) {
   const loggedWarnings = new Map<string, LoggedWarning>();

@@ -1,9 +1,192 @@
-import { Registry } from 'prom-client';
+import { Gauge, Registry } from 'prom-client';
 import type { Config } from '../../../config/env.ts';
+import { isHeld } from '../../erp/outbox/holds.ts';
+import type { JobStatus } from '../../erp/reports/job-status.ts';
+import type { StreamStatus } from '../../erp/reports/stream-status.ts';
 import { type CurrentState, withReadTimeout } from '../health/overview.ts';
+import type { Snapshot } from '../health/snapshot.ts';
 import type { Logger } from '../logging/logger.ts';
-import { StateMetrics } from './state-metrics.ts';
 import type { WorkMetrics } from './work-metrics.ts';
+
+const toSeconds = (date: Date | null) => (date === null ? null : date.getTime() / 1_000);
+
+/** Gauges for each client and stream. A null is not reported. */
+const streamGauges: readonly (readonly [name: string, help: string, value: (row: StreamStatus) => number | null])[] = [
+  ['stream_last_attempt_timestamp_seconds', 'When a poll last began', (row) => toSeconds(row.lastAttemptAt)],
+  ['stream_last_success_timestamp_seconds', 'When a poll last read everything', (row) => toSeconds(row.lastSuccessAt)],
+  ['stream_last_change_timestamp_seconds', 'When a poll last changed a row', (row) => toSeconds(row.lastChangeAt)],
+  [
+    'stream_newest_source_timestamp_seconds',
+    'Newest date of any received resource, by the service',
+    (row) => toSeconds(row.newestSourceAt),
+  ],
+  ['stream_first_load', '1 during the first load', (row) => Number(row.firstLoad)],
+  ['stream_rows_last_day', 'Rows that polls changed in 24 hours', (row) => row.changedLastDay],
+  ['stream_usual_rows_per_day', 'Rows that polls usually change in a day', (row) => row.usualPerDay],
+  ['stream_gaps', 'Gaps: spans that were not read and that the service no longer lists', (row) => row.gaps.length],
+  ['quarantine_rows', 'Resources in quarantine', (row) => row.quarantined],
+  ['reconcile_timestamp_seconds', 'When a reconciliation was last done', (row) => toSeconds(row.reconciledAt)],
+  [
+    'reconcile_lateness_p99_seconds',
+    'Lateness of the changes that reconciliations healed, 99th percentile; streams that are read by day',
+    (row) => (row.readByDay ? row.lateSecondsP99 : null),
+  ],
+];
+
+/** Gauges for each client and job. A null is not reported. */
+const jobGauges: readonly (readonly [name: string, help: string, value: (row: JobStatus) => number | null])[] = [
+  ['job_running', '1 while a run is under way', (row) => Number(row.running)],
+  ['job_due_timestamp_seconds', 'When the job is due; absent if it has no schedule', (row) => toSeconds(row.dueAt)],
+  ['job_consecutive_failures', 'Failed runs since the last one that was done', (row) => row.consecutiveFailures],
+  ['job_skips', 'Runs that were skipped or missed so far', (row) => row.skips],
+];
+
+/** Gauges that are not one value of a row, each with its labels. */
+const otherGauges: readonly (readonly [name: string, labels: string, help: string])[] = [
+  ['stream_lag_seconds', 'client stream', 'Time since a poll last read everything'],
+  ['reconcile_rows', 'client stream finding', 'Rows that the last reconciliation found'],
+  ['job_late_seconds', 'client job', 'How long the job has been late; 0: not late'],
+  ['paused_seconds', 'client job', 'How long a job (or push-outbox) has been paused'],
+  ['lookback_days', '', 'LOOKBACK_DAYS of this worker'],
+  ['outbox_rows', 'client status', 'Open rows, by status'],
+  ['outbox_done_last_day', 'client', 'Rows that were done in 24 hours'],
+  ['outbox_undecided_rows', 'client', 'Stuck rows: unknown rows that only a person can decide'],
+  ['outbox_oldest_seconds', 'client', 'Age of the oldest open row that is neither dead nor undecided'],
+  ['push_held', 'client kind code', '1 while the rows of a client (kind empty) or of a kind are held, by code'],
+  [
+    'database_changed',
+    '',
+    '1 while no row is sent: the database was restored, copied or moved, or a failover lost commits',
+  ],
+  ['push_rate_rows_per_second', 'client', 'Send rate after a 429, in rows a second'],
+  ['client_served_timestamp_seconds', 'client', 'When a worker last pushed for the client'],
+  ['client_held', 'client code', '1 while scheduled runs of a client are held, by code'],
+  ['client_parked', 'client', '1 while the client is parked: its account is not the accepted one'],
+  ['gate_opens_in_seconds', 'client gate', 'Time until the next call is allowed; 0: now'],
+  ['gate_passages', 'client gate', 'Calls made so far'],
+  ['parcel_reads_due', 'client', 'Shipments whose packages are due to be looked up'],
+  ['gate_spent', 'client gate', 'Calls whose worker was lost'],
+  ['queue_jobs', 'queue state', 'Jobs in the queue'],
+  ['notify_queue_ratio', '', 'Used part of the NOTIFY queue of Postgres, from 0 to 1'],
+  ['database_up', '', '1 if the state could be read'],
+  ['worker_sweep_age_seconds', '', 'Time since the last complete sweep, or since the start of the worker'],
+];
+
+/** The gauges that are set from the current state. */
+class StateMetrics {
+  readonly #gauges = new Map<string, Gauge>();
+  readonly registry = new Registry();
+
+  constructor() {
+    for (const [name, help] of streamGauges) this.#gauge(name, help, ['client', 'stream']);
+    for (const [name, help] of jobGauges) this.#gauge(name, help, ['client', 'job']);
+    for (const [name, labels, help] of otherGauges) this.#gauge(name, help, labels.split(' ').filter(Boolean));
+  }
+
+  /** Removes all values, because the database could not be read and old values would mislead. */
+  setUnknown(): void {
+    for (const gauge of this.#gauges.values()) gauge.reset();
+    this.#set('database_up', {}, 0);
+  }
+
+  /** Sets all values from the state. */
+  set(
+    { snapshot, stale, isScheduled }: CurrentState,
+    configuredClients: readonly string[],
+    lookbackDays: number,
+  ): void {
+    this.setUnknown();
+    this.#set('database_up', {}, 1);
+    this.#set('lookback_days', {}, lookbackDays);
+    this.#set('notify_queue_ratio', {}, snapshot.notifyQueue);
+    const now = snapshot.now.getTime();
+    for (const row of snapshot.streams) this.#setStream(row, now);
+    // Only scheduled jobs: the state of any other job never changes, so an alert about it would never end.
+    for (const row of snapshot.jobs.filter(({ client, job }) => isScheduled(client, job))) {
+      const labels = { client: row.client, job: row.job };
+      for (const [name, , value] of jobGauges) this.#set(name, labels, value(row));
+      this.#set('job_late_seconds', labels, 0);
+    }
+    for (const { client, job, since } of stale)
+      this.#set('job_late_seconds', { client, job }, (now - since.getTime()) / 1_000);
+    // The ERP may write any client into a row, so only known clients become labels.
+    this.#setOutbox(snapshot, new Set([...configuredClients, ...snapshot.clients.map(({ client }) => client)]));
+    this.#setClients(snapshot, now);
+    for (const { client, job, since } of snapshot.pauses)
+      for (const one of client === null ? configuredClients : [client]) {
+        // If a job is paused both for the client and for every client, the longer pause counts.
+        const others = snapshot.pauses.filter((pause) => pause.job === job && (pause.client ?? one) === one);
+        const first = Math.min(since.getTime(), ...others.map((pause) => pause.since.getTime()));
+        this.#set('paused_seconds', { client: one, job }, (now - first) / 1_000);
+      }
+  }
+
+  /** Sets the time since the last complete sweep. */
+  setSweepAge(seconds: number): void {
+    this.#set('worker_sweep_age_seconds', {}, seconds);
+  }
+
+  /** Sets the number of jobs in a queue, by state. */
+  setQueue(queue: string, counts: Readonly<Record<string, number>>): void {
+    for (const [state, count] of Object.entries(counts)) this.#set('queue_jobs', { queue, state }, count);
+  }
+
+  #setStream(row: StreamStatus, now: number): void {
+    const labels = { client: row.client, stream: row.stream };
+    for (const [name, , value] of streamGauges) this.#set(name, labels, value(row));
+    if (row.lastSuccessAt !== null)
+      this.#set('stream_lag_seconds', labels, (now - row.lastSuccessAt.getTime()) / 1_000);
+    for (const finding of ['missing', 'stale', 'extra'] as const)
+      this.#set('reconcile_rows', { ...labels, finding }, row[finding]);
+  }
+
+  #setOutbox({ outbox, holds, rates, database }: Snapshot, known: ReadonlySet<string>): void {
+    for (const [client, rows] of Map.groupBy(outbox, (row) => (known.has(row.client) ? row.client : 'unknown'))) {
+      const sum = (value: (row: (typeof rows)[number]) => number) => rows.reduce((total, row) => total + value(row), 0);
+      for (const status of ['pending', 'sending', 'unknown', 'dead'] as const) {
+        const open = sum((row) => row[status]);
+        this.#set('outbox_rows', { client, status }, open);
+      }
+      const [done, undecided] = [sum((row) => row.doneLastDay), sum((row) => row.toDecide)];
+      this.#set('outbox_done_last_day', { client }, done);
+      this.#set('outbox_undecided_rows', { client }, undecided);
+      const oldest = Math.max(...rows.map((row) => row.oldestMovingSeconds ?? 0));
+      this.#set('outbox_oldest_seconds', { client }, oldest);
+    }
+    if (database !== null) this.#set('database_changed', {}, Number(database.change !== 'none'));
+    for (const health of holds) {
+      const { client, kind, code, sendWindow } = health;
+      // A kind with a send window of one row has had no success yet. A client with one has answered again.
+      const isUnproven = kind !== '' && sendWindow === 1;
+      this.#set('push_held', { client, kind, code }, Number(isHeld(health) || isUnproven));
+    }
+    for (const { client, perSecond } of rates) this.#set('push_rate_rows_per_second', { client }, perSecond);
+  }
+
+  #setClients({ clients, gates, parcelBacklog }: Snapshot, now: number): void {
+    for (const { client } of clients) this.#set('parcel_reads_due', { client }, 0);
+    for (const { client, shipments } of parcelBacklog) this.#set('parcel_reads_due', { client }, shipments);
+    for (const { client, holdCode, offeredBaseUrl, servedAt } of clients) {
+      this.#set('client_served_timestamp_seconds', { client }, toSeconds(servedAt));
+      this.#set('client_parked', { client }, Number(offeredBaseUrl !== null));
+      if (holdCode !== null) this.#set('client_held', { client, code: holdCode }, 1);
+    }
+    for (const { client, gate, nextAt, taken, spent } of gates) {
+      const labels = { client, gate };
+      this.#set('gate_opens_in_seconds', labels, Math.max(0, (nextAt.getTime() - now) / 1_000));
+      this.#set('gate_passages', labels, taken);
+      this.#set('gate_spent', labels, spent);
+    }
+  }
+
+  #gauge(name: string, help: string, labelNames: string[]): void {
+    this.#gauges.set(name, new Gauge({ name: `fulfilment_${name}`, help, labelNames, registers: [this.registry] }));
+  }
+
+  #set(name: string, labels: Record<string, string>, value: number | null): void {
+    if (value !== null) this.#gauges.get(name)?.set(labels, value);
+  }
+}
 
 /** The parts that the metrics are read from. */
 export interface MetricSources {

@@ -1,6 +1,4 @@
-/**
- * Metrics of the work of this process, for Prometheus. Labels hold only names from the configuration and the code.
- */
+/** Metrics of the work of this process, for Prometheus. Labels hold only names from the configuration and the code. */
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Settlement } from '../../erp/outbox/settle-rows.ts';
@@ -10,10 +8,7 @@ import type { Exchange } from '../../warehouse/transport/http.ts';
 /** Upper bounds in seconds. A page of a list takes tens of milliseconds; the longest timeout is ten minutes. */
 const requestBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 const runBuckets = [0.1, 0.5, 1, 5, 15, 60, 300, 1_800];
-/**
- * Interval in which the lag of the event loop is sampled; `nodejs_eventloop_lag_*` contains it. The default of 10 ms
- * wakes an idle worker a hundred times a second.
- */
+/** Interval in which the lag of the event loop is sampled; `nodejs_eventloop_lag_*` contains it. */
 const eventLoopSampleMs = 100;
 const rowOutcomes = ['created', 'updated', 'removed', 'unchanged', 'stale', 'quarantined'] as const;
 /** HTTP statuses that are labels. Of any other status, the label is its class. */

@@ -1,6 +1,4 @@
-/**
- * Checks of a service's promises: what is asked, what an answer says, and the settings that follow from it.
- */
+/** Checks of a service's promises: what is asked, what an answer says, and the settings that follow from it. */
 
 import type { WarehouseClient } from '../../../config/files.ts';
 import type { Operation, OperationName } from '../../../config/operations.ts';
@@ -11,8 +9,8 @@ export interface CheckContext {
   readonly client: WarehouseClient;
   readonly service: Service;
   /**
-   * Asks for the track-trace list, which the service gives once an hour, or returns in words why that may not be done now.
-   * Null: it is not to be asked.
+   * Asks for the track-trace list, which the service gives once an hour, or returns in words why that may not be done
+   * now.
    */
   readonly askTrackTrace: (<T>(ask: () => Promise<T>) => Promise<T | string>) | null;
 }
@@ -30,6 +28,24 @@ export interface Check {
   readonly replaces?: string;
   readonly run: (context: CheckContext) => Promise<Finding>;
 }
+
+/** Declares a check of what docs/interface.md shows, or of an assumption that no page names. */
+export const defineCheck = (id: string, section: string, assumption: string, run: Check['run']): Check => ({
+  id,
+  section,
+  assumption,
+  run,
+});
+
+/** Declares a check of an assumption that is quoted from a row of docs/assumptions.md. */
+export const quoteCheck = (...parts: Parameters<typeof defineCheck>): Check => ({
+  ...defineCheck(...parts),
+  quoted: true,
+});
+
+/** Returns the assumption that an operation is asked as config/operations.ts says. */
+export const toRouteAssumption = (name: OperationName) =>
+  `The method and the path of \`${name}\` are those of config/operations.ts.`;
 
 /** The result of a check: what is assumed is true, is not true, or could not be found out. */
 export type Verdict = 'holds' | 'differs' | 'cannot tell';

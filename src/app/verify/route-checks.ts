@@ -1,8 +1,17 @@
 import type { Operation, OperationName } from '../../../config/operations.ts';
 import type { JsonAnswer } from '../../warehouse/transport/raw-client.ts';
-import { describeAnswer, isNoRoute, readEnvelope, readErrors } from './answer.ts';
-import { type Check, type CheckContext, cannotTell, differs, entry, type Finding, holds } from './check.ts';
-import { unknownId } from './service.ts';
+import {
+  type Check,
+  type CheckContext,
+  cannotTell,
+  defineCheck,
+  differs,
+  entry,
+  type Finding,
+  holds,
+  toRouteAssumption,
+} from './check.ts';
+import { describeAnswer, isNoRoute, readEnvelope, readErrors, unknownId } from './service.ts';
 
 /** A method and a path. */
 type Route = Pick<Operation, 'method' | 'path'>;
@@ -55,28 +64,17 @@ const changing: readonly Route['method'][] = ['PATCH', 'PUT', 'POST'];
  * allows, so that nothing changes.
  */
 export const routeChecks: readonly Check[] = [
-  ...reads.map(
-    (read): Check => ({
-      id: `route-${read.name}`,
-      section: '15.1',
-      assumption: `The method and the path of \`${read.name}\` are those of config/operations.ts.`,
-      run: (context) => checkRead(read, context),
-    }),
+  ...reads.map((read) =>
+    defineCheck(`route-${read.name}`, '15.1', toRouteAssumption(read.name), (context) => checkRead(read, context)),
   ),
-  {
-    id: 'route-v3.returnMerchandiseAuthorizations.get',
-    section: '11.4',
-    assumption:
-      '404 means that the announced return does not exist, or, for a path without an id, that there is no such route.',
-    run: checkAuthorizationRoute,
-  },
-  ...changes.map(
-    ([name, section]): Check => ({
-      id: `route-${name}`,
-      section,
-      assumption: `The method and the path of \`${name}\` are those of config/operations.ts.`,
-      run: (context) => checkAllowed(name, context),
-    }),
+  defineCheck(
+    'route-v3.returnMerchandiseAuthorizations.get',
+    '11.4',
+    '404 means that the announced return does not exist, or, for a path without an id, that there is no such route.',
+    checkAuthorizationRoute,
+  ),
+  ...changes.map(([name, section]) =>
+    defineCheck(`route-${name}`, section, toRouteAssumption(name), (context) => checkAllowed(name, context)),
   ),
 ];
 
@@ -147,9 +145,8 @@ const synonyms: Readonly<Record<string, readonly string[]>> = {
 const maxRoutes = 40;
 
 /**
- * Returns likely routes of an operation whose path docs/interface.md does not show, the most likely first: other words for
- * the last step, singular and plural, another prefix, another case, and the other method.
- * @param methods the methods that this operation may be asked with, without changing anything
+ * Returns likely routes of an operation whose path docs/interface.md does not show, the most likely first: other words
+ * for the last step, singular and plural, another prefix, another case, and the other method.
  */
 export function listAlternatives(
   name: OperationName,

@@ -1,109 +1,261 @@
-/**
- * The checks that place, change and cancel orders.
- */
-
+import { randomBytes } from 'node:crypto';
 import { type Operation, type OperationName, operations, type TakenMember } from '../../../config/operations.ts';
 import { optionalMembers } from '../../../config/optional-members.ts';
-import { makeUndecodableError } from '../../core/errors.ts';
+import { CodedError, describeError, makeUndecodableError, WarehouseError } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
+import { removeQuotes } from '../../core/quote.ts';
+import { addDays, toUtcDay } from '../../core/time.ts';
 import type { OrderPayload } from '../../payloads/order.ts';
 import { describeLoss, findLoss, listMembers } from '../../sync/push/kinds/order/order-loss.ts';
+import { buildOrderDocument } from '../../sync/push/kinds/order/order-payload.ts';
 import { buildUpdate, buildWantedState } from '../../sync/push/kinds/order/order-state.ts';
 import { buildTakenChange, type TakenChange } from '../../sync/push/kinds/order/taken-members.ts';
 import { anyCode } from '../../sync/push/payload/find-code.ts';
 import { order as orderFields } from '../../sync/streams/orders.ts';
 import { decodeRow } from '../../warehouse/decoding/fields.ts';
-import { describeAnswer, isDone, readAttribute, readNumber, readRelated } from './answer.ts';
-import { type Check, cannotTell, differs, entry, type Finding, holds } from './check.ts';
-import type { OrderOptions, PlacedOrder, SharedOrder, WriteSession } from './write-session.ts';
+import type { JsonAnswer } from '../../warehouse/transport/raw-client.ts';
+import {
+  type Check,
+  cannotTell,
+  defineCheck,
+  differs,
+  entry,
+  type Finding,
+  holds,
+  quoteCheck,
+  toRouteAssumption,
+} from './check.ts';
+import {
+  describeAnswer,
+  isDone,
+  type JsonObject,
+  readAttribute,
+  readData,
+  readEnvelope,
+  readIncluded,
+  readNumber,
+  readRelated,
+  type Service,
+} from './service.ts';
+
+/** An order that the service took, as it is read back. */
+interface PlacedOrder {
+  readonly id: number;
+  readonly resource: JsonObject;
+  readonly items: readonly JsonObject[];
+  readonly addresses: readonly JsonObject[];
+}
+
+/** The assumptions about the body of an order that the service may not share. */
+type OrderOptions = Pick<Operation, 'included' | 'billingAddress'>;
+
+/** The order that the checks share. */
+interface SharedOrder {
+  readonly payload: OrderPayload;
+  readonly orderTypeId: number;
+  readonly order: PlacedOrder;
+  /** How the service took the order. */
+  readonly options: OrderOptions;
+}
+
+/** The outcome of an order: it was taken, or refused with an answer. */
+type Placement = { readonly order: PlacedOrder } | { readonly refused: string };
+
+/** Days until the preferred shipping date of our orders, which are on hold, too. */
+const shippingDays = 60;
+const include = 'orderItems,deliveryAddress,billingAddress';
+
+interface AskedOrder {
+  readonly number: string;
+  state: number | 'refused' | 'unknown';
+}
+
+/** The orders that are placed to check what the service takes. Each is on hold, and is cancelled at the end. */
+export class WriteSession {
+  readonly service: Service;
+  readonly #givenSku: string | null;
+  /** The orders that were asked for, each with its id, or whether it was refused or is not known. */
+  readonly #asked: AskedOrder[] = [];
+
+  /** @param sku article of the orders; null: one that the client's orders name */
+  constructor(service: Service, sku: string | null) {
+    this.service = service;
+    this.#givenSku = sku;
+  }
+
+  /** Returns the payload of an order on hold, or the reason why there is none. */
+  async makePayload(): Promise<{ payload: OrderPayload; orderTypeId: number } | { problem: string }> {
+    const sku = this.#givenSku ?? (await this.service.findSku());
+    if (sku === null) return { problem: 'no order or shipment names an article; name one with --sku' };
+    const orderTypeId = (await this.readSettingIds('orderTypes'))[0];
+    if (orderTypeId === undefined) return { problem: 'the service lists have no order types' };
+    const { dateMs } = await this.service.call('common.status.get');
+    const line = { sku, quantity: 1 };
+    const deliveryAddress = {
+      lastName: 'Verify Do Not Ship',
+      street1: 'Keizersgracht',
+      houseNumber: '1',
+      postcode: '1015CJ',
+      city: 'Amsterdam',
+      countryCode: 'NL',
+    };
+    const externalOrderNumber = `VERIFY-${randomBytes(5).toString('hex')}`;
+    const preferredShippingDate = addDays(toUtcDay(dateMs ?? Date.now()), shippingDays);
+    const fixed = { locale: 'nl-NL', reference: 'verify', onHold: true, preferredShippingDate };
+    return { payload: { externalOrderNumber, ...fixed, items: [line, line], deliveryAddress }, orderTypeId };
+  }
+
+  /** Places one more order, with a payload that `change` may change. Returns why, if there is none. */
+  async placeAnother(options: OrderOptions, change = (payload: OrderPayload) => payload): Promise<Placement> {
+    const made = await this.makePayload();
+    return 'problem' in made ? { refused: made.problem } : this.place(change(made.payload), made.orderTypeId, options);
+  }
+
+  /** Returns the ids of a service list. */
+  async readSettingIds(list: string): Promise<number[]> {
+    const settings = readEnvelope(await this.service.call('common.settings.get'))?.result;
+    const entries = isObject(settings) && Array.isArray(settings[list]) ? settings[list] : [];
+    return entries.flatMap((one) => (isObject(one) ? (readNumber(one.id) ?? []) : []));
+  }
+
+  /** Places an order once. If its outcome is unknown, it is looked up by its number, as the outbox does. */
+  async place(payload: OrderPayload, orderTypeId: number, options: OrderOptions): Promise<Placement> {
+    const json = buildOrderDocument(payload, { orderTypeId, shippingMethodId: null }, options);
+    const { externalOrderNumber: number } = payload;
+    const asked: AskedOrder = { number, state: 'unknown' };
+    this.#asked.push(asked);
+    const answer = await this.service.call('v3.orders.create', { json }).catch((error: unknown) => {
+      if (error instanceof WarehouseError) return error;
+      throw error;
+    });
+    const isAnswer = !(answer instanceof WarehouseError);
+    if (isAnswer && !isDone(answer)) {
+      asked.state = 'refused';
+      return { refused: describeAnswer(answer) };
+    }
+    const id = (isAnswer ? readNumber((readData(answer) ?? [])[0]?.id) : null) ?? (await this.find(number));
+    if (id !== null) {
+      asked.state = id;
+      return { order: await this.read(id) };
+    }
+    if (isAnswer) return { refused: `${describeAnswer(answer)}, but no order has the number` };
+    if (answer.status !== undefined) return { refused: `${answer.status}, and no order has the number` };
+    throw answer;
+  }
+
+  /** Returns the id of the order with a number; null if there is none. */
+  async find(number: string): Promise<number | null> {
+    const query = { 'filter[externalOrderNumber][in]': [number] };
+    const rows = readData(await this.service.call('v3.orders.list', { query })) ?? [];
+    return readNumber(rows.find((row) => readAttribute(row, 'externalOrderNumber') === number)?.id);
+  }
+
+  /** Reads an order with its items and addresses. */
+  async read(id: number): Promise<PlacedOrder> {
+    const answer = await this.service.call('v3.orders.get', { path: { id }, query: { include } });
+    const [resource] = readData(answer) ?? [];
+    if (resource === undefined) throw makeReadError(answer);
+    const { inside, top } = readIncluded(answer);
+    const included = [...inside, ...top];
+    const select = (type: string) => included.filter((one) => one.type === type);
+    return { id, resource, items: select('orderItem'), addresses: select('address') };
+  }
+
+  /** Cancels every order that was placed. Returns what remains at the service, in words. */
+  async cleanUp(): Promise<string[]> {
+    const left: string[] = [];
+    for (const { number, state } of this.#asked) {
+      if (state === 'refused') continue;
+      const words = await this.#cancel(number, state === 'unknown' ? null : state).catch((error: unknown) => {
+        if (!(error instanceof CodedError)) throw error;
+        return `${number} may exist and could not be cancelled (${removeQuotes(describeError(error))}); cancel it by hand`;
+      });
+      left.push(words);
+    }
+    return left;
+  }
+
+  async #cancel(number: string, known: number | null): Promise<string> {
+    const id = known ?? (await this.find(number));
+    if (id === null) return `${number}: no answer said whether it exists; it is not listed now; look again later`;
+    const answer = await this.service.call('v3.orders.cancel', { path: { id } });
+    const { items } = await this.read(id);
+    const open = items.filter((item) => readAttribute(item, 'quantity') !== 0).length;
+    if (open === 0) return `${number} (id ${id}) is cancelled; the service keeps it in its list`;
+    return `${number} (id ${id}) still has ${open} open items, as DELETE answered ${describeAnswer(answer)}; cancel it by hand`;
+  }
+}
+
+function makeReadError(answer: JsonAnswer): CodedError {
+  return new CodedError('undecodable', `an order that was placed cannot be read: ${describeAnswer(answer)}`);
+}
 
 const noOrder = cannotTell('no order was placed');
 
+/** Checks the first order, and may place others. */
+type OrderCheck = (shared: SharedOrder, session: WriteSession) => Promise<Finding>;
+
+/** The checks of an order that was placed, in their order. */
+const orderChecks: readonly (readonly [string, string, string, OrderCheck, Pick<Check, 'quoted' | 'replaces'>?])[] = [
+  [
+    'billing-address',
+    '7.6',
+    'An order without a billing address is billed to its delivery address',
+    checkBilling,
+    { quoted: true },
+  ],
+  ['read-back', '7.5', 'An order is found by its number directly after it was placed.', checkReadBack],
+  ['number-characters', '7.5', 'An order is found by its number, whatever characters the number has.', checkNumbers],
+  ['number-unique', '7.1', 'A second order with the number of another is refused.', checkUnique],
+  [
+    'route-v3.orders.update',
+    '7.7',
+    toRouteAssumption('v3.orders.update'),
+    checkUpdate,
+    { replaces: 'route-v3.orders.update' },
+  ],
+  ['update-takes', '7.7', 'An update takes attributes only, also a new order number.', checkTakes, { quoted: true }],
+  [
+    'required-members',
+    '7.9',
+    'The interface does not say that these members are required.',
+    checkOptional,
+    { quoted: true },
+  ],
+  [
+    'item-cancel',
+    '8.3',
+    'The attributes `{"quantity": 0}` cancel an order item.',
+    checkItemCancel,
+    { quoted: true, replaces: 'route-v3.orderItems.cancel' },
+  ],
+  ['order-cancel', '7.8', 'DELETE /v3/orders/{id} cancels every item of an order that is not fulfilled.', checkCancel],
+];
+
 /**
- * Returns the checks that write, in their order. They place orders on hold with a number that begins with `VERIFY-`. The
- * caller calls `cleanUp` of the session afterwards, whatever happens.
+ * Returns the checks that write. They place orders on hold with a number that begins with `VERIFY-`; the caller calls
+ * `cleanUp` of the session afterwards, whatever happens.
  */
 export function createWriteChecks(session: WriteSession): readonly Check[] {
   let shared: SharedOrder | null = null;
-  const withOrder = (check: (shared: SharedOrder, session: WriteSession) => Promise<Finding>) => () =>
-    shared === null ? Promise.resolve(noOrder) : check(shared, session);
-  return [
-    {
-      id: 'request-included',
-      section: '7.9',
-      assumption:
-        '`included` of a request is inside `data`: of orders (also changed ones), returns (also replaced ones) and slips.',
-      quoted: true,
-      run: async () => {
-        const placed = await placeFirst(session);
-        shared = placed.shared;
-        return placed.finding;
-      },
-    },
-    {
-      id: 'billing-address',
-      section: '7.6',
-      assumption: 'An order without a billing address is billed to its delivery address',
-      quoted: true,
-      run: withOrder(checkBilling),
-    },
-    {
-      id: 'read-back',
-      section: '7.5',
-      assumption: 'An order is found by its number directly after it was placed.',
-      run: withOrder(async ({ payload }) =>
-        (await session.find(payload.externalOrderNumber)) === null
-          ? differs('the order is not found yet; a lost answer takes longer to settle')
-          : holds('the order is found'),
-      ),
-    },
-    {
-      id: 'number-characters',
-      section: '7.5',
-      assumption: 'An order is found by its number, whatever characters the number has.',
-      run: withOrder(checkNumbers),
-    },
-    {
-      id: 'number-unique',
-      section: '7.1',
-      assumption: 'A second order with the number of another is refused.',
-      run: withOrder(checkUnique),
-    },
-    {
-      id: 'route-v3.orders.update',
-      section: '7.7',
-      assumption: 'The method and the path of `v3.orders.update` are those of config/operations.ts.',
-      replaces: 'route-v3.orders.update',
-      run: withOrder(checkUpdate),
-    },
-    {
-      id: 'update-takes',
-      section: '7.7',
-      assumption: 'An update takes attributes only, also a new order number.',
-      quoted: true,
-      run: withOrder(checkTakes),
-    },
-    {
-      id: 'required-members',
-      section: '7.9',
-      assumption: 'The interface does not say that these members are required.',
-      quoted: true,
-      run: withOrder(checkOptional),
-    },
-    {
-      id: 'item-cancel',
-      section: '8.3',
-      assumption: 'The attributes `{"quantity": 0}` cancel an order item.',
-      quoted: true,
-      replaces: 'route-v3.orderItems.cancel',
-      run: withOrder(checkItemCancel),
-    },
-    {
-      id: 'order-cancel',
-      section: '7.8',
-      assumption: 'DELETE /v3/orders/{id} cancels every item of an order that is not fulfilled.',
-      run: withOrder(checkCancel),
-    },
-  ];
+  const assumption =
+    '`included` of a request is inside `data`: of orders (also changed ones), returns (also replaced ones) and slips.';
+  const first = quoteCheck('request-included', '7.9', assumption, async () => {
+    const placed = await placeFirst(session);
+    shared = placed.shared;
+    return placed.finding;
+  });
+  const others = orderChecks.map(([id, section, words, check, more]) => ({
+    ...defineCheck(id, section, words, async () => (shared === null ? noOrder : check(shared, session))),
+    ...more,
+  }));
+  return [first, ...others];
+}
+
+async function checkReadBack({ payload }: SharedOrder, session: WriteSession): Promise<Finding> {
+  return (await session.find(payload.externalOrderNumber)) === null
+    ? differs('the order is not found yet; a lost answer takes longer to settle')
+    : holds('the order is found');
 }
 
 /** Places the first order: as the outbox does, and if that is refused, in the other forms. */
@@ -146,10 +298,8 @@ async function checkBilling({ options, order }: SharedOrder, session: WriteSessi
   const words = `${describeBilling[took]}: taken, the order shows ${order.addresses.length} addresses`;
   if (took !== inUse)
     return differs(`${describeBilling[inUse]}: refused; ${words}`, entry('v3.orders.create', { billingAddress: took }));
-  const made = await session.makePayload();
-  if ('problem' in made) return holds(words);
   const other = took === 'copy' ? 'omit' : 'copy';
-  const placed = await session.place(made.payload, made.orderTypeId, { ...options, billingAddress: other });
+  const placed = await session.placeAnother({ ...options, billingAddress: other });
   return holds(`${words}; ${describeBilling[other]}: ${'refused' in placed ? placed.refused : 'taken, too'}`);
 }
 
@@ -190,12 +340,13 @@ async function tryNumber(
   shared: SharedOrder,
   session: WriteSession,
 ): Promise<'found' | 'not found' | 'refused'> {
-  const made = await session.makePayload();
-  if ('problem' in made) return 'refused';
-  const payload = { ...made.payload, externalOrderNumber: make(made.payload.externalOrderNumber) };
-  const placed = await session.place(payload, made.orderTypeId, shared.options);
+  let number = '';
+  const placed = await session.placeAnother(shared.options, (payload) => {
+    number = make(payload.externalOrderNumber);
+    return { ...payload, externalOrderNumber: number };
+  });
   if ('refused' in placed) return 'refused';
-  return (await session.find(payload.externalOrderNumber)) === null ? 'not found' : 'found';
+  return (await session.find(number)) === null ? 'not found' : 'found';
 }
 
 /** Places a second order with the number of the first. */
@@ -213,10 +364,7 @@ const changedReference = 'verify-changed';
 const anyDay = '1970-01-01';
 const changedStreet = 'Changed Street';
 
-/**
- * Changes the reference of an order with each method until one works, and compares everything else. If the service erases
- * what is omitted, tries with another order whether it keeps what is sent back.
- */
+/** Changes the reference of an order with each method until one works, and compares everything else. */
 async function checkUpdate(shared: SharedOrder, session: WriteSession): Promise<Finding> {
   const { method: inUse, path, sendsRelationships = false } = session.service.operation(updateName);
   const tried: string[] = [];
@@ -227,9 +375,8 @@ async function checkUpdate(shared: SharedOrder, session: WriteSession): Promise<
     const route = method === inUse ? [] : [entry(updateName, { method, path })];
     if (trial.loss === null) return route.length === 0 ? holds(tried.join('; ')) : differs(tried.join('; '), ...route);
     if (sendsRelationships) return differs(`${tried.join('; ')}; do not use order.update`);
-    const made = await session.makePayload();
-    const placed = 'problem' in made ? null : await session.place(made.payload, made.orderTypeId, shared.options);
-    if (placed === null || 'refused' in placed) return differs(`${tried.join('; ')}; do not use order.update`);
+    const placed = await session.placeAnother(shared.options);
+    if ('refused' in placed) return differs(`${tried.join('; ')}; do not use order.update`);
     const second = await tryUpdate(method, path, placed.order.id, true, session);
     tried.push(`with the relationships sent back: ${second.words}`);
     return second.isChanged && second.loss === null
@@ -259,10 +406,7 @@ async function tryUpdate(
   return { words, isChanged, loss };
 }
 
-/**
- * Returns the body of an update as the outbox sends it: the whole state of the order, which stays on hold.
- * @throws WarehouseError if the order cannot be decoded
- */
+/** Returns the body of an update as the outbox sends it: the whole state of the order, which stays on hold. */
 function buildBody(
   order: PlacedOrder,
   taken: Awaited<ReturnType<typeof buildTakenChange>> | undefined,
@@ -354,9 +498,7 @@ async function checkOptional(shared: SharedOrder, session: WriteSession): Promis
   const tried: string[] = [];
   const isNeeded = new Map<string, boolean>();
   for (const member of members) {
-    const made = await session.makePayload();
-    if ('problem' in made) return cannotTell(made.problem);
-    const placed = await session.place(omit(made.payload, member), made.orderTypeId, shared.options);
+    const placed = await session.placeAnother(shared.options, (payload) => omit(payload, member));
     isNeeded.set(member, 'refused' in placed);
     tried.push(`without ${member}: ${'refused' in placed ? placed.refused : 'taken'}`);
   }

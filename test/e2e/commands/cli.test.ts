@@ -35,7 +35,7 @@ describe('as a separate process', () => {
     [['refetch', 'orders', '999999999'], 0, /not known to the service/],
     [['pause', 'pull-orders'], 0, /^pull-orders of every client: paused/],
     [['resume', 'pull-orders'], 0, /^pull-orders of every client: resumed/],
-    [['status'], 0, /^client +job +state.*\ndefault +pull-shipments +done/s],
+    [['status'], 1, /^client +job +state.*\ndefault +pull-shipments +done.*4 rows wait, and no worker pushes/s],
     [['client', 'list'], 0, /^client .*\ndefault +http\S+ /s],
     [['client', 'accept-identity', 'default'], 0, /nothing was changed/],
     [['run', 'push-outbox'], 1, /^default push-outbox: dead 4$/m],
@@ -100,7 +100,11 @@ describe('against a database', () => {
       /default pull-shipments: done: 30 fetched in \d pages; rows created \d+/,
     );
     expect((await runCommand(['run', 'pull-shipments', '--client', 'other'], env)).code).toBe(2);
-    expect((await runCommand(['status'], env)).output).toMatch(/client +job +state.*\ndefault +pull-shipments +done/);
+    const healthy = await runCommand(['status'], env);
+    expect(healthy).toMatchObject({
+      code: 0,
+      output: expect.stringMatching(/client +job.*\ndefault +pull-shipments +done/),
+    });
     expect(JSON.parse((await runCommand(['status', '--json'], env)).output)).toMatchObject({
       lookbackDays: 7,
       jobs: [{ job: 'pull-shipments', lastFetched: 30, lastOutcome: 'done' }],
@@ -112,7 +116,11 @@ describe('against a database', () => {
       code: 1,
       output: expect.stringContaining('answered 400: «A fault of the sandbox»'),
     });
-    const { output } = await runCommand(['status'], env);
+    const { code, output } = await runCommand(['status'], env);
+    expect(code).toBe(1);
+    expect(JSON.parse((await runCommand(['status', '--json'], env)).output)).toMatchObject({
+      problems: expect.arrayContaining([expect.objectContaining({ code: 'job_failing', severity: 'bad' })]),
+    });
     expect(output).toMatch(/failed once: v3\.shipments\.list: answered 400/);
     expect(failed.output + output).not.toMatch(/bearer|access_token/i);
   });

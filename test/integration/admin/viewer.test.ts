@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { maskQuotes } from '../../../src/app/admin/pages/mask-quotes.ts';
+import { maskQuotes } from '../../../src/app/admin/pages/view.ts';
 import { useAdmin } from '../../helpers/admin.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';

@@ -1,9 +1,10 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readConfig } from '../../../config/env.ts';
 import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { connectDatabase } from '../../../src/app/deps/database.ts';
-import { checkDatabase } from '../../../src/app/doctor/check-database.ts';
-import { findProblems } from '../../../src/app/health/find-problems.ts';
+import { checkDatabase } from '../../../src/app/doctor/checks.ts';
+import { findProblems } from '../../../src/app/health/problems.ts';
 import { readSnapshot } from '../../../src/app/health/snapshot.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { notifyPushers } from '../../../src/erp/connection/notify.ts';
@@ -42,6 +43,7 @@ test('a full NOTIFY queue stops no write, and doctor and an alert say so', async
   await migrateDatabase(postgres.url, silentLogger);
   const owner = new pg.Client(postgres.url);
   await owner.connect();
+  const config = readConfig({ database: true, clients: false }, { DATABASE_URL: postgres.url });
   const { db, close } = connectDatabase(postgres.url, silentLogger, 'test', 4);
   const stranger = await holdUpQueue(owner);
   try {
@@ -52,13 +54,13 @@ test('a full NOTIFY queue stops no write, and doctor and an alert say so', async
       `insert into fulfilment.changes (client, entity, id, operation) values ('a', 'orders', 1, 'created')`,
     );
     await notifyPushers(db);
-    const problems = findProblems(await readSnapshot(db), 7);
+    const problems = findProblems(await readSnapshot(db), config);
     expect(problems.map(({ code, severity }) => `${severity} ${code}`)).toContain('bad notify_queue');
     const found = { check: 'notifications', state: 'warn', found: expect.stringMatching('100 % of the NOTIFY queue') };
     expect(await checkDatabase(db)).toContainEqual(expect.objectContaining(found));
     await stranger.end();
     await waitFor('the queue to be empty again', async () =>
-      findProblems(await readSnapshot(db), 7).every(({ code }) => code !== 'notify_queue'),
+      findProblems(await readSnapshot(db), config).every(({ code }) => code !== 'notify_queue'),
     );
   } finally {
     await Promise.allSettled([stranger.end(), owner.end(), close()]);

@@ -2,13 +2,13 @@ import { Webhook } from 'standardwebhooks';
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../../config/env.ts';
 import { decideAlerts, type PostBody, toFoundAlerts } from '../../../src/app/alerts/decide-alerts.ts';
-import { createProblem } from '../../../src/app/health/problem.ts';
+import { createProblem } from '../../../src/app/health/problems.ts';
 import type { AlertChanges, StoredAlert } from '../../../src/erp/alerts/open-alerts.ts';
 
 const start = Date.parse('2026-05-04T12:00:00Z');
 const plenty = { alerts: 10, posts: 10, perClient: 5 };
 const dead = (text: string) =>
-  toFoundAlerts([createProblem('outbox_dead', 'bad', { client: 'shop' }, text, 'retry')], ['', 'shop']);
+  toFoundAlerts([createProblem('outbox_dead', { client: 'shop' }, text, 'retry')], ['', 'shop']);
 
 /** Makes a check, `seconds` after the start. */
 const check = (found: ReturnType<typeof dead>, open: readonly StoredAlert[], seconds: number, room = plenty) =>
@@ -57,7 +57,7 @@ describe('a problem', () => {
 
   test('of one client has room however many problems another client has', () => {
     const gaps = Array.from({ length: 30 }, (_, index) => ({
-      ...createProblem('push_held', 'bad', { client: 'loud' }, 'held'),
+      ...createProblem('push_held', { client: 'loud' }, 'held'),
       detail: String(index),
     }));
     const found = [...toFoundAlerts(gaps, ['']), ...dead('1 row is dead')];
@@ -72,13 +72,13 @@ describe('a problem', () => {
 test('notes and problems of other clients are not posted; quoted words are left out', () => {
   const found = toFoundAlerts(
     [
-      createProblem('push_limited', 'note', { client: 'shop' }, 'the service limits the rate'),
-      createProblem('alerts_undelivered', 'warn', { client: null, part: 'alerts' }, '1 alert waits'),
-      createProblem('job_failing', 'bad', { client: 'other', part: 'reconcile' }, 'failed once'),
-      createProblem('job_failing', 'bad', { client: 'shop', part: 'reconcile' }, 'failed once: «Jane Doe»'),
-      createProblem('job_warning', 'warn', { client: 'shop', part: 'reconcile' }, 'why it failed'),
-      createProblem('job_warning', 'warn', { client: 'shop', part: 'pull-stock' }, 'one'),
-      createProblem('job_warning', 'warn', { client: 'shop', part: 'pull-stock' }, 'two'),
+      createProblem('push_limited', { client: 'shop' }, 'the service limits the rate'),
+      createProblem('alerts_undelivered', { client: null, part: 'alerts' }, '1 alert waits'),
+      createProblem('job_failing', { client: 'other', part: 'reconcile' }, 'failed once'),
+      createProblem('job_failing', { client: 'shop', part: 'reconcile' }, 'failed once: «Jane Doe»'),
+      createProblem('job_warning', { client: 'shop', part: 'reconcile' }, 'why it failed'),
+      createProblem('job_warning', { client: 'shop', part: 'pull-stock' }, 'one'),
+      createProblem('job_warning', { client: 'shop', part: 'pull-stock' }, 'two'),
     ],
     ['', 'shop'],
   );

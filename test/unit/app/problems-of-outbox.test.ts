@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { findOutboxProblems } from '../../../src/app/health/outbox-problems.ts';
+import { findOutboxProblems } from '../../../src/app/health/problems.ts';
 import type { StoredHealth } from '../../../src/erp/outbox/holds.ts';
 import type { OutboxStatus } from '../../../src/erp/reports/outbox-status.ts';
 import type { KnownClient } from '../../../src/erp/runs/clients.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { parseSchedule } from '../../../config/schedules.ts';
-import { findLateJobs } from '../../../src/app/health/late-jobs.ts';
+import { findLateJobs } from '../../../src/app/health/overview.ts';
 import type { JobStatus } from '../../../src/erp/reports/job-status.ts';
 
 const now = new Date('2026-05-04T12:00:00Z');

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { wantsJson } from '../../../src/app/admin/json/wants-json.ts';
+import { wantsJson } from '../../../src/app/admin/send-page.ts';
 import { buildTrends, findFirstStep, findPercentile } from '../../../src/app/health/trends.ts';
 import type { Figure, Measure } from '../../../src/erp/figures/read-figures.ts';
 
 const now = new Date('2026-05-04T12:10:00Z');
-const steps = { minutes: 15, count: 4 };
+const steps = { span: '1 hour', figureMinutes: 5, minutes: 15, count: 4 } as const;
 const figure = (measure: Measure, part: string, time: string, value: number): Figure => ({
   measure,
   part,

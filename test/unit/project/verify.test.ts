@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { readOnlyChecks } from '../../../src/app/verify/read-checks.ts';
 import { listAlternatives } from '../../../src/app/verify/route-checks.ts';
-import { readOnlyChecks } from '../../../src/app/verify/run-checks.ts';
 import { Service } from '../../../src/app/verify/service.ts';
-import { createWriteChecks } from '../../../src/app/verify/write-checks.ts';
-import { WriteSession } from '../../../src/app/verify/write-session.ts';
+import { createWriteChecks, WriteSession } from '../../../src/app/verify/write-checks.ts';
 
 const read = (name: string) => readFileSync(new URL(`../../../docs/${name}`, import.meta.url), 'utf8');
 const session = new WriteSession(Object.create(Service.prototype) as Service, null);

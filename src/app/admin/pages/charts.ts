@@ -1,11 +1,9 @@
-/**
- * The charts of the last 24 hours and 30 days. Each has a table with its numbers, for who cannot see it.
- */
+/** The charts of the last 24 hours and 30 days. Each has a description in words, for who cannot see it. */
 
 import { type Html, html } from '../../../core/html.ts';
 import { formatSpan } from '../../../core/time.ts';
-import type { ChartedSpan, Series, Trends } from '../../health/trends.ts';
-import { choice, table } from './view.ts';
+import type { Series, Trends } from '../../health/trends.ts';
+import { choice } from './view.ts';
 
 /** Formats a number with at most one digit after the point. */
 const formatNumber = (value: number) => String(value < 10 ? Math.round(value * 10) / 10 : Math.round(value));
@@ -46,47 +44,21 @@ const charts: readonly (ChartStyle & {
 ];
 
 /** Renders the charts of all spans. */
-export function renderCharts(spans: readonly ChartedSpan[]): Html {
+export function renderCharts(spans: readonly Trends[]): Html {
   return html`${spans.map(renderSpan)}`;
 }
 
-function renderSpan({ title, drawn, listed }: ChartedSpan, index: number): Html {
+function renderSpan(trends: Trends, index: number): Html {
+  const { span } = trends;
   const drawings = charts.map(({ member, ...style }) =>
-    renderChart(style, { id: `chart-${index}-${member}`, span: title, series: drawn[member] }),
+    renderChart(style, { id: `chart-${index}-${member}`, span, series: trends[member] }),
   );
-  return html`<h2>The last ${title}</h2><div class="charts">${drawings}</div>
-<details><summary>The last ${title} in numbers</summary>${renderNumbers(title, listed)}</details>`;
+  return html`<h2>The last ${span}</h2><div class="charts">${drawings}</div>`;
 }
-
-/** Renders the numbers of a span as one table, the latest first. */
-function renderNumbers(title: string, listed: Trends): Html {
-  const columns = charts.flatMap(({ member, title: chart, format }) =>
-    listed[member].map((series) => ({ heading: `${chart}: ${series.name}`, series, format })),
-  );
-  const rows = listed.times
-    .map((time, step) => [
-      html`<time datetime="${time.toISOString()}">${time
-        .toISOString()
-        .slice(0, listed.stepMinutes < 1_440 ? 16 : 10)
-        .replace('T', ' ')}</time>`,
-      ...columns.map(({ series, format }) => formatValue(series, step, format)),
-    ])
-    .reverse();
-  return html`<div class="wide" tabindex="0" role="region" aria-label="The last ${title} in numbers">${table(
-    'Latest first, times in UTC. A row covers the time until the row above it',
-    ['from', ...columns.map(({ heading }) => heading)],
-    rows,
-  )}</div>`;
-}
-
-const formatValue = ({ values }: Series, step: number, format: ChartStyle['format']) => {
-  const value = values[step];
-  return value === null || value === undefined ? '–' : format(value);
-};
 
 /** Renders `/charts`: the charts of one client, or of all together. */
 export function renderChartsPage(
-  spans: readonly ChartedSpan[],
+  spans: readonly Trends[],
   clients: readonly string[],
   chosen: string | undefined,
 ): Html {

@@ -7,7 +7,7 @@ import { isObject, type Json } from '../../../core/json.ts';
 import { allowedFrom, type OutboxAction } from '../../../erp/outbox/operator-actions.ts';
 import { type OutboxDetail, type OutboxSummary, outboxStatuses } from '../../../erp/outbox/read-outbox.ts';
 import { outboxKinds } from '../../../sync/push/kinds/registry.ts';
-import { adviseOperator } from '../../terminal/outbox-advice.ts';
+import { adviseOperator } from '../../terminal/outbox-row.ts';
 import { ago, badge, choice, moment, type Tone, table } from './view.ts';
 
 /** The filter of the list. */
@@ -61,10 +61,7 @@ ${cells.length === 0 ? html`<p class="none">No rows found. Without a status, onl
 ${rows.length === limit ? html`<p>Only the first ${limit} are shown. Narrow the filter, or use <code>fulfilment-sync outbox list --limit</code>.</p>` : ''}`;
 }
 
-/**
- * Renders `/outbox/:id`: a row with its reason, its history and its actions.
- * @param csrf token of the forms; null for a viewer, who gets no forms
- */
+/** Renders `/outbox/:id`: a row with its reason, its history and its actions. */
 export function renderOutboxRowPage(
   row: OutboxDetail,
   payload: Json,

@@ -1,6 +1,4 @@
-/**
- * The overview: problems, streams, outbox, charts and gates. The server sends each part again when it changes.
- */
+/** The overview: problems, streams, outbox, charts and gates. The server sends each part again when it changes. */
 
 import { streams as allStreams } from '../../../../jobs/registry.ts';
 import { type Html, html } from '../../../core/html.ts';
@@ -8,7 +6,7 @@ import { formatSpan } from '../../../core/time.ts';
 import type { OutboxStatus } from '../../../erp/reports/outbox-status.ts';
 import type { StreamStatus } from '../../../erp/reports/stream-status.ts';
 import type { Overview } from '../../health/overview.ts';
-import type { Problem } from '../../health/problem.ts';
+import type { Problem } from '../../health/problems.ts';
 import { renderCharts } from './charts.ts';
 import { ago, badge, sparkline, type Tone, table } from './view.ts';
 

@@ -5,6 +5,11 @@
 import { type Child, Html, html } from '../../../core/html.ts';
 import { formatSpan } from '../../../core/time.ts';
 
+/**
+ * Removes quoted words from markup. They come from the service or a payload, and may name the recipient of an order.
+ */
+export const maskQuotes = (markup: string): string => markup.replaceAll(/«[^»<"]*»?/g, '«…»');
+
 /** The parts of a page around its content. */
 export interface Frame {
   readonly title: string;
@@ -71,10 +76,7 @@ export function renderBarePage(title: string, body: Child): string {
   return renderDocument({ title, look: 'bare', live: false }, html`<main id="main">\n${body}\n</main>`);
 }
 
-/**
- * Renders a whole document.
- * @param look class of the page, if it has a look of its own
- */
+/** Renders a whole document. */
 function renderDocument(
   { title, look, live }: { readonly title: string; readonly look?: string; readonly live: boolean },
   body: Html,
@@ -119,10 +121,7 @@ export function table(caption: string, headings: readonly string[], rows: readon
 ${body}</tbody></table>`;
 }
 
-/**
- * Renders a field of a filter form.
- * @param all text of the option that filters nothing
- */
+/** Renders a field of a filter form. */
 export function choice(
   name: string,
   label: string,

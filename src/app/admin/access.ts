@@ -1,26 +1,82 @@
-/**
- * Who may see and change what on the pages. Every route needs a session or a token, unless it is declared open.
- */
+/** Who may see and change what on the pages. Every route needs a session or a token, unless it is declared open. */
 
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
 import { parse as parseForm } from 'node:querystring';
 import { setTimeout as wait } from 'node:timers/promises';
-import cookie from '@fastify/cookie';
+import cookie, { Signer } from '@fastify/cookie';
 import csrf from '@fastify/csrf-protection';
 import formbody from '@fastify/formbody';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { z } from 'zod';
-import { isLoopback } from '../../../../config/admin.ts';
-import { html } from '../../../core/html.ts';
-import { hourMs } from '../../../core/time.ts';
-import type { Database } from '../../../erp/connection/pool.ts';
-import { beginSession, endSession, isSessionOpen, markSessionUsed } from '../../../erp/maintenance/admin-sessions.ts';
-import { errorFields, type Logger } from '../../logging/logger.ts';
-import { renderBarePage } from '../pages/view.ts';
-import type { Role } from './identity.ts';
-import { maxFormMembers, maxLoginBytes } from './request-limits.ts';
-import type { SessionSigner } from './session-signer.ts';
+import { isLoopback } from '../../../config/admin.ts';
+import type { Config } from '../../../config/env.ts';
+import { html } from '../../core/html.ts';
+import { toVisible } from '../../core/quote.ts';
+import { hourMs } from '../../core/time.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import { readAdminSecret } from '../../erp/maintenance/admin-secrets.ts';
+import { beginSession, endSession, isSessionOpen, markSessionUsed } from '../../erp/maintenance/admin-sessions.ts';
+import { errorFields, type Logger } from '../logging/logger.ts';
+import { renderBarePage } from './pages/view.ts';
+
+/** ADMIN_BASE_PATH, the path that a reverse proxy puts before every path of this server. */
+
+/** Removes the base path from the address of a request. An address without it, as probes use, stays unchanged. */
+export function stripBasePath(url: string, basePath: string): string {
+  const rest = url.slice(basePath.length);
+  if (basePath === '' || !url.startsWith(basePath) || !/^(?:[/?]|$)/.test(rest)) return url;
+  return rest.startsWith('/') ? rest : `/${rest}`;
+}
+
+/**
+ * Puts the base path before the addresses in markup. Values cannot have these attributes, because their quotation marks
+ * are escaped.
+ */
+export const addBasePath = (markup: string, basePath: string): string =>
+  basePath === '' ? markup : markup.replaceAll(/ (href|src|action)="\/(?!\/)/g, ` $1="${basePath}/`);
+
+/** Puts the base path before the addresses in all answers. */
+export function prefixAnswers(app: FastifyInstance, basePath: string): void {
+  if (basePath === '') return;
+  app.addHook('onSend', async (_request, reply, payload) => {
+    const location = reply.getHeader('location');
+    if (typeof location === 'string' && location.startsWith('/')) reply.header('location', `${basePath}${location}`);
+    const isPage = String(reply.getHeader('content-type')).startsWith('text/html');
+    return isPage && typeof payload === 'string' ? addBasePath(payload, basePath) : payload;
+  });
+}
+
+/** Maximum number of open connections to the admin server. */
+const maxConnections = 128;
+/** Maximum bytes of a form. */
+export const maxFormBytes = 256 * 1024;
+/** Maximum bytes of the login form, which has a token and a path. */
+const maxLoginBytes = 4 * 1024;
+/** Maximum number of members of a form. */
+const maxFormMembers = 50;
+/** Maximum bytes of the form that replaces a payload: 16 MB of payload, encoded as a form. */
+export const maxPayloadBytes = 32 * 1024 * 1024;
+/** Maximum milliseconds until a request has arrived, with its body. */
+export const requestTimeoutMs = 10_000;
+/** Milliseconds between two checks of Node for requests that take too long. */
+export const timeoutCheckMs = 1_000;
+
+/**
+ * Closes the oldest connection if there are too many. Refusing new ones instead would let somebody who keeps half-sent
+ * requests open make `/livez` unreachable.
+ */
+export function limitConnections(server: Server): void {
+  const open = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    const [oldest] = open;
+    if (open.size > maxConnections) oldest?.destroy();
+  });
+}
 
 /** Name of the session cookie. Behind TLS it has the prefix by which browsers bind it to this host and to TLS. */
 const sessionCookie = 'fulfilment_session';
@@ -39,6 +95,10 @@ export const eventsPath = '/events';
 const cookieOptions = { signed: true, httpOnly: true, sameSite: 'lax', path: '/' } as const;
 
 declare module 'fastify' {
+  interface FastifyRequest {
+    /** Role of the sender. */
+    role: Role;
+  }
   interface FastifyContextConfig {
     /** True if the route needs no session and no token. */
     open?: boolean;
@@ -158,10 +218,7 @@ async function readRole(request: FastifyRequest, { db, log }: AccessOptions): Pr
 /** Returns the text that the token of a form is bound to. */
 export const readFormOwner = (request: FastifyRequest): string => readSession(request) || 'no session';
 
-/**
- * Returns the role that a token gives, or a refusal. After too many wrong tokens the right one is refused, too.
- * Otherwise the sender could continue to guess.
- */
+/** Returns the role that a token gives, or a refusal. After too many wrong tokens the right one is refused, too. */
 async function checkToken(
   failures: RateLimiterMemory,
   { token = '', viewerToken, log }: AccessOptions,
@@ -263,10 +320,7 @@ function refuse(reply: FastifyReply, { status, words, retryAfterS }: Refusal): F
   return reply.code(status).send({ error: words });
 }
 
-/**
- * Refuses a request for a host name that is not of this machine. Another site can make its name point to this machine.
- * Without a token, only local names are therefore answered.
- */
+/** Refuses a request for another host name: another site can make its name point to this machine. */
 function refuseForeignHost(request: FastifyRequest, reply: FastifyReply): FastifyReply | undefined {
   // The header itself: X-Forwarded-Host, which `hostname` may come from, can be set by a page.
   const hostname = (request.headers.host ?? '').replace(/:\d+$/, '');
@@ -277,7 +331,7 @@ function refuseForeignHost(request: FastifyRequest, reply: FastifyReply): Fastif
 
 /**
  * Returns true if a page of another site sent the request. Reads only headers, so that a foreign request is refused
- * before its body is read. A request without these headers comes from a program such as curl, not from a page.
+ * before its body is read.
  */
 function isCrossSite({ headers, host }: Pick<FastifyRequest, 'headers' | 'host'>): boolean {
   const site = headers['sec-fetch-site'];
@@ -285,4 +339,47 @@ function isCrossSite({ headers, host }: Pick<FastifyRequest, 'headers' | 'host'>
   const { origin } = headers;
   if (origin === undefined) return false;
   return !URL.canParse(origin) || new URL(origin).host !== host;
+}
+
+/** Signs and checks the cookies of the admin pages. */
+interface SessionSigner extends Pick<Signer, 'sign' | 'unsign'> {
+  /** Loads the secret that the workers share. Call it before a session begins. */
+  readonly load: () => Promise<void>;
+}
+
+/** Creates a signer. Its key is made of a random secret in schema sync and of the token. */
+export function createSessionSigner(db: Database, token: string): SessionSigner {
+  let signer = new Signer(randomBytes(32).toString('hex'));
+  let isLoaded = false;
+  return {
+    sign: (value) => signer.sign(value),
+    unsign: (value) => signer.unsign(value),
+    load: async () => {
+      if (isLoaded) return;
+      const secret = await readAdminSecret(db, 'admin cookies');
+      signer = new Signer(createHmac('sha256', secret).update(token).digest('hex'));
+      isLoaded = true;
+    },
+  };
+}
+
+/** The role that a token gives. A viewer reads pages and metrics, and changes nothing. */
+type Role = 'operator' | 'viewer';
+
+/** Maximum length of a name or an address in the audit. A proxy may forward a long text. */
+const maxSenderLength = 100;
+
+/** Returns a function that names the sender of a request for the audit: address, and the user of a trusted proxy. */
+export function nameSenders({
+  ADMIN_USER_HEADER: header,
+  ADMIN_TRUSTED_PROXIES: isTrusted,
+}: Pick<Config, 'ADMIN_USER_HEADER' | 'ADMIN_TRUSTED_PROXIES'>): (request: FastifyRequest) => string {
+  const shorten = (text: string) => toVisible(text).slice(0, maxSenderLength);
+  return ({ ip, headers, socket }) => {
+    const page = `page ${shorten(ip)}`;
+    const given = header === undefined ? undefined : headers[header];
+    // The header counts only if it comes from a trusted proxy, because everybody can send it.
+    if (typeof given !== 'string' || given === '' || isTrusted?.(socket.remoteAddress) !== true) return page;
+    return `${shorten(given)} (${page})`;
+  };
 }

@@ -1,10 +1,24 @@
+import { type Json, parseExact, ShapeError } from '../../core/json.ts';
 import type { OutboxDetail } from '../../erp/outbox/read-outbox.ts';
+import { outboxKinds } from '../../sync/push/kinds/registry.ts';
+import { maskPayload } from '../../sync/push/payload/mask.ts';
 
 /**
- * Tells an operator what to do with a row.
- * @param where whether the text is for the command line, where it names commands, or for the row's page with its
- * buttons
+ * Returns the payload of an outbox row as it is shown to a person. Personal data and members that the row's kind does
+ * not know are masked.
  */
+export function toShownPayload(row: { readonly kind: string; readonly payload: string }, revealed: boolean): Json {
+  try {
+    const payload = parseExact(row.payload);
+    const kind = outboxKinds.find(({ name }) => name === row.kind);
+    return revealed ? payload : maskPayload(kind, payload);
+  } catch (error) {
+    if (!(error instanceof ShapeError)) throw error;
+    return `cannot be shown: it ${error.message}`;
+  }
+}
+
+/** Tells an operator what to do with a row. */
 export function adviseOperator(
   { status, nextAttemptAt, because, lastError }: OutboxDetail,
   where: 'command' | 'page' = 'command',

@@ -2,10 +2,20 @@
 
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
-import { type ErasedCounts, eraseOrder } from '../../../erp/privacy/erase-orders.ts';
-import { type FoundOrder, findOrders } from '../../../erp/privacy/find-orders.ts';
-import { print, readOperatorName, setExitCode, UsageError, withDatabase } from '../../cli/command-line.ts';
-import { formatTable } from '../../terminal/table.ts';
+import { toVisible } from '../../core/quote.ts';
+import { type ErasedCounts, eraseOrder } from '../../erp/privacy/erase-orders.ts';
+import { type FoundOrder, findOrders } from '../../erp/privacy/find-orders.ts';
+import {
+  print,
+  printError,
+  printJson,
+  printStyled,
+  readOperatorName,
+  setExitCode,
+  UsageError,
+  withDatabase,
+} from '../cli/command-line.ts';
+import { formatTable } from '../terminal/table.ts';
 
 interface EraseOptions {
   readonly client?: string;
@@ -16,20 +26,15 @@ interface EraseOptions {
   readonly json?: boolean;
 }
 
-/**
- * Erases the personal data of one order.
- * @param name external order number; or the id of the order at the service, with the option `id`
- * @returns 1 if there is no such order, else 0
- * @throws UsageError if the name is ambiguous, or nobody agrees; OpenOrderError if outbox rows of the order are open
- */
+/** Erases the personal data of one order. */
 async function eraseCommand(name: string, options: EraseOptions): Promise<number> {
   return withDatabase('erase', async (db) => {
     const found = await findOrders(db, options.client ?? null, options.id ? { id: parseId(name) } : { number: name });
     const [order, ...others] = found;
     if (order === undefined) {
-      process.stderr.write(
+      printError(
         `No order ${name} is stored, and no row of the outbox names it; nothing was erased. ` +
-          'If the service has it, read it first: fulfilment-sync refetch orders <id>\n',
+          'If the service has it, read it first: fulfilment-sync refetch orders <id>',
       );
       return 1;
     }
@@ -37,7 +42,7 @@ async function eraseCommand(name: string, options: EraseOptions): Promise<number
     const isTrial = options.dryRun ?? false;
     if (!isTrial) await confirm(order, options.yes ?? false);
     const counts = await eraseOrder(db, order, `${readOperatorName()} (erase)`, isTrial);
-    if (options.json) print(JSON.stringify({ ...order, dryRun: isTrial, ...counts }, null, 2));
+    if (options.json) printJson({ ...order, dryRun: isTrial, ...counts });
     else printCounts(order, counts, isTrial);
     return 0;
   });
@@ -63,7 +68,8 @@ async function confirm({ client, number, id }: FoundOrder, isConfirmed: boolean)
   try {
     const order = `order ${number}${id === null ? '' : ` (id ${id})`} of client ${client}`;
     const question = `This erases the personal data of ${order}. It cannot be undone. Continue? (yes/no) `;
-    if ((await terminal.question(question)).trim().toLowerCase() !== 'yes') throw new UsageError('Nothing was erased');
+    if ((await terminal.question(toVisible(question))).trim().toLowerCase() !== 'yes')
+      throw new UsageError('Nothing was erased');
   } finally {
     terminal.close();
   }
@@ -75,7 +81,7 @@ function printCounts({ client, number, id }: FoundOrder, { tables, cancelled }: 
   if (rows.length === 0) print(`Nothing is left to erase of ${order}.`);
   else {
     print(`${isTrial ? 'This would erase' : 'Erased'} the personal data of ${order}:\n`);
-    print(formatTable(['table', 'rows'], rows));
+    printStyled(formatTable(['table', 'rows'], rows));
   }
   if (cancelled > 0) print(`\nDead outbox rows ${isTrial ? 'to be ' : ''}cancelled: ${cancelled}`);
   if (!isTrial) print('\nThe service, your backups and your own copies still hold it; see docs/operations.md');

@@ -1,0 +1,445 @@
+/** The checks of `service verify` that write nothing. */
+
+import type { OperationName } from '../../../config/operations.ts';
+import { CodedError, describeError, StoppedError, WarehouseError } from '../../core/errors.ts';
+import { isObject, type Json } from '../../core/json.ts';
+import { removeQuotes } from '../../core/quote.ts';
+import { dayMs, minuteMs, readDateTime, toUtcDay } from '../../core/time.ts';
+import { settingLists } from '../../warehouse/decoding/decode-service-lists.ts';
+import { encodeValue, readNextQuery } from '../../warehouse/transport/query.ts';
+import type { JsonAnswer } from '../../warehouse/transport/raw-client.ts';
+import {
+  type Check,
+  type CheckContext,
+  cannotTell,
+  defineCheck,
+  differs,
+  entry,
+  type Finding,
+  holds,
+  type Judgement,
+  quoteCheck,
+} from './check.ts';
+import { routeChecks } from './route-checks.ts';
+import {
+  describeAnswer,
+  isDone,
+  type JsonObject,
+  readAttribute,
+  readData,
+  readEnvelope,
+  readErrors,
+  readIncluded,
+  readNumber,
+  readRelated,
+  unknownId,
+} from './service.ts';
+
+const otherPaging = ['v3.returnItems.list', 'v3.inbounds.list'] as const;
+const allLists = ['v3.shipments.list', 'v3.orders.list', 'v3.inboundPackingSlips.list', ...otherPaging] as const;
+/** A list, the resources that can be included, and the relationship that names them, if the interface shows one. */
+const includingLists: readonly (readonly [OperationName, include: string, isRelated: boolean])[] = [
+  ['v3.shipments.list', 'shipmentItems', true],
+  ['v3.orders.list', 'orderItems', true],
+  ['v3.inbounds.list', 'inboundItems', false],
+  ['v3.inboundPackingSlips.list', 'inboundPackingSlipItems', true],
+];
+
+/** Checks whether a token is granted. Without one, nothing else can be asked. */
+export const tokenCheck = quoteCheck(
+  'token',
+  '3.4',
+  'The body of the token request is `application/x-www-form-urlencoded`.',
+  checkToken,
+);
+
+/** All checks that write nothing, in their order: what one learns, the following ones use. */
+export const readOnlyChecks: readonly Check[] = [
+  quoteCheck('service-lists', '6.2', 'Any service list may be absent, as in a shop without returns.', checkLists),
+  ...routeChecks,
+  ...otherPaging.map((name) =>
+    quoteCheck(
+      `page-size-${name}`,
+      '12.4',
+      '`returnItems` and `inbounds` may not know `page[size]`, so it is not sent.',
+      (context) => checkPageSize(name, context),
+    ),
+  ),
+  quoteCheck(
+    'next-link',
+    '2.6',
+    '`links.next` may be a string or `{href}`, absolute or relative, with another scheme.',
+    checkNextLink,
+  ),
+  defineCheck(
+    'list-order',
+    '2.4',
+    'The lists of shipments, return items and inbounds are in ascending order of id.',
+    checkOrder,
+  ),
+  quoteCheck('ids', '2.6', 'An id is an integer below 2^53, or its digits in a string.', checkIds),
+  ...includingLists.map(([name, include, isRelated]) =>
+    quoteCheck(`included-${name}`, '2.6', '`included` is inside the resource or at the top.', (context) =>
+      checkIncluded(name, include, isRelated, context),
+    ),
+  ),
+  quoteCheck(
+    'included-v3.inbounds.get',
+    '2.6',
+    'At the top for one inbound, everything belongs to it; a list without `included` has no items.',
+    checkOneInbound,
+  ),
+  quoteCheck('unknown-resource', '4.2', '404 with a JSON body means that the resource does not exist.', checkUnknown),
+  quoteCheck('v3-errors', '4.2', 'A v3 error may have JSON:API `errors[]`.', async ({ service }) => {
+    const answer = await service.call('v3.shipments.list', { query: { 'page[size]': 0 } });
+    const words = `page[size]=0: ${describeAnswer(answer)}`;
+    if (isDone(answer)) return cannotTell(`${words}; the service does not refuse it`);
+    return readErrors(answer) === null ? differs(`${words}; refused rows will not name the reason`) : holds(words);
+  }),
+  quoteCheck('nok', '4.2', 'A NOK envelope may have any status.', async ({ service }) => {
+    const answer = await service.call('oldest.order.search', { json: { ExternalOrderNumber: 'VERIFY-ABSENT' } });
+    const words = `an order that does not exist: ${describeAnswer(answer)}`;
+    return readEnvelope(answer)?.isOk === false ? holds(words) : differs(words);
+  }),
+  defineCheck('commas', '2.5', 'The commas between the values of a filter are not encoded.', checkCommas),
+  quoteCheck('number-case', '7.9', 'Order numbers are compared letter by letter.', checkCase),
+  quoteCheck(
+    'product-search',
+    '16.4',
+    'A product search that finds one product answers OK with a result.',
+    checkProduct,
+  ),
+  quoteCheck(
+    'stock',
+    '16.4',
+    'A NOK for the stock of one article concerns that article alone.',
+    async ({ service }) => {
+      const answer = await service.call('oldest.stock.get', { path: { sku: 'VERIFY-ABSENT' } });
+      const words = `an article that does not exist: ${describeAnswer(answer)}`;
+      return readEnvelope(answer) === null ? differs(words) : holds(words);
+    },
+  ),
+  quoteCheck('shipment-ids', '15.10', 'The id of a v2 shipment is that of the v3 shipment.', checkShipmentIds),
+  quoteCheck('one-item-per-package', '15.10', 'Each item of the look-up by criteria is one package.', checkPackages),
+  quoteCheck('time-zone', '2.6', 'Zone-less times are Europe/Amsterdam.', checkZone),
+];
+
+const numbersFilter = 'filter[externalOrderNumber][in]';
+
+/** Returns the numbers of some orders of the list, at most 50 characters long and without commas. */
+async function readNumbers({ service }: CheckContext): Promise<string[]> {
+  const orders = await service.sample('v3.orders.list');
+  const numbers = orders.map((order) => readAttribute(order, 'externalOrderNumber'));
+  return numbers.filter((number) => typeof number === 'string').filter((text) => /^[^,]{1,50}$/.test(text));
+}
+
+async function checkCommas(context: CheckContext): Promise<Finding> {
+  const [first, second] = await readNumbers(context);
+  if (first === undefined || second === undefined) return cannotTell('there are fewer than two orders');
+  const count = async (comma: string) => {
+    const query = `${encodeValue(numbersFilter)}=${encodeValue(first)}${comma}${encodeValue(second)}`;
+    const answer = await context.service.call('v3.orders.list', { query });
+    return { rows: isDone(answer) ? (readData(answer)?.length ?? 0) : 0, answer };
+  };
+  const plain = await count(',');
+  if (plain.rows >= 2) return holds('two numbers with a plain comma find two orders');
+  const encoded = await count('%2C');
+  return differs(
+    `two numbers with a plain comma find ${plain.rows} orders (${describeAnswer(plain.answer)}), with %2C ${encoded.rows}; ` +
+      'no setting changes that',
+  );
+}
+
+async function checkCase(context: CheckContext): Promise<Finding> {
+  const number = (await readNumbers(context)).find((text) => text.toUpperCase() !== text.toLowerCase());
+  if (number === undefined) return cannotTell('no order of the sample has a number with a letter');
+  const other = number === number.toUpperCase() ? number.toLowerCase() : number.toUpperCase();
+  const answer = await context.service.call('v3.orders.list', { query: { [numbersFilter]: [other] } });
+  if (!isDone(answer)) return differs(`a number in another case: ${describeAnswer(answer)}`);
+  const found = (readData(answer) ?? []).map((order) => readAttribute(order, 'externalOrderNumber'));
+  if (!found.includes(number)) return holds('a number in another case does not find the order');
+  return differs('a number in another case finds the order; use one case in the ERP, as no setting changes that');
+}
+
+async function checkProduct({ service }: CheckContext): Promise<Finding> {
+  const sku = await service.findSku();
+  if (sku === null) return cannotTell('no shipment or order names an article');
+  const answer = await service.call('oldest.product.search', { json: { Sku: sku, Barcode: null } });
+  const envelope = readEnvelope(answer);
+  const words = `an article of the client: ${describeAnswer(answer)}`;
+  if (envelope === null) return differs(words);
+  if (!envelope.isOk) return cannotTell(`${words}; the article may be unknown there`);
+  const { result } = envelope;
+  if (result === null) return differs(`${words}, without a result; product.save will add a product that exists`);
+  return holds(`${words}, and a result that is ${isObject(result) ? 'an object' : 'a value'}`);
+}
+
+/** Number of shipments that are looked up by criteria. */
+const lookUps = 10;
+
+const listShipped = ({ service }: CheckContext) =>
+  service.sample('v3.shipments.list', { 'filter[status][in]': ['SHIPPED'] });
+
+async function checkShipmentIds(context: CheckContext): Promise<Finding> {
+  const { service } = context;
+  const [shipment] = await listShipped(context);
+  const id = readNumber(shipment?.id);
+  const [orderId] = readRelated(shipment, 'order');
+  if (id === null || orderId === undefined) return cannotTell('there is no shipped shipment that names an order');
+  const answer = await service.call('v2.shipment.search', { json: { id } });
+  const items = readItems(readEnvelope(answer)?.result);
+  if (items === null) return cannotTell(`the look-up by criteria: ${describeAnswer(answer)}`);
+  const order = await service.call('v3.orders.get', { path: { id: orderId } });
+  const number = readAttribute((readData(order) ?? [])[0], 'externalOrderNumber');
+  if (typeof number !== 'string') return cannotTell(`the order of the shipment: ${describeAnswer(order)}`);
+  const same = items.filter((item) => item.id === id && item.externalOrderNumber === number).length;
+  const words = `the look-up by the id of a v3 shipment finds ${items.length} items, ${same} of the same order`;
+  return same > 0 ? holds(words) : differs(`${words}; set SCHEDULE_PULL_PARCELS=off`, off);
+}
+
+const off = { kind: 'variable', name: 'SCHEDULE_PULL_PARCELS', value: 'off' } as const;
+
+async function checkPackages(context: CheckContext): Promise<Finding> {
+  const ids = (await listShipped(context)).flatMap(({ id }) => readNumber(id) ?? []).slice(0, lookUps);
+  if (ids.length === 0) return cannotTell('there are no shipped shipments');
+  const seen = { several: 0, fitting: 0 };
+  for (const id of ids) {
+    const answer = await context.service.call('v2.shipment.search', { json: { id } });
+    const items = readItems(readEnvelope(answer)?.result);
+    if (items === null) return cannotTell(`the look-up by criteria: ${describeAnswer(answer)}`);
+    const colli = Math.max(0, ...items.map((item) => readNumber(item.numberOfColli) ?? 0));
+    if (colli < 2) continue;
+    seen.several++;
+    if (items.length === colli) seen.fitting++;
+  }
+  const { several, fitting } = seen;
+  if (several === 0) return cannotTell(`each of the ${ids.length} shipments has one package at most`);
+  const words = `${several} of ${ids.length} shipments have several packages; ${fitting} have as many items`;
+  return fitting === several ? holds(words) : differs(`${words}; parcels will be missing, and no setting changes that`);
+}
+
+function readItems(result: Json | undefined): JsonObject[] | null {
+  if (result === null) return [];
+  return Array.isArray(result) ? result.filter(isObject) : null;
+}
+
+const shipmentTimes = ['readyToPickOn', 'readyToShipOn', 'shippedOn'];
+/** Clocks of one service may differ by this much. */
+const toleranceMs = 5 * minuteMs;
+const halfHourMs = 30 * minuteMs;
+
+async function checkZone({ client, service }: CheckContext): Promise<Finding> {
+  const { dateMs } = await service.call('common.status.get');
+  if (dateMs === null) return cannotTell('the service sends no Date header to compare with');
+  const rows = [
+    ...(await service.sample('v3.shipments.list', { 'filter[shippedOn][gt]': toUtcDay(dateMs - 2 * dayMs) })),
+    ...(await service.sample('v3.shipments.list', { 'filter[status][in]': ['READY_TO_PICK'] })),
+    ...(await service.sample('v3.shipments.list', { 'filter[status][in]': ['READY_TO_SHIP'] })),
+  ];
+  const texts = rows.flatMap((row) => shipmentTimes.map((name) => readAttribute(row, name)));
+  const times = texts.flatMap((text) => readLocal(text, 'UTC'));
+  if (times.length === 0) return cannotTell('no recent shipment has a time');
+  const zoneLess = times.filter(({ hasZone }) => !hasZone);
+  if (zoneLess.length === 0) return holds(`all of ${times.length} times name their zone`);
+  const zoned = zoneLess.flatMap(({ text }) => readLocal(text, client.timeZone));
+  const aheadMs = Math.max(...zoned.map(({ atMs }) => atMs)) - dateMs;
+  if (aheadMs > toleranceMs) {
+    // The service's zone must be so far east that its newest time is not in the future.
+    const offsetMs = Math.max(...zoneLess.map(({ atMs }) => atMs)) - dateMs;
+    const hours = Math.ceil((offsetMs - toleranceMs) / halfHourMs) / 2;
+    const words = `in ${client.timeZone} the newest time is ${Math.round(aheadMs / minuteMs)} minutes in the future`;
+    const value = `a zone of UTC${hours < 0 ? '' : '+'}${hours} or further east`;
+    return differs(words, { kind: 'variable', name: 'WAREHOUSE_TIME_ZONE', value });
+  }
+  const agoMinutes = Math.round(-aheadMs / minuteMs);
+  return cannotTell(`in ${client.timeZone} the newest time is ${agoMinutes} minutes ago, which other zones allow, too`);
+}
+
+interface LocalTime {
+  readonly text: string;
+  readonly atMs: number;
+  readonly hasZone: boolean;
+}
+
+function readLocal(text: Json | undefined, zone: string): LocalTime[] {
+  if (typeof text !== 'string') return [];
+  try {
+    return [{ text, atMs: Date.parse(readDateTime(text, zone)), hasZone: /(Z|[+-]\d{2}:?\d{2})$/i.test(text) }];
+  } catch (error) {
+    if (error instanceof RangeError) return [];
+    throw error;
+  }
+}
+
+async function checkPageSize(name: (typeof otherPaging)[number], { service }: CheckContext): Promise<Finding> {
+  const isSent = service.operation(name).pageSize !== false;
+  const sized = await service.call(name, { query: { 'page[size]': 100 } });
+  const plain = await service.call(name);
+  const words = `without page[size] ${describeAnswer(plain)}; with 100 ${describeAnswer(sized)}`;
+  if (isDone(isSent ? sized : plain)) return holds(words);
+  if (isDone(isSent ? plain : sized)) return differs(words, entry(name, { pageSize: !isSent }));
+  return cannotTell(words);
+}
+
+async function checkNextLink({ service }: CheckContext): Promise<Finding> {
+  const answer = await service.call('v3.shipments.list', { query: { 'page[size]': 1 } });
+  if (!isDone(answer)) return differs(`a page of one shipment: ${describeAnswer(answer)}`);
+  const next = readNext(answer);
+  if ('problem' in next) return differs(`${next.problem}; no setting changes that`);
+  if (next.query === null) return cannotTell('there are fewer than two shipments');
+  const [first] = readData(answer) ?? [];
+  const following = await service.call('v3.shipments.list', { query: next.query });
+  const [second] = readData(following) ?? [];
+  const words = `the link is ${describeLink(answer.json)}, and its page answered ${describeAnswer(following)}`;
+  const [before, after] = [readNumber(first?.id), readNumber(second?.id)];
+  if (!isDone(following) || after === null) return differs(`${words}, without a shipment`);
+  return before !== after ? holds(words) : differs(`${words} with the same shipment again`);
+}
+
+function readNext({ json, url }: JsonAnswer): { readonly query: string | null } | { readonly problem: string } {
+  try {
+    return { query: readNextQuery(isObject(json) ? json.links : undefined, url) };
+  } catch (error) {
+    if (!(error instanceof WarehouseError)) throw error;
+    const elsewhere = error.code === 'link_elsewhere';
+    return { problem: elsewhere ? 'links.next leads to another host' : 'links.next cannot be read' };
+  }
+}
+
+function describeLink(json: Json | undefined): string {
+  const next = isObject(json) && isObject(json.links) ? json.links.next : null;
+  const [form, text] = isObject(next) ? ['an object with href', next.href] : ['a string', next];
+  return `${form}, ${typeof text === 'string' && /^https?:/.test(text) ? 'absolute' : 'relative'}`;
+}
+
+async function checkOrder({ service }: CheckContext): Promise<Finding> {
+  const seen: string[] = [];
+  const unsorted: OperationName[] = [];
+  for (const name of allLists) {
+    const ids = (await service.sample(name)).map(({ id }) => readNumber(id) ?? 0);
+    const isAscending = ids.every((id, index) => index === 0 || id > (ids[index - 1] ?? 0));
+    const state = ids.length < 2 ? 'too few' : isAscending ? 'ascending' : 'not ascending';
+    seen.push(`${name}: ${state}`);
+    // The interface does not say how orders and slips are sorted.
+    if (!isAscending && name !== 'v3.orders.list' && name !== 'v3.inboundPackingSlips.list') unsorted.push(name);
+  }
+  if (unsorted.length > 0) return differs(seen.join('; '));
+  return seen.every((state) => state.endsWith('too few')) ? cannotTell('no list has two rows') : holds(seen.join('; '));
+}
+
+async function checkIds({ service }: CheckContext): Promise<Finding> {
+  const rows = (await Promise.all(allLists.map((name) => service.sample(name)))).flat();
+  if (rows.length === 0) return cannotTell('every list is empty');
+  const bad = rows.filter(({ id }) => readNumber(id) === null).length;
+  const texts = rows.filter(({ id }) => typeof id === 'string').length;
+  const words = `${rows.length} ids: ${texts} are strings, ${bad} are no integers`;
+  return bad === 0 ? holds(words) : differs(`${words}; these resources go to quarantine`);
+}
+
+async function checkIncluded(
+  name: OperationName,
+  include: string,
+  isRelated: boolean,
+  { service }: CheckContext,
+): Promise<Finding> {
+  const answer = await service.call(name, {
+    query: { include, ...(service.operation(name).pageSize === false ? {} : { 'page[size]': 20 }) },
+  });
+  const rows = readData(answer);
+  if (!isDone(answer) || rows === null) return differs(`with include=${include}: ${describeAnswer(answer)}`);
+  if (rows.length === 0) return cannotTell('the list is empty');
+  const { inside, top } = readIncluded(answer);
+  const words = `${rows.length} rows: ${inside.length} included inside, ${top.length} at the top`;
+  const wanted = new Set(rows.flatMap((row) => readRelated(row, include)));
+  const found = new Set([...inside, ...top].map(({ id }) => readNumber(id)));
+  const missing = [...wanted].filter((id) => !found.has(id)).length;
+  if (missing > 0) return differs(`${words}; ${missing} that the relationships name are missing`);
+  if (inside.length + top.length > 0) return holds(words);
+  return cannotTell(isRelated ? `${words}; the relationships name none` : words);
+}
+
+async function checkOneInbound({ service }: CheckContext): Promise<Finding> {
+  const [inbound] = await service.sample('v3.inbounds.list');
+  const id = readNumber(inbound?.id);
+  if (id === null) return cannotTell('there is no inbound');
+  const answer = await service.call('v3.inbounds.get', { path: { id }, query: { include: 'inboundItems' } });
+  if (!isDone(answer)) return differs(`one inbound of the list: ${describeAnswer(answer)}`);
+  const { inside, top } = readIncluded(answer);
+  const words = `${inside.length} items inside, ${top.length} at the top`;
+  return inside.length + top.length > 0 ? holds(words) : cannotTell(`${words}; it may have none`);
+}
+
+async function checkToken({ client, service }: CheckContext): Promise<Finding> {
+  const form = { grant_type: 'password', username: client.username, password: client.password };
+  const answer = await service.ask('POST', service.operation('common.token').path, { form, open: true });
+  if (isDone(answer) && isObject(answer.json) && typeof answer.json.access_token === 'string') {
+    const { token_type: type, expires_in: seconds } = answer.json;
+    const lasts = typeof seconds === 'number' ? `expires_in is ${seconds}` : 'expires_in is not a number';
+    const kind =
+      typeof type === 'string' && /^bearer$/i.test(type) ? 'token_type is bearer' : 'token_type is not bearer';
+    return typeof seconds === 'number' && seconds > 0 ? holds(`${kind}, ${lasts}`) : differs(`${kind}, ${lasts}`);
+  }
+  // A service that refuses the form itself does not say that the credentials are wrong.
+  if (answer.status !== 415)
+    return cannotTell(`${describeAnswer(answer)}: no token; check the user name, the password and the base URL`);
+  return differs(`${describeAnswer(answer)}: the service refuses forms, and no setting changes that`);
+}
+
+async function checkLists({ service }: CheckContext): Promise<Finding> {
+  const answer = await service.call('common.settings.get');
+  const lists = readEnvelope(answer)?.result;
+  if (!isObject(lists)) return differs(`${describeAnswer(answer)}, without a result that is an object`);
+  const counted = settingLists.map((name) => {
+    const entries = lists[name];
+    return { name, entries: Array.isArray(entries) ? entries.length : null };
+  });
+  const present = counted.filter(({ entries }) => entries !== null).map(({ name, entries }) => `${name} ${entries}`);
+  const absent = counted.filter(({ entries }) => entries === null).map(({ name }) => name);
+  return holds(`${present.join(', ')}; absent: ${absent.join(', ') || 'none'}`);
+}
+
+async function checkUnknown({ service }: CheckContext): Promise<Finding> {
+  const names = ['v3.shipments.get', 'v3.orders.get', 'v3.inbounds.get'] as const;
+  const words: string[] = [];
+  let isFine = true;
+  for (const name of names) {
+    const answer = await service.call(name, { path: { id: unknownId } });
+    words.push(`${name} ${describeAnswer(answer)}`);
+    if (answer.status !== 404 || answer.json === undefined) isFine = false;
+  }
+  return isFine ? holds(words.join('; ')) : differs(`${words.join('; ')}; no setting changes that`);
+}
+
+/**
+ * Runs checks one after the other. Without a token, no other check is run: repeated wrong passwords may lock an
+ * account.
+ * @throws StoppedError if `stop` was aborted
+ */
+export async function runChecks(
+  checks: readonly Check[],
+  context: CheckContext,
+  stop: AbortSignal,
+): Promise<Judgement[]> {
+  const token = await judge(tokenCheck, context);
+  const judgements = [token];
+  for (const check of checks) {
+    if (stop.aborted) throw new StoppedError();
+    const { id, section, assumption } = check;
+    const skipped = { client: context.client.key, id, section, assumption, ...cannotTell('there is no token') };
+    judgements.push(token.verdict === 'holds' ? await judge(check, context) : skipped);
+  }
+  return judgements;
+}
+
+/** Runs one check. What it finds is a setting from then on, so that the following checks use it. */
+async function judge(check: Check, context: CheckContext): Promise<Judgement> {
+  const finding = await check.run(context).catch((error: unknown) => {
+    if (!(error instanceof CodedError) || error.code === 'stopped') throw error;
+    // An answer may repeat what belongs to a person.
+    return cannotTell(removeQuotes(describeError(error)));
+  });
+  for (const setting of finding.settings)
+    if (setting.kind === 'entry') context.service.learn(setting.operation, setting.entry);
+  const { id, section, assumption } = check;
+  return { client: context.client.key, id, section, assumption, ...finding };
+}

@@ -1,0 +1,76 @@
+import { writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { registerClients } from '../../../src/erp/runs/clients.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { workerEnv } from '../../helpers/processes/processes.ts';
+import { runCommand } from '../../helpers/processes/run-command.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+
+/** What a terminal would carry out, or show in another order than it was written. */
+const hostile = 'SO\u001b]0;title\u0007\u009b31m\u202e\u2066\u200f\u061c1';
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be printed
+const executed = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
+const payload = join(tmpdir(), `hidden-characters-${process.pid}.json`);
+
+/** Stores the words wherever the service or the ERP may have put them. */
+async function store(): Promise<void> {
+  await registerClients(database.db, [{ client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
+  const words = `'${hostile}'`;
+  await database.query(`
+    insert into fulfilment.outbox (kind, reference, payload, status, next_attempt_at, finished_at, last_error)
+      values ('order.create', ${words}, jsonb_build_object('externalOrderNumber', ${words}), 'dead', null, now(), ${words}),
+        (${words}, ${words}, '{}', 'dead', null, now(), ${words});
+    insert into sync.outbox_attempts (outbox_id, step, by, became, duration_ms, error)
+      values (1, 'sent', ${words}, 'dead', 7, ${words});
+    insert into sync.jobs (client, job, stream, due_at, last_started_at, last_error, warnings)
+      values ('default', 'pull-orders', 'orders', now(), now(), ${words}, array[${words}]);
+    insert into sync.pauses (client, job, by) values ('', 'pull-orders', ${words});
+    insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker)
+      values ('default', 'orders', '1', ${words}, ${words}, ${words}, ${words});
+    update sync.clients set hold_code = 'no_answer', hold_reason = ${words}, hold_since = now(), hold_until = now()`);
+  writeFileSync(payload, JSON.stringify({ [hostile]: hostile }));
+  await sandbox.seed(3);
+  const set = [{ path: ['data', 0, 'attributes', 'orderedOn'], value: hostile }];
+  await sandbox.faults({ operation: 'v3.orders.list', effect: { set } });
+}
+
+test('no command prints a control character or a mark of direction of others', async () => {
+  await store();
+  const env = workerEnv(database.url, sandbox, { LOG_LEVEL: 'silent' });
+  const calls: readonly (readonly string[])[] = [
+    ['status'],
+    ['client', 'list'],
+    ['outbox', 'list'],
+    ['outbox', 'show', '1'],
+    ['outbox', 'show', '1', '--reveal'],
+    ['outbox', 'show', '2'],
+    ['outbox', 'list', '--kind', hostile],
+    ['outbox', 'list', '--status', hostile],
+    ['outbox', 'check', 'order.create', payload],
+    ['quarantine', 'list'],
+    ['quarantine', 'show', '1'],
+    ['erase', hostile, '--dry-run'],
+    ['erase', `${hostile}2`, '--dry-run'],
+    ['run', hostile],
+    ['pause', hostile],
+    ['run', 'pull-orders'],
+    ['reconcile', 'orders'],
+    ['refetch', 'orders', '1'],
+    ['refetch', 'orders', hostile],
+    ['backfill', 'orders', '--from', hostile],
+    ['doctor'],
+    ['service', 'verify'],
+  ];
+  for (const words of calls)
+    for (const more of words[0] === 'run' || words[0] === 'pause' ? [[]] : [[], ['--json']]) {
+      const { output } = await runCommand([...words, ...more], env);
+      expect([words, output.length > 0, executed.exec(output)?.index ?? null]).toEqual([words, true, null]);
+    }
+  const [shown] = JSON.parse((await runCommand(['outbox', 'list', '--json'], env)).output) as { reference: string }[];
+  expect(shown?.reference).toBe(hostile);
+});
