@@ -1,11 +1,14 @@
 /** The words and options that the commands share: parsing, errors, printing, and the database of a command. */
 
+import { readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
+import { createInterface } from 'node:readline/promises';
 import { InvalidArgumentError } from 'commander';
-import { readConfig } from '../../../config/env.ts';
+import { type Config, readConfig } from '../../../config/env.ts';
+import type { WarehouseClient } from '../../../config/files.ts';
 import { polledStreams } from '../../../config/jobs.ts';
 import { streams } from '../../../jobs/registry.ts';
-import { CodedError } from '../../core/errors.ts';
+import { CodedError, describeError } from '../../core/errors.ts';
 import { escapeHidden, toVisible } from '../../core/quote.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
@@ -43,6 +46,48 @@ export interface CommonOptions {
   readonly client?: string;
   readonly json?: boolean;
   readonly yes?: boolean;
+}
+
+/**
+ * Reads the number of a row, or an id.
+ * @throws UsageError that says what the text is not
+ */
+export function parseId(text: string, what: string): number {
+  if (!/^[1-9]\d{0,14}$/.test(text)) throw new UsageError(`${text} is not ${what}`);
+  return Number(text);
+}
+
+/**
+ * Reads a file; `-` is standard input.
+ * @throws UsageError if it cannot be read
+ */
+export function readInput(file: string): string {
+  try {
+    return readFileSync(file === '-' ? 0 : file, 'utf8');
+  } catch (cause) {
+    throw new UsageError(`${file === '-' ? 'Standard input' : file} cannot be read: ${describeError(cause)}`);
+  }
+}
+
+/**
+ * Selects the clients of a command: one, or all without a key.
+ * @throws UsageError with the known clients, if there is no such client
+ */
+export function selectClients({ clients }: Config, only: string | undefined): readonly WarehouseClient[] {
+  const selected = clients.filter(({ key }) => only === undefined || key === only);
+  if (selected.length > 0) return selected;
+  throw new UsageError(`There is no client ${only ?? ''}; known are ${clients.map(({ key }) => key).join(', ')}`);
+}
+
+/** Asks the person at the terminal. @throws UsageError with `refusal` if the answer is not yes */
+export async function confirm(question: string, refusal: string): Promise<void> {
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const answer = await terminal.question(toVisible(`${question} Continue? (yes/no) `));
+    if (answer.trim().toLowerCase() !== 'yes') throw new UsageError(refusal);
+  } finally {
+    terminal.close();
+  }
 }
 
 /** Writes text to standard output. Control characters, which words of others may have, are shown by their code. */

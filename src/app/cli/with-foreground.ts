@@ -14,7 +14,7 @@ import { openWarehouses } from '../deps/warehouses.ts';
 import { openLogger } from '../logging/create-logger.ts';
 import { silentLogger } from '../logging/logger.ts';
 import type { RunnerDeps } from '../worker/runner.ts';
-import { UsageError } from './command-line.ts';
+import { selectClients } from './command-line.ts';
 
 /** Everything that a command needs to execute runs in its own process. */
 export interface Foreground {
@@ -34,11 +34,7 @@ export async function withForeground<T>(
   work: (foreground: Foreground) => Promise<T>,
 ): Promise<T> {
   const config = readConfig({ database: true, clients: true });
-  const clients = config.clients.filter(({ key }) => only === undefined || key === only);
-  if (clients.length === 0) {
-    const known = config.clients.map(({ key }) => key).join(', ');
-    throw new UsageError(`There is no client ${only ?? ''}; known are ${known}`);
-  }
+  const clients = selectClients(config, only);
   const databaseUrl = config.DATABASE_URL ?? '';
   const log = quietLog ? silentLogger : await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
   const { db, close } = connectForWriting(databaseUrl, log);

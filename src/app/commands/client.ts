@@ -5,19 +5,19 @@ import { toVisible } from '../../core/quote.ts';
 import { acceptIdentity } from '../../erp/maintenance/accept-identity.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
 import {
+  type CommonOptions,
   print,
   printJson,
   printStyled,
   readOperatorName,
+  selectClients,
   setExitCode,
-  UsageError,
   withDatabase,
 } from '../cli/command-line.ts';
 import { formatTable, toStateLook } from '../terminal/table.ts';
 import { toClientIdentity } from '../worker/runner.ts';
 
-interface ClientOptions {
-  readonly json?: boolean;
+interface ClientOptions extends CommonOptions {
   readonly keepCursors?: boolean;
 }
 
@@ -90,10 +90,8 @@ function formatClients(rows: readonly ClientRow[]): string {
 
 /** Accepts the account that is set up here for a client whose rows came from another account. */
 async function acceptIdentityCommand(key: string, { keepCursors = false }: ClientOptions): Promise<number> {
-  const { clients } = readConfig({ database: true, clients: true });
-  const client = clients.find((known) => known.key === key);
-  if (client === undefined)
-    throw new UsageError(`There is no client ${key}; known are ${clients.map((known) => known.key).join(', ')}`);
+  const [client] = selectClients(readConfig({ database: true, clients: true }), key);
+  if (client === undefined) return 2;
   return withDatabase('client', async (db) => {
     const { accepted, formerBaseUrl, waitingRows, deadRows } = await acceptIdentity(
       db,

@@ -4,7 +4,7 @@ import { readConfig } from '../../../config/env.ts';
 import { toVisible } from '../../core/quote.ts';
 import { countWatchedArticles } from '../../erp/reports/database-facts.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
-import { printJson, printStyled, setExitCode } from '../cli/command-line.ts';
+import { type CommonOptions, printJson, printStyled, setExitCode } from '../cli/command-line.ts';
 import { connectDatabase } from '../deps/database.ts';
 import type { Finding } from '../doctor/checks.ts';
 import {
@@ -18,12 +18,8 @@ import {
 } from '../doctor/checks.ts';
 import { silentLogger } from '../logging/logger.ts';
 
-interface DoctorOptions {
-  readonly json?: boolean;
-}
-
 /** Checks everything that a worker needs, and prints what to do. Changes nothing. */
-async function doctorCommand({ json }: DoctorOptions): Promise<number> {
+async function doctorCommand({ json }: CommonOptions): Promise<number> {
   const config = readConfig({ database: true, clients: true });
   const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, 'doctor', 2);
   try {
@@ -71,5 +67,5 @@ export function addDoctorCommand(cli: Command): void {
     .description('check everything that a worker needs, and say what to do; changes nothing')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExits with 1 if there is a problem.\n\nExample:\n  fulfilment-sync doctor')
-    .action((options: DoctorOptions) => setExitCode(doctorCommand(options)));
+    .action((options: CommonOptions) => setExitCode(doctorCommand(options)));
 }

@@ -1,11 +1,12 @@
 /** Commands about personal data. They print numbers of rows, never what the rows hold. */
 
-import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
-import { toVisible } from '../../core/quote.ts';
 import { type ErasedCounts, eraseOrder } from '../../erp/privacy/erase-orders.ts';
 import { type FoundOrder, findOrders } from '../../erp/privacy/find-orders.ts';
 import {
+  type CommonOptions,
+  confirm,
+  parseId,
   print,
   printError,
   printJson,
@@ -17,19 +18,20 @@ import {
 } from '../cli/command-line.ts';
 import { formatTable } from '../terminal/table.ts';
 
-interface EraseOptions {
-  readonly client?: string;
+interface EraseOptions extends CommonOptions {
   /** True if the argument is the id of the order at the service, not its number. */
   readonly id?: boolean;
   readonly dryRun?: boolean;
-  readonly yes?: boolean;
-  readonly json?: boolean;
 }
 
 /** Erases the personal data of one order. */
 async function eraseCommand(name: string, options: EraseOptions): Promise<number> {
   return withDatabase('erase', async (db) => {
-    const found = await findOrders(db, options.client ?? null, options.id ? { id: parseId(name) } : { number: name });
+    const found = await findOrders(
+      db,
+      options.client ?? null,
+      options.id ? { id: parseId(name, 'the id of an order') } : { number: name },
+    );
     const [order, ...others] = found;
     if (order === undefined) {
       printError(
@@ -40,17 +42,17 @@ async function eraseCommand(name: string, options: EraseOptions): Promise<number
     }
     if (others.length > 0) throw new UsageError(describeAmbiguity(name, found));
     const isTrial = options.dryRun ?? false;
-    if (!isTrial) await confirm(order, options.yes ?? false);
+    // Without a terminal nobody can be asked.
+    if (!isTrial && !options.yes && process.stdin.isTTY)
+      await confirm(
+        `This erases the personal data of ${describeOrder(order)}. It cannot be undone.`,
+        'Nothing was erased',
+      );
     const counts = await eraseOrder(db, order, `${readOperatorName()} (erase)`, isTrial);
     if (options.json) printJson({ ...order, dryRun: isTrial, ...counts });
     else printCounts(order, counts, isTrial);
     return 0;
   });
-}
-
-function parseId(text: string): number {
-  if (!/^[1-9]\d{0,14}$/.test(text)) throw new UsageError(`${text} is not the id of an order`);
-  return Number(text);
 }
 
 function describeAmbiguity(name: string, found: readonly FoundOrder[]): string {
@@ -61,22 +63,11 @@ function describeAmbiguity(name: string, found: readonly FoundOrder[]): string {
   return `${name} names ${found.length} orders (${names.join('; ')}); ${remedy}`;
 }
 
-/** Asks the person at the terminal, if there is one. @throws UsageError if the person does not agree */
-async function confirm({ client, number, id }: FoundOrder, isConfirmed: boolean): Promise<void> {
-  if (isConfirmed || !process.stdin.isTTY) return;
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    const order = `order ${number}${id === null ? '' : ` (id ${id})`} of client ${client}`;
-    const question = `This erases the personal data of ${order}. It cannot be undone. Continue? (yes/no) `;
-    if ((await terminal.question(toVisible(question))).trim().toLowerCase() !== 'yes')
-      throw new UsageError('Nothing was erased');
-  } finally {
-    terminal.close();
-  }
-}
+const describeOrder = ({ client, number, id }: FoundOrder) =>
+  `order ${number}${id === null ? '' : ` (id ${id})`} of client ${client}`;
 
-function printCounts({ client, number, id }: FoundOrder, { tables, cancelled }: ErasedCounts, isTrial: boolean): void {
-  const order = `order ${number}${id === null ? '' : ` (id ${id})`} of client ${client}`;
+function printCounts(found: FoundOrder, { tables, cancelled }: ErasedCounts, isTrial: boolean): void {
+  const order = describeOrder(found);
   const rows = Object.entries(tables).map(([table, count]) => [table, count]);
   if (rows.length === 0) print(`Nothing is left to erase of ${order}.`);
   else {

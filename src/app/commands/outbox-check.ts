@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { readConfig } from '../../../config/env.ts';
 import { findUnstorableReason, isObject, type Json, parseExact } from '../../core/json.ts';
 import { readServiceLists } from '../../erp/resources/service-lists.ts';
@@ -12,12 +11,10 @@ import {
 } from '../../sync/push/payload/find-code.ts';
 import { type AnyKind, applyOperations, type CheckContext, PayloadError } from '../../sync/push/payload/kind.ts';
 import { checkPayload } from '../../sync/push/payload/payload.ts';
-import { print, printJson, UsageError, withDatabase } from '../cli/command-line.ts';
+import { type CommonOptions, print, printJson, readInput, UsageError, withDatabase } from '../cli/command-line.ts';
 
-export interface OutboxCheckOptions {
-  readonly client?: string;
+export interface OutboxCheckOptions extends CommonOptions {
   readonly reference?: string;
-  readonly json?: boolean;
 }
 
 /** Maximum size of a payload: the INSERT refuses more. */
@@ -38,7 +35,7 @@ export async function outboxCheckCommand(
   if (declared === undefined)
     throw new UsageError(`There is no kind ${name}; known are ${outboxKinds.map((known) => known.name).join(', ')}`);
   const kind = applyOperations(declared, operations);
-  const text = readPayload(file);
+  const text = readInput(file ?? '-');
   const { codes, unchecked } = await openCodes(client, DATABASE_URL !== undefined);
   const context = { codes, operations, signal: new AbortController().signal };
   const problems = await findProblems(kind, text, reference, context);
@@ -49,16 +46,6 @@ export async function outboxCheckCommand(
     if (unchecked !== null) print(`Codes were not checked: ${unchecked}`);
   }
   return problems.length === 0 ? 0 : 1;
-}
-
-function readPayload(file = '-'): string {
-  try {
-    return readFileSync(file === '-' ? 0 : file, 'utf8');
-  } catch (cause) {
-    throw new UsageError(
-      `${file === '-' ? 'Standard input' : file} cannot be read: ${cause instanceof Error ? cause.message : String(cause)}`,
-    );
-  }
 }
 
 /** Reads the stored codes of a client. */

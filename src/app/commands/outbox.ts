@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { type Json, parseObject } from '../../core/json.ts';
 import { readSqlState } from '../../erp/connection/transaction.ts';
@@ -14,11 +13,14 @@ import { listOutbox, type OutboxFilter, outboxStatuses, readOutbox } from '../..
 import { followUpRules } from '../../sync/push/kinds/registry.ts';
 import { maskResult } from '../../sync/push/payload/mask.ts';
 import {
+  type CommonOptions,
+  parseId,
   parseWholeNumber,
   print,
   printError,
   printJson,
   printStyled,
+  readInput,
   readOperatorName,
   setExitCode,
   UsageError,
@@ -29,8 +31,7 @@ import { formatTable, toStateLook } from '../terminal/table.ts';
 import type { OutboxCheckOptions } from './outbox-check.ts';
 
 /** The options that select rows, and those of single commands. */
-interface OutboxOptions {
-  readonly client?: string;
+interface OutboxOptions extends CommonOptions {
   readonly status?: string;
   readonly kind?: string;
   readonly reference?: string;
@@ -38,8 +39,6 @@ interface OutboxOptions {
   readonly limit?: number;
   readonly reveal?: boolean;
   readonly result?: string;
-  readonly yes?: boolean;
-  readonly json?: boolean;
 }
 
 const doneWords = { retry: 'will be sent again', done: 'marked as done', cancel: 'cancelled' } as const;
@@ -143,8 +142,7 @@ async function outboxActCommand(action: OutboxAction, ids: readonly string[], op
 
 /** Replaces the payload of a row. */
 async function outboxReplaceCommand(id: string, payload: string): Promise<number> {
-  const text =
-    payload === '-' ? readFileSync(0, 'utf8') : payload.startsWith('@') ? readPayloadFile(payload.slice(1)) : payload;
+  const text = payload === '-' ? readInput('-') : payload.startsWith('@') ? readInput(payload.slice(1)) : payload;
   parsePayload(text, 'payload');
   return withDatabase('outbox', async (db) => {
     try {
@@ -159,14 +157,6 @@ async function outboxReplaceCommand(id: string, payload: string): Promise<number
   });
 }
 
-function readPayloadFile(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (cause) {
-    throw new UsageError(`${path} cannot be read: ${cause instanceof Error ? cause.message : String(cause)}`);
-  }
-}
-
 function parsePayload(text: string, name: string): Json {
   const value = parseObject(text);
   if (value === null) throw new UsageError(`The ${name} must be a JSON object`);
@@ -179,21 +169,11 @@ function toFilter(ids: readonly string[], options: OutboxOptions): OutboxFilter 
   const { client, status, kind, reference, error } = options;
   if (status !== undefined && !(outboxStatuses as readonly string[]).includes(status))
     throw new UsageError(`There is no status ${status}; known are ${outboxStatuses.join(', ')}`);
-  return {
-    ...(ids.length === 0 ? {} : { ids: ids.map(parseRowId) }),
-    ...(client === undefined ? {} : { client }),
-    ...(status === undefined ? {} : { status }),
-    ...(kind === undefined ? {} : { kind }),
-    ...(reference === undefined ? {} : { reference }),
-    ...(error === undefined ? {} : { error }),
-  };
+  const given = Object.entries({ client, status, kind, reference, error }).filter(([, value]) => value !== undefined);
+  return { ...Object.fromEntries(given), ...(ids.length === 0 ? {} : { ids: ids.map(parseRowId) }) };
 }
 
-function parseRowId(text: string): number {
-  if (!/^[1-9]\d{0,14}$/.test(text))
-    throw new UsageError(`${text} is not the number of an outbox row; see: fulfilment-sync outbox list`);
-  return Number(text);
-}
+const parseRowId = (text: string) => parseId(text, 'the number of an outbox row; see: fulfilment-sync outbox list');
 
 function reportMissingRow(id: string): number {
   printError(`There is no row ${id} in the outbox; see: fulfilment-sync outbox list`);

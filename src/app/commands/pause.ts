@@ -2,14 +2,17 @@ import type { Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { pauseJob, readPauses, resumeJob } from '../../erp/runs/pauses.ts';
-import { print, readOperatorName, setExitCode, UsageError, withDatabase } from '../cli/command-line.ts';
-
-interface PauseOptions {
-  readonly client?: string;
-}
+import {
+  type CommonOptions,
+  print,
+  readOperatorName,
+  setExitCode,
+  UsageError,
+  withDatabase,
+} from '../cli/command-line.ts';
 
 /** Pauses a job for one client or for all: no run of it starts until it is resumed. A run under way finishes. */
-async function pauseCommand(job: string, { client }: PauseOptions): Promise<number> {
+async function pauseCommand(job: string, { client }: CommonOptions): Promise<number> {
   assertKnown(job, client);
   return withDatabase('pause', async (db) => {
     const isNew = await pauseJob(db, job, client ?? null, readOperatorName());
@@ -22,7 +25,7 @@ async function pauseCommand(job: string, { client }: PauseOptions): Promise<numb
 }
 
 /** Resumes a job. Returns 1 if the job stays paused, because it is paused for every client. */
-async function resumeCommand(job: string, { client }: PauseOptions): Promise<number> {
+async function resumeCommand(job: string, { client }: CommonOptions): Promise<number> {
   assertKnown(job, client);
   return withDatabase('resume', async (db) => {
     const lifted = await resumeJob(db, job, client ?? null, readOperatorName());
@@ -61,7 +64,7 @@ export function addPauseCommands(cli: Command): void {
       .argument('<job>', [...jobNames, pushJob.name].join(', '))
       .option('--client <key>', 'only for this client')
       .addHelpText('after', `\nExample:\n  fulfilment-sync ${action} pull-shipments --client default`)
-      .action((job: string, options: PauseOptions) =>
+      .action((job: string, options: CommonOptions) =>
         setExitCode((action === 'pause' ? pauseCommand : resumeCommand)(job, options)),
       );
 }

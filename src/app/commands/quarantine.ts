@@ -1,22 +1,21 @@
 import type { Command } from 'commander';
 import { listQuarantined, readQuarantined } from '../../erp/pull/quarantine.ts';
 import {
+  type CommonOptions,
   findStream,
+  parseId,
   print,
   printError,
   printJson,
   printStyled,
   setExitCode,
   streamNames,
-  UsageError,
   withDatabase,
 } from '../cli/command-line.ts';
 import { formatTable } from '../terminal/table.ts';
 
-interface QuarantineOptions {
-  readonly client?: string;
+interface QuarantineOptions extends CommonOptions {
   readonly stream?: string;
-  readonly json?: boolean;
 }
 
 /** Prints the rows in quarantine. Leaves out the resources themselves, because they hold personal data. */
@@ -50,10 +49,9 @@ async function quarantineListCommand({ client, stream, json }: QuarantineOptions
 }
 
 /** Prints one resource in full, as it was received. */
-async function quarantineShowCommand(number: string, { json }: QuarantineOptions): Promise<number> {
-  if (!/^[1-9]\d{0,14}$/.test(number))
-    throw new UsageError(`${number} is not the number of a quarantine row; see: fulfilment-sync quarantine list`);
-  const row = await withDatabase('quarantine', (db) => readQuarantined(db, Number(number)));
+async function quarantineShowCommand(number: string, { json }: CommonOptions): Promise<number> {
+  const id = parseId(number, 'the number of a quarantine row; see: fulfilment-sync quarantine list');
+  const row = await withDatabase('quarantine', (db) => readQuarantined(db, id));
   if (row === null) {
     printError(`There is no row ${number} in quarantine; see: fulfilment-sync quarantine list`);
     return 1;

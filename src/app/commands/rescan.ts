@@ -12,6 +12,7 @@ import {
   type CommonOptions,
   findRefetchable,
   findStream,
+  parseId,
   print,
   printError,
   printJson,
@@ -163,8 +164,7 @@ async function refetchCommand(name: string, text: string, options: RescanOptions
   const stream = findRefetchable(name);
   if (stream.get === null)
     throw new UsageError(`The service has no read by id for ${name}; use: backfill ${name} --from <day> --to <day>`);
-  if (!/^[1-9]\d{0,14}$/.test(text)) throw new UsageError(`${text} is not an id; ids are whole numbers above 0`);
-  const id = Number(text);
+  const id = parseId(text, 'an id; ids are whole numbers above 0');
   const run = (context: PullContext) => refetch(context, stream, id);
   return runForClients(options, { name: 'refetch', schedule: { kind: 'on-request' } }, run, (client, report, found) => {
     const { status } = report;

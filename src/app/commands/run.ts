@@ -8,17 +8,13 @@ import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { registerClients } from '../../erp/runs/clients.ts';
 import { findRefusal } from '../../erp/runs/start-run.ts';
 import type { RunReport } from '../../sync/run/run.ts';
-import { print, setExitCode, UsageError } from '../cli/command-line.ts';
+import { type CommonOptions, print, setExitCode, UsageError } from '../cli/command-line.ts';
 import { describeEnd, exitCodeFor, withForeground } from '../cli/with-foreground.ts';
 import { openPusher } from '../worker/open-pusher.ts';
 import { runJob, toClientIdentity } from '../worker/runner.ts';
 
-interface RunOptions {
-  readonly client?: string;
-}
-
 /** Runs one job once in this process, for one client or for all, even if it is not due. */
-async function runCommand(job: string, { client: only }: RunOptions): Promise<number> {
+async function runCommand(job: string, { client: only }: CommonOptions): Promise<number> {
   if (job === pushJob.name) return pushOnce(only);
   if (!isJobName(job))
     throw new UsageError(`There is no job ${job}; known are ${[...jobNames, pushJob.name].join(', ')}`);
@@ -101,5 +97,5 @@ export function addRunCommand(cli: Command): void {
     .argument('<job>', [...jobNames, pushJob.name].join(', '))
     .option('--client <key>', 'only this client')
     .addHelpText('after', '\nExample:\n  fulfilment-sync run pull-shipments --client default')
-    .action((job: string, options: RunOptions) => setExitCode(runCommand(job, options)));
+    .action((job: string, options: CommonOptions) => setExitCode(runCommand(job, options)));
 }

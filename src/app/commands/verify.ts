@@ -1,5 +1,4 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { createInterface } from 'node:readline/promises';
 import { styleText } from 'node:util';
 import type { Command } from 'commander';
 import { type Config, readConfig, replaceClients } from '../../../config/env.ts';
@@ -9,7 +8,16 @@ import { isObject, type Json, parseExact } from '../../core/json.ts';
 import { toVisible } from '../../core/quote.ts';
 import { closeGate, passGate } from '../../erp/runs/gates.ts';
 import { toCallSpanMs, toTrackTraceGate, trackTraceGapMs } from '../../sync/pulls/track-trace.ts';
-import { printError, printJson, printStyled, setExitCode, UsageError } from '../cli/command-line.ts';
+import {
+  type CommonOptions,
+  confirm,
+  printError,
+  printJson,
+  printStyled,
+  selectClients,
+  setExitCode,
+  UsageError,
+} from '../cli/command-line.ts';
 import { connectForWriting } from '../deps/database.ts';
 import { openRawClient } from '../deps/warehouses.ts';
 import { silentLogger } from '../logging/logger.ts';
@@ -90,15 +98,12 @@ function writeEntries(file: string, inUse: string | undefined, found: Entries): 
   }
 }
 
-interface VerifyOptions {
+interface VerifyOptions extends CommonOptions {
   readonly baseUrl?: string;
   readonly username?: string;
   readonly passwordFile?: string;
-  readonly client?: string;
-  readonly json?: boolean;
   readonly askTrackTrace?: boolean;
   readonly allowWrites?: boolean;
-  readonly yes?: boolean;
   readonly sku?: string;
   readonly writeOperations?: string;
 }
@@ -113,12 +118,12 @@ const warning =
  */
 async function verifyCommand(options: VerifyOptions): Promise<number> {
   const config = readConfig({ database: false, clients: true }, chooseEnvironment(options));
-  const clients = config.clients.filter(({ key }) => options.client === undefined || key === options.client);
-  if (clients.length === 0)
-    throw new UsageError(
-      `There is no client ${options.client}; known are ${config.clients.map(({ key }) => key).join(', ')}`,
-    );
-  if (options.allowWrites) await confirm(clients, options.yes ?? false);
+  const clients = selectClients(config, options.client);
+  if (options.allowWrites) {
+    printError(`${warning}\nFor ${clients.map(({ key, baseUrl }) => `${key} at ${baseUrl.href}`).join(', ')}.`);
+    if (!options.yes && !process.stdin.isTTY) throw new UsageError('--allow-writes needs --yes if nobody can be asked');
+    if (!options.yes) await confirm('', 'Nothing was asked and nothing was written');
+  }
   const verified = await verifyClients(config, clients, options);
   const judgements = verified.flatMap((one) => one.judgements);
   const report: Report = {
@@ -144,21 +149,6 @@ function chooseEnvironment({ baseUrl, username, passwordFile, client }: VerifyOp
   if (username === undefined) throw new UsageError('--base-url needs --username');
   if (client !== undefined) throw new UsageError('Give either --base-url or --client');
   return replaceClients({ baseUrl, username, passwordFile });
-}
-
-/** Asks the person at the terminal. @throws UsageError if nobody agrees */
-async function confirm(clients: readonly WarehouseClient[], isConfirmed: boolean): Promise<void> {
-  const places = clients.map(({ key, baseUrl }) => `${key} at ${baseUrl.href}`).join(', ');
-  printError(`${warning}\nFor ${places}.`);
-  if (isConfirmed) return;
-  if (!process.stdin.isTTY) throw new UsageError('--allow-writes needs --yes if nobody can be asked');
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    if ((await terminal.question('Continue? (yes/no) ')).trim().toLowerCase() !== 'yes')
-      throw new UsageError('Nothing was asked and nothing was written');
-  } finally {
-    terminal.close();
-  }
 }
 
 interface VerifiedClient {
