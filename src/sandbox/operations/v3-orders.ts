@@ -3,7 +3,15 @@ import { notFound, ruleBroken } from '../refusal.ts';
 import { cancelItems, changeOrder, isFulfilled, type LineDraft, type OrderDraft, placeOrder } from '../rules/orders.ts';
 import { checkPrintable } from '../rules/pdf.ts';
 import { SortedRows, type StoredRow } from '../store/listing.ts';
-import type { AddressLines, ChangeableOrder, ChangeableRelationships, Order, OrderItem } from '../store/model.ts';
+import {
+  type AddressLines,
+  addressTexts,
+  type ChangeableOrder,
+  type ChangeableRelationships,
+  type Order,
+  type OrderItem,
+  orderTexts,
+} from '../store/model.ts';
 import { noReplyAddress, type ServiceLists } from '../store/service-lists.ts';
 import type { Ids } from '../store/simulation.ts';
 import { decimalIn, toNumber } from './older-fields.ts';
@@ -45,6 +53,9 @@ import {
 
 const decimal = z.union([z.number(), z.string().regex(/^-?\d+(\.\d+)?$/, 'must be a decimal')]);
 
+const nullableTexts = <Name extends string>(names: readonly Name[]) =>
+  Object.fromEntries(names.map((name) => [name, text])) as Record<Name, typeof text>;
+
 /** docs/interface.md, 8.1 Fields. */
 const orderItemResource = defineResource<OrderItem>('orderItem', {
   attributes: {
@@ -64,14 +75,7 @@ const orderItemResource = defineResource<OrderItem>('orderItem', {
 });
 const addressResource = defineResource<AddressLines & StoredRow>('address', {
   attributes: {
-    firstName: text,
-    lastName: text,
-    prefix: text,
-    street1: text,
-    postcode: text,
-    houseNumber: text,
-    houseNumberExtension: text,
-    city: text,
+    ...nullableTexts(addressTexts),
     countryCode: text,
   },
 });
@@ -84,17 +88,12 @@ const pickUpPointResource = {
 /** docs/interface.md, 7.1 Fields, 7.5 Filters (`include`) and 2.3 v3 resource objects. */
 export const orderResource = defineResource<Order>('order', {
   attributes: {
+    ...nullableTexts(orderTexts),
     externalOrderNumber: z.string(),
-    reference: text,
     orderedOn: date,
-    consumerReference: text,
-    promotionCode: text,
     currency: z.string(),
     locale: z.string(),
     email: z.string(),
-    phoneNumber: text,
-    vatNumber: text,
-    fulfillFrom: text,
     preferredShippingDate: date.nullable(),
     allowPartialDelivery: z.boolean(),
     onHold: z.boolean(),
@@ -118,24 +117,6 @@ export const orderResource = defineResource<Order>('order', {
   isInsideOnly: true,
 });
 
-const orderTexts = [
-  'reference',
-  'consumerReference',
-  'promotionCode',
-  'phoneNumber',
-  'vatNumber',
-  'fulfillFrom',
-] as const;
-const addressTexts = [
-  'firstName',
-  'lastName',
-  'prefix',
-  'street1',
-  'postcode',
-  'houseNumber',
-  'houseNumberExtension',
-  'city',
-] as const;
 const optionalTexts = <Name extends string>(names: readonly Name[]) =>
   Object.fromEntries(names.map((name) => [name, textIn])) as Record<Name, typeof textIn>;
 

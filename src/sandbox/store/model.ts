@@ -50,17 +50,28 @@ export interface OrderItem {
   readonly productId: number;
 }
 
-export interface AddressLines {
-  readonly firstName: string | null;
-  readonly lastName: string | null;
-  readonly prefix: string | null;
-  readonly street1: string | null;
-  readonly postcode: string | null;
-  readonly houseNumber: string | null;
-  readonly houseNumberExtension: string | null;
-  readonly city: string | null;
-  readonly countryCode: string | null;
-}
+/** The texts of an address that may be empty in requests. */
+export const addressTexts = [
+  'firstName',
+  'lastName',
+  'prefix',
+  'street1',
+  'postcode',
+  'houseNumber',
+  'houseNumberExtension',
+  'city',
+] as const;
+export type AddressLines = Readonly<Record<(typeof addressTexts)[number] | 'countryCode', string | null>>;
+
+/** The texts of an order that an update may erase. */
+export const orderTexts = [
+  'reference',
+  'consumerReference',
+  'promotionCode',
+  'phoneNumber',
+  'vatNumber',
+  'fulfillFrom',
+] as const;
 
 export interface Attachment {
   readonly id: number;
@@ -68,16 +79,10 @@ export interface Attachment {
 }
 
 /** The attributes of an order that an update may change (docs/interface.md, 7.1 Fields). */
-export interface ChangeableOrder {
+export interface ChangeableOrder extends Record<(typeof orderTexts)[number], string | null> {
   externalOrderNumber: string;
-  reference: string | null;
-  consumerReference: string | null;
-  promotionCode: string | null;
   locale: string;
   email: string;
-  phoneNumber: string | null;
-  vatNumber: string | null;
-  fulfillFrom: string | null;
   preferredShippingDate: string | null;
   allowPartialDelivery: boolean;
   onHold: boolean;

@@ -12,7 +12,7 @@ test('the commands of the session in docs/sandbox.md print what the page shows',
   const [session = ''] = afterTitle.split('\n## ');
   const commands = [...session.matchAll(/```sh\n(.*?)```/gs)].map(([, block]) => block).join('\n');
   const expected = [...commands.matchAll(/^# => (.*)$/gm)].map(([, line]) => line);
-  expect(expected.length).toBeGreaterThan(6);
+  expect(expected.length).toBeGreaterThan(5);
   const script = commands.replace('http://127.0.0.1:8090', sandbox.url.origin);
   expect(script).not.toBe(commands);
   const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script]);
