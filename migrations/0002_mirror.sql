@@ -953,37 +953,37 @@ comment on column fulfilment.parcel_overview.unlisted_since is 'Since when the l
 
 -- It is not known whether the shipping method of a shipment is a main or a nested one.
 create view fulfilment.shipment_overview as
-select s.*, o.external_order_number, t.name as order_type, coalesce(m.name, n.name) as shipping_method,
-  case when m.id is null then n.code else (
-    select n.code
-    from fulfilment.main_shipping_method_warehouses w
-    join fulfilment.setting_options n on n.client = w.client and n.list = 'shippingMethods' and n.id = w.shipping_method_id
-    where w.client = s.client and w.main_shipping_method_id = m.id and w.warehouse = s.warehouse_code
-      and w.removed_at is null
-    order by n.id
-    limit 1) end as carrier
+select s.*, o.external_order_number, t.name as order_type, coalesce(m.name, n.name) as shipping_method, n.code as carrier_code,
+  n.name as carrier_name
 from fulfilment.shipments s
 left join fulfilment.orders o on o.client = s.client and o.id = s.order_id
 left join fulfilment.setting_options t on t.client = s.client and t.list = 'orderTypes' and t.id = s.order_type_id
 left join fulfilment.setting_options m
   on m.client = s.client and m.list = 'mainShippingMethods' and m.id = s.shipping_method_id
-left join fulfilment.setting_options n on n.client = s.client and n.list = 'shippingMethods' and n.id = s.shipping_method_id;
+left join fulfilment.setting_options n on n.client = s.client and n.list = 'shippingMethods' and n.id = case
+  when m.id is null then s.shipping_method_id
+  else (
+    select min(w.shipping_method_id)
+    from fulfilment.main_shipping_method_warehouses w
+    where w.client = s.client and w.main_shipping_method_id = m.id and w.warehouse = s.warehouse_code
+      and w.removed_at is null) end;
 comment on view fulfilment.shipment_overview is
   'Shipments with the number of their order, and the names of order type, shipping method and carrier';
 comment on column fulfilment.shipment_overview.external_order_number is 'Your order number; null until the order is stored';
 comment on column fulfilment.shipment_overview.order_type is 'Name of the order type';
 comment on column fulfilment.shipment_overview.shipping_method is 'Name of the shipping method, main or nested';
-comment on column fulfilment.shipment_overview.carrier is
+comment on column fulfilment.shipment_overview.carrier_code is
   'Code of the nested shipping method, which names the carrier; of a main method, that of the shipment''s warehouse';
+comment on column fulfilment.shipment_overview.carrier_name is 'Its name';
 
 create view fulfilment.shipment_lines as
-select s.client, o.external_order_number, s.order_id, s.id as shipment_id, s.status, s.shipped_on, s.warehouse_code,
+select s.client, s.external_order_number, s.order_id, s.id as shipment_id, s.status, s.shipped_on, s.warehouse_code,
   i.id as shipment_item_id, i.order_item_id, i.sku, i.quantity, i.lot_number, i.expiration_date, i.serial_numbers,
   p.package_numbers, p.track_trace_statuses, p.track_trace_at, s.unlisted_since, p.package_statuses,
-  p.track_and_trace_codes, coalesce(p.tracking_url, s.raw #>> '{attributes,tracking,url}') as tracking_url
-from fulfilment.shipments s
+  p.track_and_trace_codes, coalesce(p.tracking_url, s.raw #>> '{attributes,tracking,url}') as tracking_url, s.order_type,
+  s.shipping_method, s.carrier_code, s.carrier_name
+from fulfilment.shipment_overview s
 join fulfilment.shipment_items i on i.client = s.client and i.shipment_id = s.id
-left join fulfilment.orders o on o.client = s.client and o.id = s.order_id
 left join lateral (
   select array_agg(nullif(p.package_number, '') order by p.package_number) as package_numbers,
     array_agg(case when p.current_track_trace_status ~ '^-?\d{1,9}$' then p.current_track_trace_status::integer end
@@ -1022,6 +1022,10 @@ comment on column fulfilment.shipment_lines.package_statuses is 'Their latest kn
 comment on column fulfilment.shipment_lines.track_and_trace_codes is 'Their track-and-trace codes, in the same order';
 comment on column fulfilment.shipment_lines.tracking_url is
   'Address for tracking: a code that is a URL, else attributes.tracking.url of the shipment; null if there is neither';
+comment on column fulfilment.shipment_lines.order_type is 'Name of the order type';
+comment on column fulfilment.shipment_lines.shipping_method is 'Name of the shipping method, main or nested';
+comment on column fulfilment.shipment_lines.carrier_code is 'Code of the nested shipping method, which names the carrier';
+comment on column fulfilment.shipment_lines.carrier_name is 'Its name';
 
 -- Parts that a query does not ask for are not computed: Postgres removes left joins that nothing needs.
 create view fulfilment.order_lines as
@@ -1127,10 +1131,43 @@ comment on column fulfilment.open_inbound_expectations.received is 'Pieces recei
 comment on column fulfilment.open_inbound_expectations.outstanding is 'Pieces still to come';
 comment on column fulfilment.open_inbound_expectations.inbound_id is 'Inbound that receives it';
 
-create view fulfilment.returns_to_restock as
-select r.client, r.id as return_item_id, r.external_order_number, r.order_id, r.order_item_id, r.sku, r.quantity,
-  r.condition, r.processed_on, r.processed_in, r.return_reason_id, r.redeliver, r.comment
+create view fulfilment.return_overview as
+select r.client, r.id as return_item_id, r.external_order_number, r.order_id, r.order_item_id, a.external_reference, r.sku,
+  r.quantity, r.condition, t.name as return_reason, r.processed_on, r.processed_in, r.restock_on, r.restock_in, r.redeliver,
+  r.comment, i.price, i.price * r.quantity as amount, r.unlisted_since
 from fulfilment.return_items r
+left join fulfilment.order_items i on i.client = r.client and i.id = r.order_item_id
+left join fulfilment.setting_options t on t.client = r.client and t.list = 'returnReasons' and t.id = r.return_reason_id
+left join fulfilment.return_merchandise_authorization_items l
+  on l.client = r.client and l.id = r.return_merchandise_authorization_item_id
+left join fulfilment.return_merchandise_authorizations a
+  on a.client = l.client and a.id = l.return_merchandise_authorization_id;
+comment on view fulfilment.return_overview is
+  'Returned lines that a warehouse has processed, with the name of the reason and the price of the order line';
+comment on column fulfilment.return_overview.client is 'Client key';
+comment on column fulfilment.return_overview.return_item_id is 'Return item';
+comment on column fulfilment.return_overview.external_order_number is 'Your order number';
+comment on column fulfilment.return_overview.order_id is 'Order';
+comment on column fulfilment.return_overview.order_item_id is 'Line of the order';
+comment on column fulfilment.return_overview.external_reference is 'Your number of the announced return; null if it was not announced from here';
+comment on column fulfilment.return_overview.sku is 'Article';
+comment on column fulfilment.return_overview.quantity is 'Pieces';
+comment on column fulfilment.return_overview.condition is 'Condition in which they arrived';
+comment on column fulfilment.return_overview.return_reason is 'Name of the return reason';
+comment on column fulfilment.return_overview.processed_on is 'Day they were processed';
+comment on column fulfilment.return_overview.processed_in is 'Warehouse that processed them';
+comment on column fulfilment.return_overview.restock_on is 'When they were back in stock; null if they are not';
+comment on column fulfilment.return_overview.restock_in is 'Warehouse in which they were restocked';
+comment on column fulfilment.return_overview.redeliver is 'True if it is to be delivered again';
+comment on column fulfilment.return_overview.comment is 'Comment of the warehouse';
+comment on column fulfilment.return_overview.price is 'Price of the order line';
+comment on column fulfilment.return_overview.amount is 'Price times pieces';
+comment on column fulfilment.return_overview.unlisted_since is 'Since when the service no longer knows the return item';
+
+create view fulfilment.returns_to_restock as
+select r.client, r.return_item_id, r.external_order_number, r.order_id, r.order_item_id, r.sku, r.quantity, r.condition,
+  r.return_reason, r.processed_on, r.processed_in, r.redeliver, r.comment
+from fulfilment.return_overview r
 where r.restock_on is null and r.unlisted_since is null;
 comment on view fulfilment.returns_to_restock is 'Returns that were processed and are not yet back in stock';
 comment on column fulfilment.returns_to_restock.client is 'Client key';
@@ -1143,6 +1180,6 @@ comment on column fulfilment.returns_to_restock.quantity is 'Pieces';
 comment on column fulfilment.returns_to_restock.condition is 'Condition in which they arrived';
 comment on column fulfilment.returns_to_restock.processed_on is 'Day they were processed';
 comment on column fulfilment.returns_to_restock.processed_in is 'Warehouse that processed them';
-comment on column fulfilment.returns_to_restock.return_reason_id is 'Reason (service list returnReasons)';
+comment on column fulfilment.returns_to_restock.return_reason is 'Name of the return reason';
 comment on column fulfilment.returns_to_restock.redeliver is 'True if it is to be delivered again';
 comment on column fulfilment.returns_to_restock.comment is 'Comment of the warehouse';

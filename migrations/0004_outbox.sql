@@ -841,6 +841,17 @@ select o.client, o.id as order_id, o.external_order_number, o.ordered_on,
         and a.street1 !~* '\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$') then 'check_address'
     else 'accepted'
   end as state,
+  -- Subqueries, not joins: with more than eight tables (join_collapse_limit), Postgres would no longer begin with the orders
+  -- that a query names.
+  (select t.name
+   from fulfilment.setting_options t
+   where t.client = o.client and t.list = 'orderTypes' and t.id = o.order_type_id) as order_type,
+  (select m.name
+   from fulfilment.setting_options m
+   where m.client = o.client and m.list in ('mainShippingMethods', 'shippingMethods')
+     and m.id = o.preferred_shipping_method_id
+   order by m.list
+   limit 1) as shipping_method,
   l.ordered, l.ordered - l.pieces as cancelled, s.shipped, greatest(l.pieces - s.shipped, 0) as to_come, r.returned,
   s.shipments, p.parcels, s.first_shipped_on, s.last_shipped_on,
   nullif(concat_ws('; ',
@@ -904,6 +915,8 @@ comment on column fulfilment.order_overview.external_order_number is 'Your order
 comment on column fulfilment.order_overview.ordered_on is 'Day of the order';
 comment on column fulfilment.order_overview.state is
   'accepted, check_address, on_hold, in_warehouse, warehouse_error, partly_shipped, shipped, nothing_to_ship, cancelled or unlisted (docs/erp.md)';
+comment on column fulfilment.order_overview.order_type is 'Name of the order type';
+comment on column fulfilment.order_overview.shipping_method is 'Name of the shipping method that was asked for, main or nested';
 comment on column fulfilment.order_overview.ordered is 'Pieces that were ordered first';
 comment on column fulfilment.order_overview.cancelled is 'Pieces of them that were cancelled';
 comment on column fulfilment.order_overview.shipped is 'Pieces that a carrier took';

@@ -1086,6 +1086,14 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
               WHERE ((a.client = o.client) AND (a.order_id = o.id) AND (a.role = 'delivery'::text) AND (a.country_code = ANY (ARRAY['NL'::text, 'BE'::text, 'DE'::text])) AND (COALESCE(a.house_number, ''::text) = ''::text) AND (a.street1 !~* '\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$'::text)))) THEN 'check_address'::text
             ELSE 'accepted'::text
         END AS state,
+    ( SELECT t.name
+           FROM fulfilment.setting_options t
+          WHERE ((t.client = o.client) AND (t.list = 'orderTypes'::text) AND (t.id = o.order_type_id))) AS order_type,
+    ( SELECT m.name
+           FROM fulfilment.setting_options m
+          WHERE ((m.client = o.client) AND (m.list = ANY (ARRAY['mainShippingMethods'::text, 'shippingMethods'::text])) AND (m.id = o.preferred_shipping_method_id))
+          ORDER BY m.list
+         LIMIT 1) AS shipping_method,
     l.ordered,
     (l.ordered - l.pieces) AS cancelled,
     s.shipped,
@@ -1240,21 +1248,46 @@ create view fulfilment.parcel_overview as -- Packages with their order, shipping
           WHERE ((t.client = s.client) AND (t.id = s.shipping_method_id) AND (t.list = ANY (ARRAY['mainShippingMethods'::text, 'shippingMethods'::text])))
           ORDER BY t.list
          LIMIT 1) m ON (true));
+create view fulfilment.return_overview as -- Returned lines that a warehouse has processed, with the name of the reason and the price of the order line
+ SELECT r.client,
+    r.id AS return_item_id,
+    r.external_order_number,
+    r.order_id,
+    r.order_item_id,
+    a.external_reference,
+    r.sku,
+    r.quantity,
+    r.condition,
+    t.name AS return_reason,
+    r.processed_on,
+    r.processed_in,
+    r.restock_on,
+    r.restock_in,
+    r.redeliver,
+    r.comment,
+    i.price,
+    (i.price * (r.quantity)::numeric) AS amount,
+    r.unlisted_since
+   FROM ((((fulfilment.return_items r
+     LEFT JOIN fulfilment.order_items i ON (((i.client = r.client) AND (i.id = r.order_item_id))))
+     LEFT JOIN fulfilment.setting_options t ON (((t.client = r.client) AND (t.list = 'returnReasons'::text) AND (t.id = r.return_reason_id))))
+     LEFT JOIN fulfilment.return_merchandise_authorization_items l ON (((l.client = r.client) AND (l.id = r.return_merchandise_authorization_item_id))))
+     LEFT JOIN fulfilment.return_merchandise_authorizations a ON (((a.client = l.client) AND (a.id = l.return_merchandise_authorization_id))));
 create view fulfilment.returns_to_restock as -- Returns that were processed and are not yet back in stock
  SELECT client,
-    id AS return_item_id,
+    return_item_id,
     external_order_number,
     order_id,
     order_item_id,
     sku,
     quantity,
     condition,
+    return_reason,
     processed_on,
     processed_in,
-    return_reason_id,
     redeliver,
     comment
-   FROM fulfilment.return_items r
+   FROM fulfilment.return_overview r
   WHERE ((restock_on IS NULL) AND (unlisted_since IS NULL));
 create view fulfilment.service_product_candidates as -- Articles that seem to be service products: insert those that are into service_products. It reads all orders
  WITH shipped AS (
@@ -1339,7 +1372,7 @@ create view fulfilment.service_product_candidates as -- Articles that seem to be
   GROUP BY r.client, r.sku;
 create view fulfilment.shipment_lines as -- Lines of shipments, shipped or not, with their orders and packages
  SELECT s.client,
-    o.external_order_number,
+    s.external_order_number,
     s.order_id,
     s.id AS shipment_id,
     s.status,
@@ -1358,10 +1391,13 @@ create view fulfilment.shipment_lines as -- Lines of shipments, shipped or not, 
     s.unlisted_since,
     p.package_statuses,
     p.track_and_trace_codes,
-    COALESCE(p.tracking_url, (s.raw #>> '{attributes,tracking,url}'::text[])) AS tracking_url
-   FROM (((fulfilment.shipments s
+    COALESCE(p.tracking_url, (s.raw #>> '{attributes,tracking,url}'::text[])) AS tracking_url,
+    s.order_type,
+    s.shipping_method,
+    s.carrier_code,
+    s.carrier_name
+   FROM ((fulfilment.shipment_overview s
      JOIN fulfilment.shipment_items i ON (((i.client = s.client) AND (i.shipment_id = s.id))))
-     LEFT JOIN fulfilment.orders o ON (((o.client = s.client) AND (o.id = s.order_id))))
      LEFT JOIN LATERAL ( SELECT array_agg(NULLIF(p_1.package_number, ''::text) ORDER BY p_1.package_number) AS package_numbers,
             array_agg(
                 CASE
@@ -1395,20 +1431,19 @@ create view fulfilment.shipment_overview as -- Shipments with the number of thei
     o.external_order_number,
     t.name AS order_type,
     COALESCE(m.name, n.name) AS shipping_method,
-        CASE
-            WHEN (m.id IS NULL) THEN n.code
-            ELSE ( SELECT n_1.code
-               FROM (fulfilment.main_shipping_method_warehouses w
-                 JOIN fulfilment.setting_options n_1 ON (((n_1.client = w.client) AND (n_1.list = 'shippingMethods'::text) AND (n_1.id = w.shipping_method_id))))
-              WHERE ((w.client = s.client) AND (w.main_shipping_method_id = m.id) AND (w.warehouse = s.warehouse_code) AND (w.removed_at IS NULL))
-              ORDER BY n_1.id
-             LIMIT 1)
-        END AS carrier
+    n.code AS carrier_code,
+    n.name AS carrier_name
    FROM ((((fulfilment.shipments s
      LEFT JOIN fulfilment.orders o ON (((o.client = s.client) AND (o.id = s.order_id))))
      LEFT JOIN fulfilment.setting_options t ON (((t.client = s.client) AND (t.list = 'orderTypes'::text) AND (t.id = s.order_type_id))))
      LEFT JOIN fulfilment.setting_options m ON (((m.client = s.client) AND (m.list = 'mainShippingMethods'::text) AND (m.id = s.shipping_method_id))))
-     LEFT JOIN fulfilment.setting_options n ON (((n.client = s.client) AND (n.list = 'shippingMethods'::text) AND (n.id = s.shipping_method_id))));
+     LEFT JOIN fulfilment.setting_options n ON (((n.client = s.client) AND (n.list = 'shippingMethods'::text) AND (n.id =
+        CASE
+            WHEN (m.id IS NULL) THEN s.shipping_method_id
+            ELSE ( SELECT min(w.shipping_method_id) AS min
+               FROM fulfilment.main_shipping_method_warehouses w
+              WHERE ((w.client = s.client) AND (w.main_shipping_method_id = m.id) AND (w.warehouse = s.warehouse_code) AND (w.removed_at IS NULL)))
+        END))));
 
 CREATE OR REPLACE FUNCTION fulfilment.changes_since(after bigint, max integer DEFAULT 1000)
  RETURNS SETOF fulfilment.changes
@@ -2514,6 +2549,8 @@ grant select on fulfilment.return_merchandise_authorization_items to fulfilment_
 grant select on fulfilment.return_merchandise_authorization_items to fulfilment_writer;
 grant select on fulfilment.return_merchandise_authorizations to fulfilment_reader;
 grant select on fulfilment.return_merchandise_authorizations to fulfilment_writer;
+grant select on fulfilment.return_overview to fulfilment_reader;
+grant select on fulfilment.return_overview to fulfilment_writer;
 grant select on fulfilment.returns_to_restock to fulfilment_reader;
 grant select on fulfilment.returns_to_restock to fulfilment_writer;
 grant select on fulfilment.service_product_candidates to fulfilment_reader;

@@ -768,6 +768,10 @@ export interface FulfilmentOrderOverview {
    */
   order_id: number | null;
   /**
+   * Name of the order type
+   */
+  order_type: string | null;
+  /**
    * Pieces that were ordered first
    */
   ordered: number | null;
@@ -795,6 +799,10 @@ export interface FulfilmentOrderOverview {
    * Pieces that a carrier took
    */
   shipped: number | null;
+  /**
+   * Name of the shipping method that was asked for, main or nested
+   */
+  shipping_method: string | null;
   /**
    * accepted, check_address, on_hold, in_warehouse, warehouse_error, partly_shipped, shipped, nothing_to_ship, cancelled or unlisted (docs/erp.md)
    */
@@ -1473,6 +1481,85 @@ export interface FulfilmentReturnMerchandiseAuthorizations {
   unlisted_since: Timestamp | null;
 }
 
+export interface FulfilmentReturnOverview {
+  /**
+   * Price times pieces
+   */
+  amount: Numeric | null;
+  /**
+   * Client key
+   */
+  client: string | null;
+  /**
+   * Comment of the warehouse
+   */
+  comment: string | null;
+  /**
+   * Condition in which they arrived
+   */
+  condition: string | null;
+  /**
+   * Your order number
+   */
+  external_order_number: string | null;
+  /**
+   * Your number of the announced return; null if it was not announced from here
+   */
+  external_reference: string | null;
+  /**
+   * Order
+   */
+  order_id: number | null;
+  /**
+   * Line of the order
+   */
+  order_item_id: number | null;
+  /**
+   * Price of the order line
+   */
+  price: Numeric | null;
+  /**
+   * Warehouse that processed them
+   */
+  processed_in: string | null;
+  /**
+   * Day they were processed
+   */
+  processed_on: string | null;
+  /**
+   * Pieces
+   */
+  quantity: number | null;
+  /**
+   * True if it is to be delivered again
+   */
+  redeliver: boolean | null;
+  /**
+   * Warehouse in which they were restocked
+   */
+  restock_in: string | null;
+  /**
+   * When they were back in stock; null if they are not
+   */
+  restock_on: Timestamp | null;
+  /**
+   * Return item
+   */
+  return_item_id: number | null;
+  /**
+   * Name of the return reason
+   */
+  return_reason: string | null;
+  /**
+   * Article
+   */
+  sku: string | null;
+  /**
+   * Since when the service no longer knows the return item
+   */
+  unlisted_since: Timestamp | null;
+}
+
 export interface FulfilmentReturnsToRestock {
   /**
    * Client key
@@ -1519,9 +1606,9 @@ export interface FulfilmentReturnsToRestock {
    */
   return_item_id: number | null;
   /**
-   * Reason (service list returnReasons)
+   * Name of the return reason
    */
-  return_reason_id: number | null;
+  return_reason: string | null;
   /**
    * Article
    */
@@ -1697,6 +1784,14 @@ export interface FulfilmentShipmentItems {
 
 export interface FulfilmentShipmentLines {
   /**
+   * Code of the nested shipping method, which names the carrier
+   */
+  carrier_code: string | null;
+  /**
+   * Its name
+   */
+  carrier_name: string | null;
+  /**
    * Client key
    */
   client: string | null;
@@ -1720,6 +1815,10 @@ export interface FulfilmentShipmentLines {
    * Line of the order
    */
   order_item_id: number | null;
+  /**
+   * Name of the order type
+   */
+  order_type: string | null;
   /**
    * Packages of the whole shipment; it is not known which line is in which package
    */
@@ -1748,6 +1847,10 @@ export interface FulfilmentShipmentLines {
    * When the carrier took it
    */
   shipped_on: Timestamp | null;
+  /**
+   * Name of the shipping method, main or nested
+   */
+  shipping_method: string | null;
   /**
    * Article
    */
@@ -1786,7 +1889,11 @@ export interface FulfilmentShipmentOverview {
   /**
    * Code of the nested shipping method, which names the carrier; of a main method, that of the shipment's warehouse
    */
-  carrier: string | null;
+  carrier_code: string | null;
+  /**
+   * Its name
+   */
+  carrier_name: string | null;
   changed_at: Timestamp | null;
   client: string | null;
   /**
@@ -3338,6 +3445,7 @@ export interface DB {
   "fulfilment.return_items": FulfilmentReturnItems;
   "fulfilment.return_merchandise_authorization_items": FulfilmentReturnMerchandiseAuthorizationItems;
   "fulfilment.return_merchandise_authorizations": FulfilmentReturnMerchandiseAuthorizations;
+  "fulfilment.return_overview": FulfilmentReturnOverview;
   "fulfilment.returns_to_restock": FulfilmentReturnsToRestock;
   "fulfilment.service_product_candidates": FulfilmentServiceProductCandidates;
   "fulfilment.service_products": FulfilmentServiceProducts;
