@@ -59,7 +59,9 @@ const maxLoginBytes = 4 * 1024;
 const maxFormMembers = 50;
 /** Maximum bytes of the form that replaces a payload: 16 MB of payload, encoded as a form. */
 export const maxPayloadBytes = 32 * 1024 * 1024;
-/** Maximum milliseconds until a request has arrived, with its body. */
+/** Maximum number that is ever accepted: more than `maxConnections` only until the oldest ones are closed. */
+const maxAccepted = 2 * maxConnections;
+/** Maximum milliseconds until a request has arrived, with its body, and that a connection waits for the next one. */
 export const requestTimeoutMs = 10_000;
 /** Milliseconds between two checks of Node for requests that take too long. */
 export const timeoutCheckMs = 1_000;
@@ -69,12 +71,16 @@ export const timeoutCheckMs = 1_000;
  * requests open make `/livez` unreachable.
  */
 export function limitConnections(server: Server): void {
+  server.maxConnections = maxAccepted;
   const open = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
     open.add(socket);
     socket.once('close', () => open.delete(socket));
     const [oldest] = open;
-    if (open.size > maxConnections) oldest?.destroy();
+    if (open.size <= maxConnections || oldest === undefined) return;
+    // It is closed later in this turn of the event loop. Until then another connection must not choose it again.
+    open.delete(oldest);
+    oldest.destroy();
   });
 }
 

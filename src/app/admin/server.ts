@@ -156,6 +156,7 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
     forceCloseConnections: true,
     bodyLimit: maxFormBytes,
     requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: requestTimeoutMs,
     // Node enforces requestTimeout only if headersTimeout is not longer.
     http: {
       requestTimeout: requestTimeoutMs,
