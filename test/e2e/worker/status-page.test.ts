@@ -87,16 +87,6 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
     const { page } = await browser.open({ width: 900 });
     await logIn(page, base);
     await page.getByRole('heading', { name: '1 problem' }).waitFor();
-    const marks = `select 1 from sync.figure_marks where at > now() - interval '5 minutes'`;
-    await waitFor('figures', async () => (await database.query(marks)).length > 0);
-    // What is open stays open, and keeps the focus, when the charts change.
-    const numbers = page.locator('summary', { hasText: 'The last 24 hours in numbers' });
-    await numbers.click();
-    await database.query(`
-      insert into sync.figures (client, minutes, at, measure, part, value)
-      values ('', 5, date_bin('5 minutes', now(), 'epoch'), 'rows', 'orders', 77777) on conflict do nothing`);
-    await page.getByText('Highest: 77777').first().waitFor({ state: 'attached', timeout: 120_000 });
-    expect(await page.evaluate('document.activeElement.parentElement.open')).toBe(true);
     const link = page.getByRole('link', { name: '1 dead' });
     await link.focus();
     await sandbox.advance(3_600);

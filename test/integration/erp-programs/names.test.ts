@@ -39,7 +39,9 @@ test('views name the order type, the method, main or nested, its carrier, and th
     ['Consumers', 'DHL Parcel'],
   ]);
   expect(
-    await read('select return_reason, external_reference, amount from fulfilment.return_overview order by return_item_id'),
+    await read(
+      'select return_reason, external_reference, amount from fulfilment.return_overview order by return_item_id',
+    ),
   ).toEqual([
     ['Damaged', 'RET-1', '5.0'],
     [null, null, null],
