@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pg from 'pg';
 import { afterEach, expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
 import { Random } from '../../../src/sandbox/random.ts';
@@ -92,13 +93,18 @@ async function startWorker() {
   return { fair, proxy, worker, port, env };
 }
 
-const insert = (client: string, kind: string, reference: string, payload: string) =>
-  database.query('insert into fulfilment.outbox (client, kind, reference, payload) values ($1, $2, $3, $4)', [
-    client,
-    kind,
-    reference,
-    payload,
-  ]);
+/** Opens a session of the role that may write. */
+async function connectAsWriter(): Promise<pg.Client> {
+  const session = new pg.Client({ connectionString: database.url });
+  await session.connect();
+  closers.push(() => session.end());
+  await session.query('set role fulfilment_writer');
+  return session;
+}
+
+/** A time for which a row is inserted: mostly none. */
+const pickTime = (random: Random) =>
+  random.chance(0.9) ? null : random.pick(['infinity', '-infinity', '9999-12-31', '1970-01-01', 'now']);
 
 /** Ends all holds, and makes the rows and jobs of the hostile client due. */
 const makeDue = () =>
@@ -115,12 +121,22 @@ test('hostile answers, rows and requests: the worker answers, stays small and se
   const { fair, proxy, worker, port, env } = await startWorker();
   const random = new Random(seed + 1);
   const watched = watch(port, worker);
-  const kinds = outboxKinds.map(({ name }) => name);
+  const kinds = [...outboxKinds.map(({ name }) => name), 'order.unknown', '\u202e'];
+  const writer = await connectAsWriter();
+  const insert = (client: string, kind: string, reference: string, payload: string, notBefore: string | null = null) =>
+    writer.query(
+      'insert into fulfilment.outbox (client, kind, reference, payload, not_before) values ($1, $2, $3, $4, $5)',
+      [client, kind, reference, payload, notBefore],
+    );
   let refusedInserts = 0;
   for (let round = 0; round < rounds; round++) {
     const reference = `SO-${round}`;
     const payload = toHostilePayload(orderPayload(reference), random);
-    await insert('hostile', random.pick(kinds), reference, payload).catch(() => refusedInserts++);
+    const client = random.chance(0.95) ? 'hostile' : `unknown-${round}`;
+    await insert(client, random.pick(kinds), reference, payload, pickTime(random)).catch(() => refusedInserts++);
+    await writer.query(`select pg_notify('fulfilment_outbox', $1)`, [
+      random.pick(['', 'hostile', reference, payload.slice(0, 2_000)]),
+    ]);
     if (round % 10 === 0) await insert('default', 'order.create', reference, JSON.stringify(orderPayload(reference)));
     const answers = await Promise.all(Array.from({ length: 8 }, () => sendHostileRequest(port, token, random)));
     if (round % 5 === 0) await makeDue();
@@ -128,7 +144,7 @@ test('hostile answers, rows and requests: the worker answers, stays small and se
   }
   await waitFor('many hostile answers', async () => {
     await makeDue();
-    return proxy.changed > 2 * rounds;
+    return proxy.changed > rounds;
   });
   const open = `select from fulfilment.outbox where client = 'default' and status <> 'done'`;
   await waitFor('the orders of the other client', async () => (await database.query(open)).length === 0);

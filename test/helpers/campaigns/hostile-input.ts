@@ -43,6 +43,10 @@ const mutations: readonly Mutation[] = [
           : word,
       ),
     ),
+  (answer, random) =>
+    changeText(answer, (text) =>
+      text.replace(/"next":\s*"[^"?]*\?/, (link) => `${link}x=${'y'.repeat(random.between(1, 20_000))}&`),
+    ),
   (answer) => {
     answer.body = Buffer.from(answer.body.toString(), 'utf16le');
   },
@@ -251,5 +255,7 @@ export function toHostilePayload(payload: object, random: Random): string {
   };
   const changed = JSON.stringify(change(payload, 0)) ?? 'null';
   if (random.chance(0.03)) return `{"items": ${nestArrays(random.between(100, 3_000))}}`;
+  if (random.chance(0.03)) return `{"items": [${'{},'.repeat(random.between(1, 200_000))}{}]}`;
+  if (random.chance(0.03)) return `{"reference": ${random.pick(['1e131071', '-1e-16000', '1e5'])}}`;
   return random.chance(0.03) ? `{"x": "${'x'.repeat(random.between(1, 4_000_000))}"}` : changed;
 }
