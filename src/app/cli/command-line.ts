@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { createInterface } from 'node:readline/promises';
-import { InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { type Config, readConfig } from '../../../config/env.ts';
 import type { WarehouseClient } from '../../../config/files.ts';
 import { polledStreams } from '../../../config/jobs.ts';
@@ -27,10 +27,23 @@ export class UsageError extends CodedError {
 /** Names of the streams, for help. Commands check the names themselves. */
 export const streamNames = Object.values(polledStreams);
 
-/** Waits for a command, and makes its result the exit code of the process. */
-export async function setExitCode(command: Promise<number>): Promise<void> {
-  process.exitCode = await command;
+/** Adds a command with its help. `examples` are lines that call it; `notes` are lines above them. */
+export function addCommand(parent: Command, name: string, description: string, examples: string, notes = ''): Command {
+  const lines = examples.split('\n');
+  const help = `\n${notes === '' ? '' : `${notes}\n\n`}Example${lines.length > 1 ? 's' : ''}:\n  ${lines.join('\n  ')}`;
+  return parent.command(name).description(description).addHelpText('after', help);
 }
+
+/** Returns an action of Commander. The result of the command becomes the exit code of the process. */
+export const exitWith =
+  <Words extends unknown[]>(command: (...words: Words) => Promise<number>) =>
+  async (...words: Words): Promise<void> => {
+    process.exitCode = await command(...words);
+  };
+
+/** Arguments of `option` that many commands share. */
+export const forClient = ['--client <key>', 'only this client'] as const;
+export const asJson = ['--json', 'print JSON'] as const;
 
 /**
  * Reads the value of an option as a whole number.
@@ -134,31 +147,20 @@ export async function withDatabase<T>(name: string, work: (db: Database) => Prom
   }
 }
 
-/**
- * Returns the stream of this name.
- * @throws UsageError with the names of all streams, if there is no stream of this name
- */
-export function findStream(name: string): Stream {
-  const stream = streams.find((known) => known.name === name);
-  if (stream === undefined) {
-    throw new UsageError(`There is no stream ${name}; known are ${streams.map((known) => known.name).join(', ')}`);
-  }
-  return stream;
-}
+/** @throws UsageError with the names of all streams, if there is no stream of this name */
+export const findStream = (name: string): Stream => findByName(streams, name, 'no stream');
 
 /**
- * Returns the resource of this name that `refetch` reads: a stream, or return authorizations, which the service does
- * not list.
- * @throws UsageError with the names of all such resources, if there is none of this name
+ * Returns what `refetch` reads: a stream, or return authorizations, which the service does not list.
+ * @throws UsageError with all names, if there is none of this name
  */
-export function findRefetchable(name: string): RefetchableResource {
-  const resources: readonly RefetchableResource[] = [...streams, authorizations];
-  const resource = resources.find((known) => known.name === name);
-  if (resource === undefined) {
-    const names = resources.map((known) => known.name).join(', ');
-    throw new UsageError(`There is nothing called ${name} to read by id; known are ${names}`);
-  }
-  return resource;
+export const findRefetchable = (name: string): RefetchableResource =>
+  findByName<RefetchableResource>([...streams, authorizations], name, 'nothing to read by id called');
+
+function findByName<T extends { readonly name: string }>(all: readonly T[], name: string, missing: string): T {
+  const found = all.find((one) => one.name === name);
+  if (found !== undefined) return found;
+  throw new UsageError(`There is ${missing} ${name}; known are ${all.map((one) => one.name).join(', ')}`);
 }
 
 const closing = new AbortController();

@@ -5,16 +5,18 @@ import { toVisible } from '../../core/quote.ts';
 import { acceptIdentity } from '../../erp/maintenance/accept-identity.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
 import {
+  addCommand,
+  asJson,
   type CommonOptions,
+  exitWith,
   print,
   printJson,
   printStyled,
   readOperatorName,
   selectClients,
-  setExitCode,
   withDatabase,
 } from '../cli/command-line.ts';
-import { formatTable, toStateLook } from '../terminal/table.ts';
+import { formatTable } from '../terminal/table.ts';
 import { toClientIdentity } from '../worker/runner.ts';
 
 interface ClientOptions extends CommonOptions {
@@ -79,11 +81,12 @@ function describeState(
 }
 
 function formatClients(rows: readonly ClientRow[]): string {
-  const table = formatTable(
-    ['client', 'base URL', 'zone', 'state'],
-    rows.map(({ client, baseUrl, timeZone, state }) => [client, baseUrl ?? '-', timeZone ?? '-', state]),
-    { look: (text, heading) => (heading === 'state' ? toStateLook(text) : null) },
-  );
+  const table = formatTable(rows, {
+    client: ({ client }) => client,
+    'base URL': ({ baseUrl }) => baseUrl,
+    zone: ({ timeZone }) => timeZone,
+    state: ({ state }) => state,
+  });
   const notes = rows.flatMap(({ client, because }) => (because === null ? [] : [toVisible(`${client}: ${because}`)]));
   return [table, notes.join('\n')].filter((part) => part !== '').join('\n\n');
 }
@@ -123,21 +126,15 @@ async function acceptIdentityCommand(key: string, { keepCursors = false }: Clien
 
 /** Adds the commands `client …`. */
 export function addClientCommands(cli: Command): void {
-  const client = cli
-    .command('client')
-    .description('show the clients, or accept a changed account of a client')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync client list');
-  client
-    .command('list')
-    .description('show the clients, and why a client is not read')
-    .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync client list')
-    .action((options: ClientOptions) => setExitCode(clientListCommand(options)));
-  client
-    .command('accept-identity')
-    .description('accept a changed base URL or user name of a client, so that it is read and pushed again')
+  const list = 'fulfilment-sync client list';
+  const accept = 'fulfilment-sync client accept-identity default';
+  const client = addCommand(cli, 'client', 'show the clients, or accept a changed account of a client', list);
+  addCommand(client, 'list', 'show the clients, and why a client is not read', list)
+    .option(...asJson)
+    .action(exitWith(clientListCommand));
+  const description = 'accept a changed base URL or user name of a client, so that it is read and pushed again';
+  addCommand(client, 'accept-identity', description, accept)
     .argument('<client>', 'client key')
     .option('--keep-cursors', 'the account is the same, at another address: continue from the stored cursors')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync client accept-identity default')
-    .action((key: string, options: ClientOptions) => setExitCode(acceptIdentityCommand(key, options)));
+    .action(exitWith(acceptIdentityCommand));
 }

@@ -5,7 +5,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import { acceptDatabase, type OperatorAnswer } from '../../erp/outbox/accept-database.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
-import { print, readOperatorName, setExitCode, withDatabase } from '../cli/command-line.ts';
+import { addCommand, exitWith, print, readOperatorName, withDatabase } from '../cli/command-line.ts';
 
 interface DatabaseOptions {
   readonly as: OperatorAnswer;
@@ -48,20 +48,22 @@ const formatRowCount = (count: number) => (count === 1 ? '1 row' : `${count} row
 /** Adds `database accept`. */
 export function addDatabaseCommands(cli: Command): void {
   const answer = new Option('--as <answer>', 'what this database is').choices(['moved', 'restored', 'copy']);
-  const database = cli
-    .command('database')
-    .description('accept the database from which the rows of the outbox are sent')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync database accept --as restored');
-  database
-    .command('accept')
-    .description('accept a database that was moved, restored or copied, so that its rows are sent again, or never')
+  const example = 'fulfilment-sync database accept --as restored';
+  const database = addCommand(
+    cli,
+    'database',
+    'accept the database from which the rows of the outbox are sent',
+    example,
+  );
+  addCommand(
+    database,
+    'accept',
+    'accept a database that was moved, restored or copied, so that its rows are sent again, or never',
+    example,
+    'moved: it is the whole former database, which is not used any more. Rows are sent as before.\n' +
+      'restored: it comes from a backup. Its open rows may have been sent since: they are looked up, or you decide.\n' +
+      'copy: the former database is still in use. Nothing is ever sent from this one.',
+  )
     .addOption(answer.makeOptionMandatory())
-    .addHelpText(
-      'after',
-      '\nmoved: it is the whole former database, which is not used any more. Rows are sent as before.' +
-        '\nrestored: it comes from a backup. Its open rows may have been sent since: they are looked up, or you decide.' +
-        '\ncopy: the former database is still in use. Nothing is ever sent from this one.' +
-        '\n\nExample:\n  fulfilment-sync database accept --as restored',
-    )
-    .action((options: DatabaseOptions) => setExitCode(acceptDatabaseCommand(options)));
+    .action(exitWith(acceptDatabaseCommand));
 }

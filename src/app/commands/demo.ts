@@ -13,7 +13,15 @@ import { readJobStatus } from '../../erp/reports/job-status.ts';
 import { countRows, readLatestLines } from '../../erp/reports/stored-rows.ts';
 import { nameServiceProducts } from '../../erp/resources/service-products.ts';
 import { watchArticles } from '../../erp/resources/stock-rows.ts';
-import { createStopSignal, outputClosed, print, printError, printStyled, setExitCode } from '../cli/command-line.ts';
+import {
+  addCommand,
+  createStopSignal,
+  exitWith,
+  outputClosed,
+  print,
+  printError,
+  printStyled,
+} from '../cli/command-line.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
 import { compareWithSandbox } from '../demo/oracle.ts';
 import { connectDatabase } from '../deps/database.ts';
@@ -128,7 +136,7 @@ async function playOnce(db: Database, sandbox: URL): Promise<number> {
   await waitForRuns(db);
   const differences = await compareWithSandbox(db, sandbox);
   const counts = Object.entries(await countRows(db, tableNames));
-  printStyled(formatTable(['table', 'rows'], counts));
+  printStyled(formatTable(counts, { table: ([table]) => table, rows: ([, count]) => count }));
   print('\nSome lines of shipments, each with its order:');
   for (const line of await readLatestLines(db, 5))
     print(
@@ -178,12 +186,10 @@ async function waitForRuns(db: Database): Promise<void> {
 
 /** Adds `demo`. */
 export function addDemoCommand(cli: Command): void {
-  cli
-    .command('demo')
-    .description('start a temporary Postgres, a sandbox and a worker, and show what they do')
+  const description = 'start a temporary Postgres, a sandbox and a worker, and show what they do';
+  addCommand(cli, 'demo', description, 'npm run demo -- --once')
     .option('--once', 'run one full cycle, compare the tables with the sandbox, print a summary, and end')
-    .addHelpText('after', '\nExample:\n  npm run demo -- --once')
-    .action((options: DemoOptions) => setExitCode(demoCommand(options)));
+    .action(exitWith(demoCommand));
 }
 
 const endWithinMs = 3_000;

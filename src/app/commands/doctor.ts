@@ -1,12 +1,12 @@
 import { styleText } from 'node:util';
 import type { Command } from 'commander';
-import { readConfig } from '../../../config/env.ts';
+import { type Config, readConfig } from '../../../config/env.ts';
 import { toVisible } from '../../core/quote.ts';
+import type { Database } from '../../erp/connection/pool.ts';
 import { countWatchedArticles } from '../../erp/reports/database-facts.ts';
-import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
-import { type CommonOptions, printJson, printStyled, setExitCode } from '../cli/command-line.ts';
+import { readClients } from '../../erp/runs/clients.ts';
+import { addCommand, asJson, type CommonOptions, exitWith, printJson, printStyled } from '../cli/command-line.ts';
 import { connectDatabase } from '../deps/database.ts';
-import type { Finding } from '../doctor/checks.ts';
 import {
   checkClients,
   checkConfiguration,
@@ -15,6 +15,7 @@ import {
   checkPushes,
   checkQueue,
   checkSessions,
+  type Finding,
 } from '../doctor/checks.ts';
 import { silentLogger } from '../logging/logger.ts';
 
@@ -25,18 +26,15 @@ async function doctorCommand({ json }: CommonOptions): Promise<number> {
   try {
     const database = await checkDatabase(db);
     const isUsable = database.every(({ state }) => state !== 'fail');
-    const known: readonly KnownClient[] = isUsable ? await readClients(db) : [];
+    const known = isUsable ? await readClients(db) : [];
     const watched = isUsable ? await countWatchedArticles(db) : null;
-    const payloads = isUsable ? await checkPayloadSchemas(db, config.operations) : [];
-    const pushes = isUsable ? await checkPushes(db) : [];
-    const [sessions, queue, clients, configuration] = await Promise.all([
-      isUsable ? checkSessions(config, silentLogger) : [],
+    const [ofDatabase, queue, clients] = await Promise.all([
+      isUsable ? checkUsableDatabase(db, config) : [],
       // The queue in a database that cannot be used needs no check.
       config.REDIS_URL === undefined && !isUsable ? [] : checkQueue(config, silentLogger),
       checkClients(config, known),
-      checkConfiguration(config, watched),
     ]);
-    const findings = [...database, ...payloads, ...pushes, ...sessions, ...queue, ...clients, ...configuration];
+    const findings = [...database, ...ofDatabase, ...queue, ...clients, ...checkConfiguration(config, watched)];
     if (json) printJson(findings);
     else printStyled(formatFindings(findings));
     return findings.some(({ state }) => state === 'fail') ? 1 : 0;
@@ -44,6 +42,12 @@ async function doctorCommand({ json }: CommonOptions): Promise<number> {
     await close();
   }
 }
+
+const checkUsableDatabase = async (db: Database, config: Config): Promise<Finding[]> => [
+  await checkPayloadSchemas(db, config.operations),
+  ...(await checkPushes(db)),
+  ...(await checkSessions(config, silentLogger)),
+];
 
 const looks = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 
@@ -62,10 +66,8 @@ function formatFindings(findings: readonly Finding[]): string {
 
 /** Adds `doctor`. */
 export function addDoctorCommand(cli: Command): void {
-  cli
-    .command('doctor')
-    .description('check everything that a worker needs, and say what to do; changes nothing')
-    .option('--json', 'print JSON')
-    .addHelpText('after', '\nExits with 1 if there is a problem.\n\nExample:\n  fulfilment-sync doctor')
-    .action((options: CommonOptions) => setExitCode(doctorCommand(options)));
+  const description = 'check everything that a worker needs, and say what to do; changes nothing';
+  addCommand(cli, 'doctor', description, 'fulfilment-sync doctor', 'Exits with 1 if there is a problem.')
+    .option(...asJson)
+    .action(exitWith(doctorCommand));
 }

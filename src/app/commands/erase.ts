@@ -4,15 +4,18 @@ import type { Command } from 'commander';
 import { type ErasedCounts, eraseOrder } from '../../erp/privacy/erase-orders.ts';
 import { type FoundOrder, findOrders } from '../../erp/privacy/find-orders.ts';
 import {
+  addCommand,
+  asJson,
   type CommonOptions,
   confirm,
+  exitWith,
+  forClient,
   parseId,
   print,
   printError,
   printJson,
   printStyled,
   readOperatorName,
-  setExitCode,
   UsageError,
   withDatabase,
 } from '../cli/command-line.ts';
@@ -68,11 +71,11 @@ const describeOrder = ({ client, number, id }: FoundOrder) =>
 
 function printCounts(found: FoundOrder, { tables, cancelled }: ErasedCounts, isTrial: boolean): void {
   const order = describeOrder(found);
-  const rows = Object.entries(tables).map(([table, count]) => [table, count]);
+  const rows = Object.entries(tables);
   if (rows.length === 0) print(`Nothing is left to erase of ${order}.`);
   else {
     print(`${isTrial ? 'This would erase' : 'Erased'} the personal data of ${order}:\n`);
-    printStyled(formatTable(['table', 'rows'], rows));
+    printStyled(formatTable(rows, { table: ([table]) => table, rows: ([, count]) => count }));
   }
   if (cancelled > 0) print(`\nDead outbox rows ${isTrial ? 'to be ' : ''}cancelled: ${cancelled}`);
   if (!isTrial) print('\nThe service, your backups and your own copies still hold it; see docs/operations.md');
@@ -80,20 +83,19 @@ function printCounts(found: FoundOrder, { tables, cancelled }: ErasedCounts, isT
 
 /** Adds the command `erase`. */
 export function addEraseCommand(cli: Command): void {
-  cli
-    .command('erase')
-    .description('erase the personal data of one order from the database; later readings do not bring it back')
+  addCommand(
+    cli,
+    'erase',
+    'erase the personal data of one order from the database; later readings do not bring it back',
+    'fulfilment-sync erase SO-1001 --dry-run\nfulfilment-sync erase SO-1001 --client default --yes',
+    'Rows, numbers, articles, quantities, prices and dates stay. The service keeps its own data.\n' +
+      'Without a terminal it does not ask.',
+  )
     .argument('<order>', 'external order number')
-    .option('--client <key>', 'only this client')
+    .option(...forClient)
     .option('--id', 'the argument is the id of the order at the service')
     .option('--dry-run', 'show what would be erased, and change nothing')
     .option('--yes', 'do not ask before erasing')
-    .option('--json', 'print JSON')
-    .addHelpText(
-      'after',
-      '\nRows, numbers, articles, quantities, prices and dates stay. The service keeps its own data.' +
-        '\nWithout a terminal it does not ask.' +
-        '\n\nExamples:\n  fulfilment-sync erase SO-1001 --dry-run\n  fulfilment-sync erase SO-1001 --client default --yes',
-    )
-    .action((order: string, options: EraseOptions) => setExitCode(eraseCommand(order, options)));
+    .option(...asJson)
+    .action(exitWith(eraseCommand));
 }

@@ -11,7 +11,7 @@ import { type MigrationFile, readKnownMigrations } from '../../erp/schema/migrat
 import { readMissingMigrations } from '../../erp/schema/schema-fit.ts';
 import { migrateQueue } from '../../queue/backend.ts';
 import { listPayloadSchemas } from '../../sync/push/kinds/registry.ts';
-import { parseWholeNumber, print, setExitCode } from '../cli/command-line.ts';
+import { addCommand, exitWith, parseWholeNumber, print } from '../cli/command-line.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { isUnreachable } from '../deps/is-unreachable.ts';
 import { openQueuePool } from '../deps/queue.ts';
@@ -105,11 +105,9 @@ async function migrateCommand(options: MigrateOptions = {}): Promise<number> {
 
 /** Adds `migrate`, which creates or upgrades the schemas. */
 export function addMigrateCommand(cli: Command): void {
-  cli
-    .command('migrate')
-    .description('create or upgrade the schemas in the ERP database')
+  const example = 'DATABASE_URL=postgres://… fulfilment-sync migrate --wait 60';
+  addCommand(cli, 'migrate', 'create or upgrade the schemas in the ERP database', example)
     .option('--wait <seconds>', 'time to wait for a database that is starting (0)', parseWholeNumber)
     .option('--sql', 'print what would run, and change nothing')
-    .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… fulfilment-sync migrate --wait 60')
-    .action((options: MigrateOptions) => setExitCode(migrateCommand(options)));
+    .action(exitWith(migrateCommand));
 }

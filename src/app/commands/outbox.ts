@@ -9,11 +9,21 @@ import {
   replaceOutbox,
   revealOutbox,
 } from '../../erp/outbox/operator-actions.ts';
-import { listOutbox, type OutboxFilter, outboxStatuses, readOutbox } from '../../erp/outbox/read-outbox.ts';
+import {
+  listOutbox,
+  type OutboxDetail,
+  type OutboxFilter,
+  outboxStatuses,
+  readOutbox,
+} from '../../erp/outbox/read-outbox.ts';
 import { followUpRules } from '../../sync/push/kinds/registry.ts';
 import { maskResult } from '../../sync/push/payload/mask.ts';
 import {
+  addCommand,
+  asJson,
   type CommonOptions,
+  exitWith,
+  forClient,
   parseId,
   parseWholeNumber,
   print,
@@ -22,12 +32,11 @@ import {
   printStyled,
   readInput,
   readOperatorName,
-  setExitCode,
   UsageError,
   withDatabase,
 } from '../cli/command-line.ts';
 import { adviseOperator, toShownPayload } from '../terminal/outbox-row.ts';
-import { formatTable, toStateLook } from '../terminal/table.ts';
+import { type Columns, formatTable } from '../terminal/table.ts';
 import type { OutboxCheckOptions } from './outbox-check.ts';
 
 /** The options that select rows, and those of single commands. */
@@ -44,6 +53,26 @@ interface OutboxOptions extends CommonOptions {
 const doneWords = { retry: 'will be sent again', done: 'marked as done', cancel: 'cancelled' } as const;
 const defaultLimit = 100;
 
+const rowColumns: Columns<Awaited<ReturnType<typeof listOutbox>>[number]> = {
+  id: ({ id }) => id,
+  client: ({ client }) => client,
+  kind: ({ kind }) => kind,
+  reference: ({ reference }) => reference,
+  status: ({ status }) => status,
+  attempts: ({ attempts }) => attempts,
+  created: ({ createdAt }) => createdAt,
+  next: ({ nextAttemptAt }) => nextAttemptAt,
+  because: ({ because }) => because,
+};
+const stepColumns: Columns<OutboxDetail['history'][number]> = {
+  at: ({ at }) => at.slice(0, 19),
+  step: ({ step }) => step,
+  by: ({ by }) => by,
+  became: ({ became }) => became,
+  ms: ({ durationMs }) => durationMs,
+  error: ({ error }) => error,
+};
+
 /** Prints rows, with what each unfinished row waits for. */
 async function outboxListCommand(options: OutboxOptions): Promise<number> {
   const filter = toFilter([], options);
@@ -54,22 +83,7 @@ async function outboxListCommand(options: OutboxOptions): Promise<number> {
   else if (rows.length === 0)
     print('open' in shown ? 'The outbox has no unfinished rows.' : 'No row of the outbox matches.');
   else {
-    const cells = rows.map((row) => [
-      row.id,
-      row.client,
-      row.kind,
-      row.reference,
-      row.status,
-      row.attempts,
-      row.createdAt.toISOString().slice(0, 19),
-      row.nextAttemptAt?.toISOString().slice(0, 19) ?? '-',
-      row.because ?? '-',
-    ]);
-    printStyled(
-      formatTable(['id', 'client', 'kind', 'reference', 'status', 'attempts', 'created', 'next', 'because'], cells, {
-        look: (text, heading) => (heading === 'status' ? toStateLook(text) : null),
-      }),
-    );
+    printStyled(formatTable(rows, rowColumns));
     if (rows.length === limit) print(`\nOnly the first ${limit} rows are shown; use --limit to see more`);
     print('\nTo see one row in full: fulfilment-sync outbox show <id>');
   }
@@ -94,19 +108,7 @@ async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): P
       print(`${name}: ${value instanceof Date ? value.toISOString() : value}`);
     print(`result${reveal ? '' : ' (masked)'}: ${JSON.stringify(result)}`);
     print(`payload${reveal ? '' : ' (masked; --reveal shows it)'}: ${JSON.stringify(payload, null, 2)}`);
-    printStyled(
-      `\n${formatTable(
-        ['at', 'step', 'by', 'became', 'ms', 'error'],
-        history.map((step) => [
-          step.at.slice(0, 19),
-          step.step,
-          step.by,
-          step.became,
-          step.durationMs ?? '-',
-          step.error ?? '-',
-        ]),
-      )}`,
-    );
+    printStyled(`\n${formatTable(history, stepColumns)}`);
     print(`\n${adviseOperator(row)}`);
   }
   return 0;
@@ -182,73 +184,59 @@ function reportMissingRow(id: string): number {
 
 function withOutboxFilter(command: Command): Command {
   return command
-    .option('--client <key>', 'only this client')
+    .option(...forClient)
     .option('--status <status>', 'pending, sending, done, dead, unknown or cancelled')
     .option('--kind <kind>', 'such as order.create')
     .option('--reference <reference>', 'external order number, external reference, slip reference or sku')
     .option('--error <text>', 'rows whose last_error contains this text')
-    .option('--json', 'print JSON');
+    .option(...asJson);
 }
 
 /** Adds the commands `outbox …`. */
 export function addOutboxCommands(cli: Command): void {
-  const outbox = cli
-    .command('outbox')
-    .description('show, retry, replace, cancel or mark as done the rows of the outbox; check payloads')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox list --status dead');
-  withOutboxFilter(
-    outbox.command('list').description('show rows and what each waits for; without a filter, only unfinished rows'),
-  )
+  const name = 'fulfilment-sync outbox';
+  const dead = `${name} list --status dead`;
+  const description = 'show, retry, replace, cancel or mark as done the rows of the outbox; check payloads';
+  const outbox = addCommand(cli, 'outbox', description, dead);
+  const list = 'show rows and what each waits for; without a filter, only unfinished rows';
+  withOutboxFilter(addCommand(outbox, 'list', list, dead))
     .option('--limit <number>', 'maximum number of rows (100)', parseWholeNumber)
-    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox list --status dead')
-    .action((options: OutboxOptions) => setExitCode(outboxListCommand(options)));
-  outbox
-    .command('show')
-    .description('show one row with its history; personal data in its payload is masked')
+    .action(exitWith(outboxListCommand));
+  const show = 'show one row with its history; personal data in its payload is masked';
+  addCommand(outbox, 'show', show, `${name} show 42`)
     .argument('<id>', 'number of the row')
     .option('--reveal', 'show the payload unmasked')
-    .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox show 42')
-    .action((id: string, options: OutboxOptions) => setExitCode(outboxShowCommand(id, options)));
+    .option(...asJson)
+    .action(exitWith(outboxShowCommand));
   const actions = [
     ['retry', 'send rows again; if the service may have carried a row out, it is looked up first, if its kind can be'],
     ['done', 'mark rows as done: the service has carried them out already'],
     ['cancel', 'cancel pending or dead rows for good, so that the later rows of their lanes can be sent'],
   ] as const;
-  for (const [action, description] of actions) {
-    const command = withOutboxFilter(outbox.command(action).description(description))
+  for (const [action, words] of actions) {
+    const examples = `${name} ${action} 42 43\n${name} ${action} --status dead --kind order.create --yes`;
+    const command = withOutboxFilter(addCommand(outbox, action, words, examples))
       .argument('[ids...]', 'numbers of rows; without numbers, all rows that match (only dead ones without --status)')
       .option('--yes', 'confirms a change of all rows that match');
     if (action === 'done') command.option('--result <json>', 'result for the ERP to read, a JSON object');
-    command
-      .addHelpText(
-        'after',
-        `\nExamples:\n  fulfilment-sync outbox ${action} 42 43\n  fulfilment-sync outbox ${action} --status dead --kind order.create --yes`,
-      )
-      .action((ids: string[], options: OutboxOptions) => setExitCode(outboxActCommand(action, ids, options)));
+    command.action(exitWith((ids: string[], options: OutboxOptions) => outboxActCommand(action, ids, options)));
   }
-  outbox
-    .command('replace')
-    .description('replace the payload of a pending or dead row; it keeps its place and its history')
+  const replace = 'replace the payload of a pending or dead row; it keeps its place and its history';
+  addCommand(outbox, 'replace', replace, `${name} replace 42 @order.json`)
     .argument('<id>', 'number of the row')
     .argument('<payload>', 'JSON, @file, or - for standard input')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox replace 42 @order.json')
-    .action((id: string, payload: string) => setExitCode(outboxReplaceCommand(id, payload)));
-  addCheckCommand(outbox);
-}
-
-function addCheckCommand(outbox: Command): void {
-  outbox
-    .command('check')
-    .description('check a payload as a worker does, without inserting it; exits with 1 if it has problems')
+    .action(exitWith(outboxReplaceCommand));
+  const check = 'check a payload as a worker does, without inserting it; exits with 1 if it has problems';
+  addCommand(outbox, 'check', check, `${name} check order.create order.json --client default`)
     .argument('<kind>', 'such as order.create')
     .argument('[file]', 'file with the payload; - or nothing for standard input')
     .option('--client <key>', 'compare codes with the stored service lists of this client')
     .option('--reference <reference>', 'reference that the row will have')
-    .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox check order.create order.json --client default')
-    .action(async (kind: string, file: string | undefined, options: OutboxCheckOptions) =>
-      // Only this command needs the kinds of the outbox.
-      setExitCode((await import('./outbox-check.ts')).outboxCheckCommand(kind, file, options)),
+    .option(...asJson)
+    // Only this command needs the kinds of the outbox.
+    .action(
+      exitWith(async (kind: string, file: string | undefined, options: OutboxCheckOptions) =>
+        (await import('./outbox-check.ts')).outboxCheckCommand(kind, file, options),
+      ),
     );
 }

@@ -3,10 +3,12 @@ import { readConfig } from '../../../config/env.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { pauseJob, readPauses, resumeJob } from '../../erp/runs/pauses.ts';
 import {
+  addCommand,
   type CommonOptions,
+  exitWith,
+  forClient,
   print,
   readOperatorName,
-  setExitCode,
   UsageError,
   withDatabase,
 } from '../cli/command-line.ts';
@@ -53,18 +55,11 @@ const formatClientOption = (client: string | undefined) => (client === undefined
 
 /** Adds the commands `pause` and `resume`. */
 export function addPauseCommands(cli: Command): void {
-  const actions = [
-    ['pause', 'stop starting a job; a run under way finishes'],
-    ['resume', 'start a paused job again'],
-  ] as const;
-  for (const [action, description] of actions)
-    cli
-      .command(action)
-      .description(description)
+  const add = (name: string, description: string, command: typeof pauseCommand) =>
+    addCommand(cli, name, description, `fulfilment-sync ${name} pull-shipments --client default`)
       .argument('<job>', [...jobNames, pushJob.name].join(', '))
-      .option('--client <key>', 'only for this client')
-      .addHelpText('after', `\nExample:\n  fulfilment-sync ${action} pull-shipments --client default`)
-      .action((job: string, options: CommonOptions) =>
-        setExitCode((action === 'pause' ? pauseCommand : resumeCommand)(job, options)),
-      );
+      .option(...forClient)
+      .action(exitWith(command));
+  add('pause', 'stop starting a job; a run under way finishes', pauseCommand);
+  add('resume', 'start a paused job again', resumeCommand);
 }

@@ -1,14 +1,17 @@
 import type { Command } from 'commander';
 import { listQuarantined, readQuarantined } from '../../erp/pull/quarantine.ts';
 import {
+  addCommand,
+  asJson,
   type CommonOptions,
+  exitWith,
   findStream,
+  forClient,
   parseId,
   print,
   printError,
   printJson,
   printStyled,
-  setExitCode,
   streamNames,
   withDatabase,
 } from '../cli/command-line.ts';
@@ -27,20 +30,18 @@ async function quarantineListCommand({ client, stream, json }: QuarantineOptions
   if (json) printJson(rows);
   else if (rows.length === 0) print('Nothing is in quarantine.');
   else {
-    const cells = rows.map((row) => [
-      row.id,
-      row.client,
-      row.stream,
-      row.resourceId ?? '-',
-      row.memberPath || '-',
-      row.reason,
-      row.times,
-      row.firstSeenAt.toISOString().slice(0, 19),
-      row.lastSeenAt.toISOString().slice(0, 19),
-    ]);
-    printStyled(
-      formatTable(['number', 'client', 'stream', 'id', 'member', 'reason', 'times', 'first seen', 'last seen'], cells),
-    );
+    const table = formatTable(rows, {
+      number: ({ id }) => id,
+      client: ({ client }) => client,
+      stream: ({ stream }) => stream,
+      id: ({ resourceId }) => resourceId,
+      member: ({ memberPath }) => memberPath || '-',
+      reason: ({ reason }) => reason,
+      times: ({ times }) => times,
+      'first seen': ({ firstSeenAt }) => firstSeenAt,
+      'last seen': ({ lastSeenAt }) => lastSeenAt,
+    });
+    printStyled(table);
     print(
       '\nTo see one in full: quarantine show <number>. To decode again, after an upgrade: quarantine replay [stream]',
     );
@@ -68,34 +69,28 @@ async function quarantineShowCommand(number: string, { json }: CommonOptions): P
 
 /** Adds the commands `quarantine …`. */
 export function addQuarantineCommands(cli: Command): void {
-  const quarantine = cli
-    .command('quarantine')
-    .description('show or replay the resources that could not be decoded or stored')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine list');
-  quarantine
-    .command('list')
-    .description('show the resources in quarantine, with the member that is wrong')
-    .option('--client <key>', 'only this client')
+  const name = 'fulfilment-sync quarantine';
+  const description = 'show or replay the resources that could not be decoded or stored';
+  const quarantine = addCommand(cli, 'quarantine', description, `${name} list`);
+  const list = 'show the resources in quarantine, with the member that is wrong';
+  addCommand(quarantine, 'list', list, `${name} list --stream shipments`)
+    .option(...forClient)
     .option('--stream <stream>', `only this stream: ${streamNames.join(', ')}`)
-    .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine list --stream shipments')
-    .action((options: QuarantineOptions) => setExitCode(quarantineListCommand(options)));
-  quarantine
-    .command('show')
-    .description('show one resource in full; it may contain personal data')
+    .option(...asJson)
+    .action(exitWith(quarantineListCommand));
+  addCommand(quarantine, 'show', 'show one resource in full; it may contain personal data', `${name} show 7`)
     .argument('<number>', 'number of the row, as list shows it')
-    .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine show 7')
-    .action((number: string, options: QuarantineOptions) => setExitCode(quarantineShowCommand(number, options)));
-  quarantine
-    .command('replay')
-    .description('decode the resources in quarantine again, after an upgrade')
+    .option(...asJson)
+    .action(exitWith(quarantineShowCommand));
+  const replay = 'decode the resources in quarantine again, after an upgrade';
+  addCommand(quarantine, 'replay', replay, `${name} replay shipments`)
     .argument('[stream]', streamNames.join(', '))
-    .option('--client <key>', 'only this client')
-    .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine replay shipments')
-    .action(async (stream: string | undefined, options: QuarantineOptions) =>
-      // Only this command calls the service.
-      setExitCode((await import('./rescan.ts')).quarantineReplayCommand(stream, options)),
+    .option(...forClient)
+    .option(...asJson)
+    // Only this command calls the service.
+    .action(
+      exitWith(async (stream: string | undefined, options: QuarantineOptions) =>
+        (await import('./rescan.ts')).quarantineReplayCommand(stream, options),
+      ),
     );
 }

@@ -9,14 +9,17 @@ import { withColumnComparison } from '../../sync/rescan/rescan-jobs.ts';
 import type { PullContext } from '../../sync/run/pull-context.ts';
 import type { RunReport } from '../../sync/run/run.ts';
 import {
+  addCommand,
+  asJson,
   type CommonOptions,
+  exitWith,
   findRefetchable,
   findStream,
+  forClient,
   parseId,
   print,
   printError,
   printJson,
-  setExitCode,
   streamNames,
   UsageError,
 } from '../cli/command-line.ts';
@@ -236,42 +239,38 @@ export function tellProgress(label: string, write: (line: string) => void = prin
 
 /** Adds the commands that read resources again: reconcile, backfill and refetch. */
 export function addRescanCommands(cli: Command): void {
-  cli
-    .command('reconcile')
-    .description('compare the lists of the service with the tables, column by column, and heal what differs')
+  addCommand(
+    cli,
+    'reconcile',
+    'compare the lists of the service with the tables, column by column, and heal what differs',
+    'fulfilment-sync reconcile shipments',
+    'Orders and return-items: the last 120 days and one slice of older days; the output names them.\n' +
+      'Other streams: the whole list.',
+  )
     .argument('<stream>', streamNames.join(', '))
-    .option('--client <key>', 'only this client')
+    .option(...forClient)
     .option('--accept-missing', 'read the whole list, and mark every row that is not in it as unlisted')
-    .option('--json', 'print JSON')
-    .addHelpText(
-      'after',
-      '\nOrders and return-items: the last 120 days and one slice of older days; the output names them.' +
-        '\nOther streams: the whole list.' +
-        '\n\nExample:\n  fulfilment-sync reconcile shipments',
-    )
-    .action((stream: string, options: RescanOptions) => setExitCode(reconcileCommand(stream, options)));
-  cli
-    .command('backfill')
-    .description('read a span of days again, or everything; polls continue meanwhile')
+    .option(...asJson)
+    .action(exitWith(reconcileCommand));
+  addCommand(
+    cli,
+    'backfill',
+    'read a span of days again, or everything; polls continue meanwhile',
+    'fulfilment-sync backfill orders --from 2026-01-01 --to 2026-01-31',
+    'Each stream has its own date, such as orderedOn of an order: see docs/architecture.md.',
+  )
     .argument('<stream>', streamNames.join(', '))
     .option('--from <day>', "first day, YYYY-MM-DD in the client's zone")
     .option('--to <day>', 'last day')
     .option('--background', 'let the workers do it')
-    .option('--client <key>', 'only this client')
-    .option('--json', 'print JSON')
-    .addHelpText(
-      'after',
-      '\nEach stream has its own date, such as orderedOn of an order: see docs/architecture.md.' +
-        '\n\nExample:\n  fulfilment-sync backfill orders --from 2026-01-01 --to 2026-01-31',
-    )
-    .action((stream: string, options: RescanOptions) => setExitCode(backfillCommand(stream, options)));
-  cli
-    .command('refetch')
-    .description('read one resource again by its id; not for streams that the service cannot read by id')
+    .option(...forClient)
+    .option(...asJson)
+    .action(exitWith(backfillCommand));
+  const description = 'read one resource again by its id; not for streams that the service cannot read by id';
+  addCommand(cli, 'refetch', description, 'fulfilment-sync refetch shipments 1042')
     .argument('<stream>', [...streamNames, 'return-merchandise-authorizations'].join(', '))
     .argument('<id>', 'id at the service')
-    .option('--client <key>', 'only this client')
-    .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync refetch shipments 1042')
-    .action((stream: string, id: string, options: RescanOptions) => setExitCode(refetchCommand(stream, id, options)));
+    .option(...forClient)
+    .option(...asJson)
+    .action(exitWith(refetchCommand));
 }

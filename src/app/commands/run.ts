@@ -8,7 +8,7 @@ import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { registerClients } from '../../erp/runs/clients.ts';
 import { findRefusal } from '../../erp/runs/start-run.ts';
 import type { RunReport } from '../../sync/run/run.ts';
-import { type CommonOptions, print, setExitCode, UsageError } from '../cli/command-line.ts';
+import { addCommand, type CommonOptions, exitWith, forClient, print, UsageError } from '../cli/command-line.ts';
 import { describeEnd, exitCodeFor, withForeground } from '../cli/with-foreground.ts';
 import { openPusher } from '../worker/open-pusher.ts';
 import { runJob, toClientIdentity } from '../worker/runner.ts';
@@ -91,11 +91,9 @@ function describeReport(report: RunReport): string {
 
 /** Adds `run`. */
 export function addRunCommand(cli: Command): void {
-  cli
-    .command('run')
-    .description('run one job once in this process, even if it is not due')
+  const example = 'fulfilment-sync run pull-shipments --client default';
+  addCommand(cli, 'run', 'run one job once in this process, even if it is not due', example)
     .argument('<job>', [...jobNames, pushJob.name].join(', '))
-    .option('--client <key>', 'only this client')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync run pull-shipments --client default')
-    .action((job: string, options: CommonOptions) => setExitCode(runCommand(job, options)));
+    .option(...forClient)
+    .action(exitWith(runCommand));
 }

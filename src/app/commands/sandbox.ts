@@ -11,7 +11,15 @@ import { createSandbox } from '../../sandbox/server/server.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { type ChosenLists, DocumentError, readListsFile } from '../../sandbox/store/service-lists.ts';
 import { World } from '../../sandbox/world.ts';
-import { createStopSignal, parseWholeNumber, print, printError, setExitCode, UsageError } from '../cli/command-line.ts';
+import {
+  addCommand,
+  createStopSignal,
+  exitWith,
+  parseWholeNumber,
+  print,
+  printError,
+  UsageError,
+} from '../cli/command-line.ts';
 
 interface SandboxOptions {
   readonly host: string;
@@ -164,43 +172,24 @@ function startSaving(world: World, file: string): () => void {
 
 /** Adds `sandbox`. */
 export function addSandboxCommand(cli: Command): void {
-  cli
-    .command('sandbox')
-    .description('serve a stand-in for the fulfilment service on this machine')
+  const example = 'fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b --state sandbox.ndjson';
+  const unknownProducts = new Option('--unknown-products <rule>', 'orders and slips with an unknown sku (refuse)');
+  const dialect = new Option('--dialect <name>', 'v3 answers: rich has links and products, and leaves out null');
+  addCommand(cli, 'sandbox', 'serve a stand-in for the fulfilment service on this machine', example)
     .option('--host <address>', 'address to listen on; everybody who can reach it can control the sandbox', '127.0.0.1')
     .option('--port <number>', 'port; 0 takes any free one', parseWholeNumber, 8090)
     .option('--seed <number>', 'seed of the random events in the robot warehouse (1)', parseWholeNumber)
     .option('--clients <names>', 'client names, comma separated; the password is the name (default)')
-    .option(
-      '--speed <factor>',
-      'virtual seconds per second; 0: time moves only with /_sandbox/advance (60)',
-      parseWholeNumber,
-    )
+    .option('--speed <factor>', 'virtual seconds per second; 0: only /_sandbox/advance (60)', parseWholeNumber)
     .option('--orders-per-day <number>', 'orders that the robot adds for each client; 0: none (68)', parseWholeNumber)
     .option('--late-changes', 'the robot also makes changes that polls cannot see, such as changes after SHIPPED')
     .option('--only-described', 'do not serve operations that the interface does not name, such as stock in bulk')
-    .option(
-      '--strict',
-      'refuse what the interface does not show, such as unknown members or names in another case; implies --only-described',
-    )
-    .addOption(
-      new Option('--unknown-products <rule>', 'what happens to orders and slips with an unknown sku (refuse)').choices([
-        'refuse',
-        'accept',
-      ]),
-    )
+    .option('--strict', 'refuse what the interface does not show, such as unknown members; implies --only-described')
+    .addOption(unknownProducts.choices(['refuse', 'accept']))
     .option('--lists <file>', 'YAML or JSON file with the service lists that clients map their codes to')
-    .addOption(
-      new Option('--dialect <name>', 'shapes of v3 answers: rich has links and products, and leaves out null').choices(
-        dialects,
-      ),
-    )
+    .addOption(dialect.choices(dialects))
     .option('--state <file>', 'keep the state in this file, and continue from it at the next start')
-    .addHelpText(
-      'after',
-      '\nExample:\n  fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b --state sandbox.ndjson',
-    )
-    .action((options: SandboxOptions) => setExitCode(sandboxCommand(options)));
+    .action(exitWith(sandboxCommand));
 }
 
 /** Hosts that mean every address of this machine. Nobody can call them. */

@@ -9,7 +9,16 @@ import type { JobStatus } from '../../erp/reports/job-status.ts';
 import type { OutboxStatus } from '../../erp/reports/outbox-status.ts';
 import type { StreamStatus } from '../../erp/reports/stream-status.ts';
 import { readSchemaDrift } from '../../erp/schema/drift.ts';
-import { createStopSignal, outputClosed, printStyled, setExitCode, toJson, withDatabase } from '../cli/command-line.ts';
+import {
+  addCommand,
+  asJson,
+  createStopSignal,
+  exitWith,
+  outputClosed,
+  printStyled,
+  toJson,
+  withDatabase,
+} from '../cli/command-line.ts';
 import {
   createProblem,
   describeProblem,
@@ -19,7 +28,7 @@ import {
   sortBySeverity,
 } from '../health/problems.ts';
 import { readSnapshot } from '../health/snapshot.ts';
-import { formatTable, toStateLook } from '../terminal/table.ts';
+import { type Columns, formatTable } from '../terminal/table.ts';
 
 interface StatusOptions {
   readonly json?: boolean;
@@ -74,9 +83,9 @@ async function readStatus(db: Database, config: Config, json: boolean): Promise<
   }
   const closedGates = gates.filter(({ nextAt }) => nextAt > now);
   const parts = [
-    jobs.length === 0 ? noJobs : formatJobs(jobs),
-    streams.length === 0 ? '' : formatStreams(streams, now, lookbackDays),
-    outbox.length === 0 ? '' : formatOutbox(outbox),
+    jobs.length === 0 ? noJobs : formatTable(jobs, jobColumns),
+    streams.length === 0 ? '' : formatTable(streams, makeStreamColumns(now, lookbackDays)),
+    outbox.length === 0 ? '' : formatTable(outbox, outboxColumns),
     problems.map(describeProblem).join('\n'),
     closedGates
       .map(({ gate, client, nextAt }) => `${client} ${gate}: may be asked again ${formatWait(nextAt, now)}`)
@@ -92,80 +101,54 @@ function describeOutage(error: unknown, json: boolean): { text: string } {
   return { text: json ? JSON.stringify({ error: words }) : toVisible(`The status cannot be read now: ${words}`) };
 }
 
-function formatJobs(rows: readonly JobStatus[]): string {
-  return formatTable(
-    ['client', 'job', 'state', 'last run', 'fetched', 'changed', 'lag', 'quarantined'],
-    rows.map((row) => [
-      row.client,
-      row.job,
-      describeJobState(row),
-      row.lastStartedAt === null ? '-' : row.lastStartedAt.toISOString().slice(0, 19),
-      row.lastFetched,
-      row.lastChanged,
-      formatSpan(row.lagSeconds),
-      row.quarantined,
-    ]),
-    { look: (text, heading) => (heading === 'state' ? toStateLook(text) : null) },
-  );
-}
+const jobColumns: Columns<JobStatus> = {
+  client: ({ client }) => client,
+  job: ({ job }) => job,
+  state: describeJobState,
+  'last run': ({ lastStartedAt }) => lastStartedAt,
+  fetched: ({ lastFetched }) => lastFetched,
+  changed: ({ lastChanged }) => lastChanged,
+  lag: ({ lagSeconds }) => formatSpan(lagSeconds),
+  quarantined: ({ quarantined }) => quarantined,
+};
 
 function describeJobState({ running, pausedSince, lastOutcome }: JobStatus): string {
   if (running) return 'running';
   return pausedSince === null ? (lastOutcome ?? 'waiting') : 'paused';
 }
 
-function formatStreams(rows: readonly StreamStatus[], now: Date, lookbackDays: number): string {
+function makeStreamColumns(now: Date, lookbackDays: number): Columns<StreamStatus> {
   const since = (date: Date | null) => formatSpan(date === null ? null : (now.getTime() - date.getTime()) / 1_000);
-  const count = (value: number | null) => (value === null ? '-' : Math.round(value));
-  return formatTable(
-    [
-      'client',
-      'stream',
-      'tried',
-      'success',
-      'change',
-      'newest date',
-      'rows 24h',
-      'usual a day',
-      'reconciled',
-      'missing/stale/extra',
-      `late p99 (lookback ${lookbackDays}d)`,
-    ],
-    rows.map((row) => [
-      row.client,
-      row.stream,
-      since(row.lastAttemptAt),
-      since(row.lastSuccessAt),
-      since(row.lastChangeAt),
-      row.newestSourceAt === null ? '-' : row.newestSourceAt.toISOString().slice(0, 16),
-      row.changedLastDay,
-      count(row.usualPerDay),
-      since(row.reconciledAt),
-      row.reconciledAt === null ? '-' : `${row.missing}/${row.stale}/${row.extra}`,
-      formatSpan(row.lateSecondsP99),
-    ]),
-  );
+  return {
+    client: ({ client }) => client,
+    stream: ({ stream }) => stream,
+    tried: ({ lastAttemptAt }) => since(lastAttemptAt),
+    success: ({ lastSuccessAt }) => since(lastSuccessAt),
+    change: ({ lastChangeAt }) => since(lastChangeAt),
+    'newest date': ({ newestSourceAt }) => newestSourceAt,
+    'rows 24h': ({ changedLastDay }) => changedLastDay,
+    'usual a day': ({ usualPerDay }) => usualPerDay && Math.round(usualPerDay),
+    reconciled: ({ reconciledAt }) => since(reconciledAt),
+    'missing/stale/extra': (row) => row.reconciledAt && `${row.missing}/${row.stale}/${row.extra}`,
+    [`late p99 (lookback ${lookbackDays}d)`]: ({ lateSecondsP99 }) => formatSpan(lateSecondsP99),
+  };
 }
+
+const outboxColumns: Columns<OutboxStatus> = {
+  client: ({ client }) => client,
+  'outbox: dead': ({ dead }) => dead,
+  unknown: ({ unknown }) => unknown,
+  pending: ({ pending }) => pending,
+  sending: ({ sending }) => sending,
+  'done 24h': ({ doneLastDay }) => doneLastDay,
+  oldest: ({ oldestSeconds }) => formatSpan(oldestSeconds),
+};
 
 /** Adds `status`. */
 export function addStatusCommand(cli: Command): void {
-  cli
-    .command('status')
-    .description('show the state of every job of every client, and all problems')
+  const description = 'show the state of every job of every client, and all problems';
+  addCommand(cli, 'status', description, 'fulfilment-sync status --json', 'Exits with 1 if a problem needs a person.')
     .option('--watch', 'show it again every two seconds, until stopped')
-    .option('--json', 'print JSON')
-    .addHelpText('after', '\nExits with 1 if a problem needs a person.\n\nExample:\n  fulfilment-sync status --json')
-    .action((options: StatusOptions) => setExitCode(statusCommand(options)));
-}
-
-/** Formats the row counts of each client's outbox. */
-function formatOutbox(rows: readonly OutboxStatus[]): string {
-  return formatTable(
-    ['client', 'outbox: dead', 'unknown', 'pending', 'sending', 'done 24h', 'oldest'],
-    rows.map((row) => [
-      ...[row.client, row.dead, row.unknown, row.pending, row.sending, row.doneLastDay],
-      formatSpan(row.oldestSeconds),
-    ]),
-    { look: (text, heading) => (/dead|unknown/.test(heading) && text !== '0' ? 'red' : null) },
-  );
+    .option(...asJson)
+    .action(exitWith(statusCommand));
 }

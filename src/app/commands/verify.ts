@@ -9,13 +9,15 @@ import { toVisible } from '../../core/quote.ts';
 import { closeGate, passGate } from '../../erp/runs/gates.ts';
 import { toCallSpanMs, toTrackTraceGate, trackTraceGapMs } from '../../sync/pulls/track-trace.ts';
 import {
+  addCommand,
+  asJson,
   type CommonOptions,
   confirm,
+  exitWith,
   printError,
   printJson,
   printStyled,
   selectClients,
-  setExitCode,
   UsageError,
 } from '../cli/command-line.ts';
 import { connectForWriting } from '../deps/database.ts';
@@ -222,12 +224,15 @@ async function verifyClient(
 
 /** Adds `service verify`, which asks a service how it differs from docs/assumptions.md. */
 export function addServiceCommand(cli: Command): void {
-  cli
-    .command('service')
-    .description('ask the service what interface.md does not say')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync service verify')
-    .command('verify')
-    .description('ask a service which of our assumptions hold there, and print the configuration for those that do not')
+  const example = 'fulfilment-sync service verify';
+  const service = addCommand(cli, 'service', 'ask the service what interface.md does not say', example);
+  addCommand(
+    service,
+    'verify',
+    'ask a service which of our assumptions hold there, and print the configuration for those that do not',
+    `WAREHOUSE_PASSWORD_FILE=secret ${example} --base-url https://… --username shop`,
+    'Exits with 1 if something differs, or there is no token.',
+  )
     .option('--base-url <url>', 'the service; without it, the configured clients')
     .option('--username <name>', 'user name at --base-url')
     .option('--password-file <file>', 'password at --base-url, if WAREHOUSE_PASSWORD or its _FILE is not set')
@@ -240,11 +245,6 @@ export function addServiceCommand(cli: Command): void {
     .option('--sku <sku>', 'article of these orders; by default one that the orders of the client name')
     .option('--yes', 'do not ask before writing')
     .option('--write-operations <file>', 'write what was found as a WAREHOUSE_OPERATIONS_FILE')
-    .option('--json', 'print JSON')
-    .addHelpText(
-      'after',
-      '\nExits with 1 if something differs, or there is no token.' +
-        '\n\nExample:\n  WAREHOUSE_PASSWORD_FILE=secret fulfilment-sync service verify --base-url https://… --username shop',
-    )
-    .action((options: VerifyOptions) => setExitCode(verifyCommand(options)));
+    .option(...asJson)
+    .action(exitWith(verifyCommand));
 }

@@ -8,7 +8,7 @@ import { pauses } from '../../core/backoff.ts';
 import { describeError } from '../../core/errors.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { startAdmin } from '../admin/server.ts';
-import { createStopSignal, setExitCode } from '../cli/command-line.ts';
+import { addCommand, createStopSignal, exitWith } from '../cli/command-line.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { isUnreachable } from '../deps/is-unreachable.ts';
 import { openStateReaders } from '../health/overview.ts';
@@ -143,11 +143,10 @@ function exitOnUncaughtError(readLog: () => Logger): void {
 
 /** Adds `worker`. */
 export function addWorkerCommand(cli: Command): void {
-  cli
-    .command('worker')
-    .description('run the daemon until it is stopped')
-    .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… WAREHOUSE_BASE_URL=https://… fulfilment-sync worker')
-    .action(() => setExitCode(workerCommand(cli.opts<{ envFile?: string }>().envFile)));
+  const example = 'DATABASE_URL=postgres://… WAREHOUSE_BASE_URL=https://… fulfilment-sync worker';
+  addCommand(cli, 'worker', 'run the daemon until it is stopped', example).action(
+    exitWith(() => workerCommand(cli.opts<{ envFile?: string }>().envFile)),
+  );
 }
 
 /** Notices SIGHUP, which would end the process otherwise. Signals that nobody waits for count as one. */

@@ -1,18 +1,15 @@
 /** The checks of `doctor`: everything that a worker needs. They change nothing. */
 
-import { statfs } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { isLoopback } from '../../../config/admin.ts';
 import { type Config, findSetVariables, secretNames, variableNames } from '../../../config/env.ts';
 import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
-import { pushJob, toScheduleVariable } from '../../../config/jobs.ts';
-import type { Operations } from '../../../config/operations.ts';
+import type { OperationName, Operations } from '../../../config/operations.ts';
 import { listSetSwitches } from '../../../config/switches.ts';
 import { parseConnectionUrl } from '../../../config/values.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import { describeError, hasCode, WarehouseError } from '../../core/errors.ts';
-import { hourMs } from '../../core/time.ts';
 import { TlsError } from '../../core/tls-error.ts';
 import { assertOwnSessions } from '../../erp/connection/own-sessions.ts';
 import type { Database } from '../../erp/connection/pool.ts';
@@ -36,11 +33,38 @@ import { decodeServiceLists } from '../../warehouse/decoding/decode-service-list
 import { connectDatabase } from '../deps/database.ts';
 import { openQueueBackend } from '../deps/queue.ts';
 import { readRedisInfo } from '../deps/redis.ts';
-import { findSharedAccounts } from '../deps/shared-accounts.ts';
 import { openWarehouses } from '../deps/warehouses.ts';
 import { describeNotifyQueue, findStockProblems } from '../health/problems.ts';
 import type { Logger } from '../logging/logger.ts';
 import { version } from '../version.ts';
+
+/** The result of one check. */
+export interface Finding {
+  /** Name of the check, in a few words. */
+  readonly check: string;
+  readonly state: 'ok' | 'warn' | 'fail';
+  readonly found: string;
+  /** What to do; null if nothing needs to be done. */
+  readonly remedy: string | null;
+}
+
+const ok = (check: string, found: string): Finding => ({ check, state: 'ok', found, remedy: null });
+const warn = (check: string, found: string, remedy: string): Finding => ({ check, state: 'warn', found, remedy });
+const fail = (check: string, found: string, remedy: string): Finding => ({ check, state: 'fail', found, remedy });
+const hasFailed = (findings: readonly Finding[]) => findings.some(({ state }) => state === 'fail');
+
+/**
+ * Returns the findings of `look`. If `look` fails, its error becomes the finding, with `remedy`, or with the remedy of
+ * an error of TLS.
+ */
+async function runCheck(check: string, remedy: string, look: () => Promise<Finding | Finding[]>): Promise<Finding[]> {
+  try {
+    return [await look()].flat();
+  } catch (error) {
+    if (error instanceof TlsError) return [fail(check, error.found, error.remedy)];
+    return [fail(check, describeError(error), remedy)];
+  }
+}
 
 /** Largest accepted difference to the service's clock. Watermarks follow that clock. */
 const maxSkewMs = 60_000;
@@ -53,7 +77,7 @@ const virtualRate = 5;
 const neededLists = ['mainShippingMethods', 'orderTypes', 'returnReasons'];
 
 /** Checks for each client that the service can be reached, accepts the credentials and has its lists. */
-export async function checkClients(config: Config, known: readonly KnownClient[]): Promise<readonly Finding[]> {
+export async function checkClients(config: Config, known: readonly KnownClient[]): Promise<Finding[]> {
   const { warehouses, close } = openWarehouses(config);
   // The operator is waiting for the result, so nothing is retried.
   const signal = AbortSignal.timeout(maxWaitMs);
@@ -64,42 +88,24 @@ export async function checkClients(config: Config, known: readonly KnownClient[]
       const row = known.find((one) => one.client === client.key);
       return [...checkIdentity(client, row), ...(await checkService(client, warehouse, signal))];
     });
-    return [...(await Promise.all(checked)).flat(), ...(await checkSharedAccounts(config))];
+    return (await Promise.all(checked)).flat();
   } finally {
     await close();
   }
 }
 
-/** Checks that no two clients are one account: both would ask for its track-trace in the same hour. */
-async function checkSharedAccounts({ clients }: Config): Promise<readonly Finding[]> {
-  const shared = await findSharedAccounts(clients);
-  const note = 'whether a worker with another database uses the same accounts cannot be seen from here';
-  if (shared.length === 0) return [ok('accounts', `no two clients share one; ${note}`)];
-  return shared.map((keys) =>
-    warn(
-      'accounts',
-      `${keys.join(' and ')} may be one account: same addresses, port, path and user name; ${note}`,
-      'if they are one account, keep one of them: each asks for track-trace once an hour',
-    ),
-  );
-}
-
-function checkIdentity(client: WarehouseClient, row: KnownClient | undefined): readonly Finding[] {
+function checkIdentity(client: WarehouseClient, row: KnownClient | undefined): Finding[] {
   if (row === undefined || row.identity === toIdentity(client)) return [];
-  return [
-    fail(
-      `${client.key}: account`,
-      `the client is parked: its rows come from ${row.baseUrl}, or from another account there`,
-      `restore the former base URL and user name, or: fulfilment-sync client accept-identity ${client.key}`,
-    ),
-  ];
+  const found = `the client is parked: its rows come from ${row.baseUrl}, or from another account there`;
+  const remedy = `restore the former base URL and user name, or: fulfilment-sync client accept-identity ${client.key}`;
+  return [fail(`${client.key}: account`, found, remedy)];
 }
 
 async function checkService(
   { key, baseUrl }: WarehouseClient,
   warehouse: Warehouse,
   signal: AbortSignal,
-): Promise<readonly Finding[]> {
+): Promise<Finding[]> {
   const tls =
     baseUrl.protocol === 'https:'
       ? 'that it does not ask for a client certificate, which is not sent'
@@ -107,10 +113,10 @@ async function checkService(
   const address = `check the base URL ${baseUrl.href}, the network, a proxy (HTTPS_PROXY, HTTP_PROXY), and TLS: ${tls}`;
   const up = await runCheck(`${key}: service`, address, async () => {
     await warehouse.checkStatus(signal);
-    return [ok(`${key}: service`, `${baseUrl.href} is up`), await checkClock(key, () => readSkew(warehouse, signal))];
+    const clock = await checkClock(`${key}: clock`, () => readSkew(warehouse, signal));
+    return [ok(`${key}: service`, `${baseUrl.href} is up`), clock];
   });
-  if (up.some(({ state }) => state === 'fail')) return up;
-  return [...up, ...(await checkAccess(key, warehouse, signal))];
+  return hasFailed(up) ? up : [...up, ...(await checkAccess(key, warehouse, signal))];
 }
 
 /** Returns by how many milliseconds the service's clock is ahead of this machine's; null if it sends no Date. */
@@ -120,15 +126,12 @@ async function readSkew(warehouse: Warehouse, signal: AbortSignal): Promise<numb
   return clockMs === null ? null : clockMs - (askedAtMs + Date.now()) / 2;
 }
 
-async function checkClock(key: string, read: () => Promise<number | null>): Promise<Finding> {
-  const check = `${key}: clock`;
+async function checkClock(check: string, read: () => Promise<number | null>): Promise<Finding> {
   const skewMs = await read();
-  if (skewMs === null)
-    return warn(
-      check,
-      'the service sends no Date header, so the watermarks of dated streams cannot move',
-      'tell the operator of the service',
-    );
+  if (skewMs === null) {
+    const found = 'the service sends no Date header, so the watermarks of dated streams cannot move';
+    return warn(check, found, 'tell the operator of the service');
+  }
   if (Math.abs(skewMs) <= maxSkewMs) return ok(check, 'the service and this machine agree');
   const startedMs = performance.now();
   await wait(rateMs);
@@ -143,218 +146,119 @@ async function checkClock(key: string, read: () => Promise<number | null>): Prom
   );
 }
 
-async function checkAccess(key: string, warehouse: Warehouse, signal: AbortSignal): Promise<readonly Finding[]> {
+async function checkAccess(key: string, warehouse: Warehouse, signal: AbortSignal): Promise<Finding[]> {
+  const [access, lists] = [`${key}: access`, `${key}: service lists`];
   try {
     const { options } = decodeServiceLists(await warehouse.ask({ operation: 'common.settings.get' }, { signal }));
-    const lists = new Set(options.map(({ list }) => list as string));
-    const empty = neededLists.filter((list) => !lists.has(list));
-    return [
-      ok(`${key}: access`, 'the service accepts the user name and password'),
-      empty.length === 0
-        ? ok(`${key}: service lists`, `${options.length} entries`)
-        : warn(
-            `${key}: service lists`,
-            `the service returned no entries for ${empty.join(', ')}`,
-            'ask the operator of the service to set them up, unless the client has no use for them, such as no returns',
-          ),
-    ];
+    const filled = new Set(options.map(({ list }) => list as string));
+    const empty = neededLists.filter((list) => !filled.has(list));
+    const accepted = ok(access, 'the service accepts the user name and password');
+    if (empty.length === 0) return [accepted, ok(lists, `${options.length} entries`)];
+    const remedy =
+      'ask the operator of the service to set them up, unless the client has no use for them, such as no returns';
+    return [accepted, warn(lists, `the service returned no entries for ${empty.join(', ')}`, remedy)];
   } catch (error) {
-    if (hasCode(error, 'credentials_refused'))
-      return [
-        fail(
-          `${key}: access`,
-          'the service refuses the user name and password',
-          'correct them, or ask the operator of the service for new ones',
-        ),
-      ];
-    const undocumented = error instanceof WarehouseError && ['nok', 'undecodable'].includes(error.code);
-    return [
-      undocumented
-        ? fail(
-            `${key}: service lists`,
-            error.message,
-            'ask the operator of the service: settings/get does not answer as documented',
-          )
-        : fail(
-            `${key}: access`,
-            describeError(error),
-            'the service is up but does not answer this request; try again in a moment',
-          ),
-    ];
+    if (hasCode(error, 'credentials_refused')) {
+      const remedy = 'correct them, or ask the operator of the service for new ones';
+      return [fail(access, 'the service refuses the user name and password', remedy)];
+    }
+    if (error instanceof WarehouseError && ['nok', 'undecodable'].includes(error.code)) {
+      const remedy = 'ask the operator of the service: settings/get does not answer as documented';
+      return [fail(lists, error.message, remedy)];
+    }
+    const remedy = 'the service is up but does not answer this request; try again in a moment';
+    return [fail(access, describeError(error), remedy)];
   }
 }
 
-/** The result of one check. */
-export interface Finding {
-  /** Name of the check, in a few words. */
-  readonly check: string;
-  readonly state: 'ok' | 'warn' | 'fail';
-  readonly found: string;
-  /** What to do; null if nothing needs to be done. */
-  readonly remedy: string | null;
-}
-
-const ok = (check: string, found: string): Finding => ({ check, state: 'ok', found, remedy: null });
-const warn = (check: string, found: string, remedy: string): Finding => ({
-  check,
-  state: 'warn',
-  found,
-  remedy,
-});
-const fail = (check: string, found: string, remedy: string): Finding => ({
-  check,
-  state: 'fail',
-  found,
-  remedy,
-});
-
-/**
- * Returns the findings of `look`. If `look` fails, its error becomes the finding, with `remedy`, or with the remedy of
- * an error of TLS.
- */
-async function runCheck(
-  check: string,
-  remedy: string,
-  look: () => Promise<readonly Finding[]>,
-): Promise<readonly Finding[]> {
-  try {
-    return await look();
-  } catch (error) {
-    return [
-      error instanceof TlsError ? fail(check, error.found, error.remedy) : fail(check, describeError(error), remedy),
-    ];
-  }
-}
-
-const fileVariables = secretNames.map((name) => `${name}_FILE`);
-const minFreeBytes = 1024 ** 3;
-
-/**
- * Checks for variables without effect, for operations that docs/interface.md does not show, and the free disk space.
- */
-export async function checkConfiguration(
-  config: Config,
-  watched: readonly WatchedArticles[] | null,
-): Promise<readonly Finding[]> {
+/** Checks for misspelt variables, operations that docs/interface.md does not show, clear text, and alerts. */
+export function checkConfiguration(config: Config, watched: readonly WatchedArticles[] | null): Finding[] {
   return [
-    ...checkVariables(config, watched),
+    ...checkVariables(),
     ...findStockProblems(watched ?? [], config.schedules['pull-stock']).map(({ subject, text, remedy }) =>
       warn('stock', `${subject}: ${text}`, remedy ?? ''),
     ),
     checkOperations(config),
     ...checkTransport(config),
     ...checkAlerts(config),
-    ...(await runCheck('disk', 'check the disk with df', checkDisk)),
   ];
 }
 
-function checkVariables(config: Config, watched: readonly WatchedArticles[] | null): readonly Finding[] {
+function checkVariables(): Finding[] {
+  const known: readonly string[] = [...variableNames, ...secretNames.map((name) => `${name}_FILE`)];
   const set = findSetVariables();
-  const unknown = set.filter(
-    (name) =>
-      !(variableNames as string[]).includes(name) && !fileVariables.includes(name) && !name.startsWith('SCHEDULE_'),
+  const unknown = set.filter((name) => !known.includes(name) && !name.startsWith('SCHEDULE_'));
+  if (unknown.length === 0) return [ok('configuration', `${set.length} variables are set`)];
+  return unknown.map((name) =>
+    warn('configuration', `there is no variable ${name}`, 'check its spelling in .env.example'),
   );
-  const { 'track-trace': trackTrace, 'pull-stock': stock } = config.schedules;
-  const ineffective: string[] = [];
-  if (config.pushSweepMs === null)
-    ineffective.push(
-      ...set
-        .filter((name) => name.startsWith('PUSH_'))
-        .map((name) => `${name} (${toScheduleVariable(pushJob.name)} is off)`),
-    );
-  if (trackTrace.kind === 'every' && trackTrace.everyMs < hourMs)
-    ineffective.push('SCHEDULE_TRACK_TRACE (it is asked once an hour at most)');
-  if (stock.kind !== 'off' && watched?.length === 0)
-    ineffective.push('SCHEDULE_PULL_STOCK (fulfilment.stock_watch is empty)');
-  return [
-    ...unknown.map((name) =>
-      warn('configuration', `there is no variable ${name}`, 'check its spelling in .env.example'),
-    ),
-    ineffective.length === 0
-      ? ok('configuration', `${set.length} variables are set, and all have an effect`)
-      : warn('configuration', `without effect: ${ineffective.join(', ')}`, 'remove them, or set what they need'),
-  ];
 }
 
 /** Names the operations in use whose method and path are assumed (docs/assumptions.md), and the switches that are set. */
 function checkOperations({ operations, schedules, pushSweepMs }: Config): Finding {
   const set = listSetSwitches(operations);
   const switched = set.length === 0 ? '' : `; switches: ${set.join(', ')}`;
-  const pushed = pushSweepMs === null ? [] : outboxKinds.map(({ operation }) => operation);
   const usesStockList = schedules['pull-stock'].kind !== 'off' && (operations['oldest.stock.bulk'].enabled ?? true);
-  const used = [
-    ...pushed,
+  const used: OperationName[] = [
+    ...(pushSweepMs === null ? [] : outboxKinds.map(({ operation }) => operation)),
     ...(schedules['track-trace'].kind === 'off' ? [] : ['v2.shipment.trackTrace' as const]),
     ...(schedules['pull-parcels'].kind === 'off' ? [] : ['v2.shipment.search' as const]),
     ...(usesStockList ? ['oldest.stock.bulk' as const] : []),
   ];
   const assumed = [...new Set(used)].filter((name) => !operations[name].documented);
-  if (assumed.length === 0) return ok('operations', `all operations in use are documented${switched}`);
-  return ok(
-    'operations',
-    `not shown in the interface description: ${assumed.join(', ')} (docs/assumptions.md)${switched}`,
-  );
-}
-
-async function checkDisk(): Promise<readonly Finding[]> {
-  const { bavail, bsize } = await statfs('.');
-  const free = `${Math.round((bavail * bsize) / 1024 ** 3)} GB are free here`;
-  return [
-    bavail * bsize < minFreeBytes
-      ? warn('disk', free, 'free disk space: logs need it, and Postgres if it runs on this machine')
-      : ok('disk', free),
-  ];
+  const found =
+    assumed.length === 0
+      ? 'all operations in use are documented'
+      : `not shown in the interface description: ${assumed.join(', ')} (docs/assumptions.md)`;
+  return ok('operations', `${found}${switched}`);
 }
 
 /** Values of sslmode that always encrypt the connection to Postgres. */
 const encryptedModes = ['require', 'verify-ca', 'verify-full', 'no-verify'];
 
 /** Checks whether anything leaves this machine in clear text, and names the proxies in use. */
-export function checkTransport(config: Config): readonly Finding[] {
-  const unencrypted: string[] = [];
-  for (const { key, baseUrl } of config.clients)
-    if (baseUrl.protocol === 'http:' && !isLocal(baseUrl)) unencrypted.push(`the service of ${key} (http://)`);
-  const database = config.DATABASE_URL === undefined ? null : parseConnectionUrl(config.DATABASE_URL);
-  if (database !== null && !isLocal(database) && !encryptedModes.includes(database.searchParams.get('sslmode') ?? ''))
-    unencrypted.push('Postgres (DATABASE_URL without sslmode)');
-  const isUnchecked = database?.searchParams.get('sslmode') === 'no-verify';
-  const redis = config.REDIS_URL === undefined ? null : parseConnectionUrl(config.REDIS_URL);
-  if (redis !== null && redis.protocol === 'redis:' && !isLocal(redis)) unencrypted.push('Redis (redis://)');
-  const alerts = config.ALERT_WEBHOOK_URL === undefined ? null : new URL(config.ALERT_WEBHOOK_URL);
-  if (alerts !== null && alerts.protocol === 'http:' && !isLocal(alerts))
-    unencrypted.push('alerts (ALERT_WEBHOOK_URL)');
-  const proxies = [config.HTTP_PROXY, config.HTTPS_PROXY].flatMap((url) =>
-    url === undefined ? [] : [new URL(url).host],
-  );
-  return [
-    unencrypted.length === 0
-      ? ok('encryption', 'nothing leaves this machine in clear text')
-      : warn(
-          'encryption',
-          `sent in clear text to other machines: ${unencrypted.join(', ')}`,
-          'use https://, sslmode=verify-full and rediss://, unless you trust the network between',
-        ),
-    ...(isUnchecked
-      ? [
-          warn(
-            'certificates',
-            'TLS: sslmode=no-verify in DATABASE_URL checks no certificate, so anybody between could read and write',
-            'use sslmode=verify-full, and name the certificate of the authority as sslrootcert',
-          ),
-        ]
+export function checkTransport(config: Config): Finding[] {
+  const parse = (url: string | undefined) => (url === undefined ? null : parseConnectionUrl(url));
+  const [database, redis, alerts] = [config.DATABASE_URL, config.REDIS_URL, config.ALERT_WEBHOOK_URL].map(parse);
+  const sslmode = database?.searchParams.get('sslmode') ?? '';
+  const isClear = (url: URL | null | undefined, protocol: string) => url?.protocol === protocol && !isLocal(url);
+  const unencrypted = [
+    ...config.clients
+      .filter(({ baseUrl }) => isClear(baseUrl, 'http:'))
+      .map(({ key }) => `the service of ${key} (http://)`),
+    ...(database && !isLocal(database) && !encryptedModes.includes(sslmode)
+      ? ['Postgres (DATABASE_URL without sslmode)']
       : []),
-    ...(proxies.length === 0 ? [] : [ok('proxy', `requests to the service go by ${[...new Set(proxies)].join(', ')}`)]),
+    ...(isClear(redis, 'redis:') ? ['Redis (redis://)'] : []),
+    ...(isClear(alerts, 'http:') ? ['alerts (ALERT_WEBHOOK_URL)'] : []),
   ];
+  const findings =
+    unencrypted.length === 0
+      ? [ok('encryption', 'nothing leaves this machine in clear text')]
+      : [
+          warn(
+            'encryption',
+            `sent in clear text to other machines: ${unencrypted.join(', ')}`,
+            'use https://, sslmode=verify-full and rediss://, unless you trust the network between',
+          ),
+        ];
+  if (sslmode === 'no-verify') {
+    const found =
+      'TLS: sslmode=no-verify in DATABASE_URL checks no certificate, so anybody between could read and write';
+    const remedy = 'use sslmode=verify-full, and name the certificate of the authority as sslrootcert';
+    findings.push(warn('certificates', found, remedy));
+  }
+  const proxies = [config.HTTP_PROXY, config.HTTPS_PROXY].flatMap((url) => parse(url)?.host ?? []);
+  if (proxies.length > 0)
+    findings.push(ok('proxy', `requests to the service go by ${[...new Set(proxies)].join(', ')}`));
+  return findings;
 }
 
 /** Returns true for a socket, and for an address that only this machine can reach. */
 const isLocal = ({ hostname }: URL) => hostname === '' || isLoopback(hostname.replace(/^\[|\]$/g, ''));
 
 /** Checks where problems are posted to. Shows only the origin, because the path may be secret. */
-function checkAlerts({
-  ALERT_WEBHOOK_URL: url,
-  ALERT_WEBHOOK_SECRET: secret,
-}: Pick<Config, 'ALERT_WEBHOOK_URL' | 'ALERT_WEBHOOK_SECRET'>): readonly Finding[] {
+function checkAlerts({ ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret }: Config): Finding[] {
   if (url === undefined) return [];
   const found = `problems are posted to ${new URL(url).origin}`;
   if (secret !== undefined) return [ok('alerts', `${found}, signed`)];
@@ -372,105 +276,94 @@ const connectionRemedy =
   'check DATABASE_URL: host, port, database, user and password, and that pg_hba.conf of Postgres allows this machine';
 
 /** Checks that the ERP database can be reached, has the schema of this version, and grants what workers need. */
-export async function checkDatabase(db: Database): Promise<readonly Finding[]> {
+export async function checkDatabase(db: Database): Promise<Finding[]> {
   const server = await runCheck('database', connectionRemedy, () => checkServer(db));
   // Without a connection nothing else can be checked.
-  if (server.some(({ state }) => state === 'fail')) return server;
+  if (hasFailed(server)) return server;
   const unusable = await readUnusableSchemas(db);
   if (unusable.length > 0) {
-    const found = `this role may not use schema ${unusable.join(', ')}`;
-    return [...server, fail('grants', found, `use the role that ran migrate, or: ${formatGrant(unusable)}`)];
+    const [found, grant] = [unusable.join(', '), `grant usage on schema ${unusable.join(', ')} to <role>`];
+    const remedy = `use the role that ran migrate, or: ${grant}`;
+    return [...server, fail('grants', `this role may not use schema ${found}`, remedy)];
   }
   const schema = await runCheck('schema', 'run: fulfilment-sync migrate', () => checkSchema(db));
-  if (schema.some(({ state }) => state === 'fail')) return [...server, ...schema];
+  if (hasFailed(schema)) return [...server, ...schema];
   return [...server, ...schema, ...(await runCheck('grants', 'see docs/erp.md', () => checkGrants(db)))];
 }
 
-const formatGrant = (schemas: readonly string[]) => `grant usage on schema ${schemas.join(', ')} to <role>`;
-
-async function checkServer(db: Database): Promise<readonly Finding[]> {
+async function checkServer(db: Database): Promise<Finding[]> {
   const askedAtMs = Date.now();
   const facts = await readServerFacts(db);
   const skewMs = facts.nowMs - (askedAtMs + Date.now()) / 2;
   const size = `${Math.round(facts.databaseBytes / 1024 / 1024).toLocaleString('en')} MB`;
   const free = facts.maxConnections - facts.connections;
+  const connections = `${free} of ${facts.maxConnections} are free`;
+  const apart = `this machine and the database differ by ${Math.round(skewMs / 1_000)} s`;
+  const needed = `${connections}; a worker may open ${workerConnections}`;
   const notified = describeNotifyQueue(facts.notifyQueue);
   return [
     facts.readOnly
       ? fail('database', 'it is read-only', 'point DATABASE_URL to the primary, not to a replica')
       : ok('database', `Postgres ${facts.version}, ${size}`),
     Math.abs(skewMs) > maxDatabaseSkewMs
-      ? warn(
-          'clock',
-          `this machine and the database differ by ${Math.round(skewMs / 1_000)} s`,
-          'synchronise both clocks (NTP)',
-        )
+      ? warn('clock', apart, 'synchronise both clocks (NTP)')
       : ok('clock', 'this machine and the database agree'),
     free < workerConnections
-      ? warn(
-          'connections',
-          `${free} of ${facts.maxConnections} are free; a worker may open ${workerConnections}`,
-          'raise max_connections, or run fewer workers',
-        )
-      : ok('connections', `${free} of ${facts.maxConnections} are free`),
+      ? warn('connections', needed, 'raise max_connections, or run fewer workers')
+      : ok('connections', connections),
     notified === null
       ? ok('notifications', 'the NOTIFY queue has room')
       : warn('notifications', notified.text, notified.remedy),
   ];
 }
 
-async function checkSchema(db: Database): Promise<readonly Finding[]> {
+async function checkSchema(db: Database): Promise<Finding> {
   try {
     await assertSchemaFits(db);
   } catch (error) {
     if (!(error instanceof SchemaError)) throw error;
     const remedy = error.code === 'code_too_old' ? 'upgrade this program' : 'run: fulfilment-sync migrate';
-    return [fail('schema', error.message, remedy)];
+    return fail('schema', error.message, remedy);
   }
   const { missing, unexpected } = await readSchemaDrift(db);
-  const listSome = (parts: readonly string[]) =>
-    `${parts.slice(0, maxNamed).join('; ')}${parts.length > maxNamed ? `; and ${parts.length - maxNamed} more` : ''}`;
   if (missing.length > 0) {
     const remedy = 'somebody changed it by hand: restore these from test/schema.sql of this version, or from a backup';
-    return [fail('schema', `missing: ${listSome(missing)}`, remedy)];
+    return fail('schema', `missing: ${listSome(missing, '; ')}`, remedy);
   }
   if (unexpected.length > 0) {
     const remedy = 'move your tables and columns to another schema: migrations do not take care of them';
-    return [warn('schema', `not part of this version: ${listSome(unexpected)}`, remedy)];
+    return warn('schema', `not part of this version: ${listSome(unexpected, '; ')}`, remedy);
   }
-  return [ok('schema', `matches version ${version}`)];
+  return ok('schema', `matches version ${version}`);
 }
 
-async function checkGrants(db: Database): Promise<readonly Finding[]> {
+const listSome = (parts: readonly string[], comma: string) =>
+  [...parts.slice(0, maxNamed), ...(parts.length > maxNamed ? [`and ${parts.length - maxNamed} more`] : [])].join(
+    comma,
+  );
+
+async function checkGrants(db: Database): Promise<Finding[]> {
   const [missing, roles] = [await readMissingGrants(db), await readMissingRoles(db)];
-  const grants =
+  const grantAll = 'use the role that ran migrate, or grant all on schemas fulfilment, sync and bullmq to this role';
+  const createRoles = 'run the statements in docs/erp.md under Roles as a superuser';
+  return [
     missing.length === 0
       ? ok('grants', 'this role has all rights that workers need')
-      : fail(
-          'grants',
-          `this role lacks ${missing.slice(0, maxNamed).join(', ')}${missing.length > maxNamed ? `, and ${missing.length - maxNamed} more` : ''}`,
-          'use the role that ran migrate, or grant all on schemas fulfilment, sync and bullmq to this role',
-        );
-  return [
-    grants,
+      : fail('grants', `this role lacks ${listSome(missing, ', ')}`, grantAll),
     roles.length === 0
       ? ok('roles', 'fulfilment_reader and fulfilment_writer exist for the ERP')
-      : warn(
-          'roles',
-          `${roles.join(' and ')}: missing, or without grants`,
-          'run the statements in docs/erp.md under Roles as a superuser',
-        ),
+      : warn('roles', `${roles.join(' and ')}: missing, or without grants`, createRoles),
   ];
 }
 
 /** Checks that each connection has a session of its own, also through a pooler. */
-export function checkSessions(config: Config, log: Logger): Promise<readonly Finding[]> {
+export function checkSessions(config: Config, log: Logger): Promise<Finding[]> {
   const url = config.DATABASE_URL ?? '';
   return runCheck('sessions', 'see the log of Postgres', async () => {
     const [one, other] = [connectDatabase(url, log, 'doctor one', 1), connectDatabase(url, log, 'doctor other', 1)];
     try {
       await assertOwnSessions(one.db, other.db);
-      return [ok('sessions', 'each connection has a session of its own')];
+      return ok('sessions', 'each connection has a session of its own');
     } finally {
       await Promise.all([one.close(), other.close()]);
     }
@@ -481,65 +374,58 @@ export function checkSessions(config: Config, log: Logger): Promise<readonly Fin
  * Compares the payload schemas that `migrate` stored, and that `fulfilment.outbox_check` uses, with those of this
  * process. They differ if the file of operations has changed since, or if `migrate` did not have it.
  */
-export async function checkPayloadSchemas(db: Database, operations: Operations): Promise<readonly Finding[]> {
+export async function checkPayloadSchemas(db: Database, operations: Operations): Promise<Finding> {
   const stored = await readOutboxKinds(db);
   const differing = listPayloadSchemas(operations)
     .filter(({ kind, schema }) => !isDeepStrictEqual(stored.get(kind), JSON.parse(JSON.stringify(schema))))
     .map(({ kind }) => kind);
-  if (differing.length === 0) return [ok('payloads', 'SQL checks payloads by the rules of this process')];
-  return [
-    warn(
-      'payloads',
-      `fulfilment.outbox_check has other rules than this process for ${differing.join(', ')}`,
-      'run: fulfilment-sync migrate, with the same WAREHOUSE_OPERATIONS_FILE as the workers',
-    ),
-  ];
+  if (differing.length === 0) return ok('payloads', 'SQL checks payloads by the rules of this process');
+  const found = `fulfilment.outbox_check has other rules than this process for ${differing.join(', ')}`;
+  return warn(
+    'payloads',
+    found,
+    'run: fulfilment-sync migrate, with the same WAREHOUSE_OPERATIONS_FILE as the workers',
+  );
 }
 
 /** Checks whether rows may be sent from this database (docs/operations.md). */
-export function checkPushes(db: Database): Promise<readonly Finding[]> {
+export function checkPushes(db: Database): Promise<Finding[]> {
   return runCheck('pushes', 'run: fulfilment-sync migrate', async () => {
     const database = await readPushDatabase(db);
-    if (database === null) return [ok('pushes', 'no worker has run yet; the first one sends from this database')];
+    if (database === null) return ok('pushes', 'no worker has run yet; the first one sends from this database');
     const { change, acceptedAs, acceptedAt } = database;
     const since = acceptedAt.toISOString();
     if (change !== 'none') {
       const remedy =
         'say what it is: fulfilment-sync database accept --as moved, restored or copy (docs/operations.md)';
-      return [fail('pushes', `nothing is sent (database_changed): ${changeInWords[change]}`, remedy)];
+      return fail('pushes', `nothing is sent (database_changed): ${changeInWords[change]}`, remedy);
     }
     if (acceptedAs === 'copy')
-      return [ok('pushes', `this database was accepted as a copy at ${since}: nothing is sent from it`)];
-    return [ok('pushes', `rows are sent from this database since ${since}`)];
+      return ok('pushes', `this database was accepted as a copy at ${since}: nothing is sent from it`);
+    return ok('pushes', `rows are sent from this database since ${since}`);
   });
 }
 
 /** Checks that the queue can be opened: in Redis if REDIS_URL is set, else in Postgres. */
-export async function checkQueue(config: Config, log: Logger): Promise<readonly Finding[]> {
+export async function checkQueue(config: Config, log: Logger): Promise<Finding[]> {
   const { REDIS_URL: url } = config;
   if (url === undefined)
     return runCheck('queue', 'run: fulfilment-sync migrate', async () => {
       const { close } = await openQueueBackend(config, config.DATABASE_URL ?? '', log);
       await close();
-      return [ok('queue', 'in Postgres (REDIS_URL is not set)')];
+      return ok('queue', 'in Postgres (REDIS_URL is not set)');
     });
   const remedy =
     'check REDIS_URL: host, port and password, and that Redis runs; or unset it to have the queue in Postgres';
   return runCheck('queue', remedy, async () => {
     const info = await readRedisInfo(url);
     const problem = findRedisProblem(info);
-    if (problem !== null)
-      return [
-        fail(
-          'queue',
-          problem.message,
-          problem.code === 'redis_too_old' ? 'upgrade Redis' : 'change this setting of Redis',
-        ),
-      ];
-    const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '';
+    const change = problem?.code === 'redis_too_old' ? 'upgrade Redis' : 'change this setting of Redis';
+    if (problem !== null) return fail('queue', problem.message, change);
+    const redisVersion = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '';
     const keeps = /^aof_enabled:1/m.test(info)
       ? 'kept on disk'
       : 'not kept on disk (if Redis loses its data, some runs are late)';
-    return [ok('queue', `in Redis ${version}, noeviction, ${keeps}`)];
+    return ok('queue', `in Redis ${redisVersion}, noeviction, ${keeps}`);
   });
 }

@@ -1,82 +1,69 @@
-/** Formats text for a terminal: tables, progress, outbox rows. Nothing here reads or writes a database. */
-
 import { styleText } from 'node:util';
 import stringWidth from 'string-width';
 import { toVisible } from '../../core/quote.ts';
 
-/** The style of a cell on a terminal. Without a terminal, or if NO_COLOR is set, cells are plain text. */
-export type Look = Parameters<typeof styleText>[0];
-
-export interface TableOptions {
-  /** Width of a line in characters. Default: the width of the terminal; unlimited without a terminal. */
-  readonly width?: number | undefined;
-  /** Returns the style of a cell, given its text and its heading; null: plain. */
-  readonly look?: (text: string, heading: string) => Look | null;
-}
-
 const gap = '  ';
 
+/** The value of a cell. Null is shown as `-`, a date to the second in UTC. */
+type Value = string | number | Date | null;
 type Cell = string | number;
 
-/** Formats rows as columns that are as wide as their longest cell. Numbers are aligned to the right. */
-export function formatTable(
-  headings: readonly string[],
-  cells: readonly (readonly Cell[])[],
-  { width = process.stdout.isTTY ? process.stdout.columns : undefined, look = () => null }: TableOptions = {},
+/** The columns of a table: what each shows of a row, by heading. */
+export type Columns<Row> = Readonly<Record<string, (row: Row) => Value>>;
+
+/**
+ * Formats rows as columns that are as wide as their longest cell. Numbers are aligned to the right. If the columns do
+ * not fit, each row is a list.
+ * @param width characters of a line; by default those of the terminal
+ */
+export function formatTable<Row>(
+  rows: readonly Row[],
+  columns: Columns<Row>,
+  width = process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY,
 ): string {
-  const rows = cells.map((row) => row.map(toCell));
-  const columns = headings.map((heading, index) => [heading, ...rows.map((row) => String(row[index] ?? ''))]);
-  const widths = columns.map((texts) => Math.max(...texts.map((text) => stringWidth(text))));
-  const total = widths.reduce((sum, size) => sum + size + gap.length, -gap.length);
-  if (total > (width ?? Number.POSITIVE_INFINITY)) return formatLists(headings, rows, look);
+  const headings = Object.keys(columns);
+  const cells = rows.map((row) => Object.values(columns).map((show) => toCell(show(row))));
+  const widths = headings.map((heading, index) =>
+    Math.max(...[heading, ...cells.map((row) => String(row[index]))].map((text) => stringWidth(text))),
+  );
+  if (widths.reduce((sum, size) => sum + size + gap.length, -gap.length) > width) return formatLists(headings, cells);
   const formatRow = (row: readonly Cell[], isHeading: boolean) => {
     const texts = row.map((cell, index) => {
       const text = String(cell);
       const blank = ' '.repeat((widths[index] ?? 0) - stringWidth(text));
       const padded = typeof cell === 'number' ? blank + text : index === row.length - 1 ? text : text + blank;
-      const style = isHeading ? 'bold' : look(text, headings[index] ?? '');
+      const style = isHeading ? 'bold' : findStyle(text, headings[index] ?? '');
       return style === null || text === '' ? padded : styleText(style, padded);
     });
     return texts.join(gap).trimEnd();
   };
-  return [formatRow(headings, true), ...rows.map((row) => formatRow(row, false))].join('\n');
+  return [formatRow(headings, true), ...cells.map((row) => formatRow(row, false))].join('\n');
 }
 
-/** Prepares a cell for printing: joins its lines, and replaces control characters that a terminal would execute. */
-const toCell = (cell: Cell): Cell => (typeof cell === 'number' ? cell : toVisible(cell.replaceAll('\n', ' ')));
+/** Joins the lines of a text, and replaces control characters that a terminal would execute. */
+function toCell(value: Value): Cell {
+  if (value === null) return '-';
+  if (value instanceof Date) return value.toISOString().slice(0, 19);
+  return typeof value === 'number' ? value : toVisible(value.replaceAll('\n', ' '));
+}
 
-function formatLists(
-  headings: readonly string[],
-  rows: readonly (readonly Cell[])[],
-  look: NonNullable<TableOptions['look']>,
-): string {
+function formatLists(headings: readonly string[], rows: readonly (readonly Cell[])[]): string {
   const size = Math.max(...headings.map((heading) => heading.length));
-  return rows
-    .map((row) =>
-      headings
-        .map((heading, index) => {
-          const text = String(row[index] ?? '');
-          const style = look(text, heading);
-          return `${styleText('bold', heading.padEnd(size))}  ${style === null ? text : styleText(style, text)}`;
-        })
-        .join('\n'),
-    )
-    .join('\n\n');
+  const formatLine = (heading: string, cell: Cell = '') => {
+    const style = findStyle(String(cell), heading);
+    return `${styleText('bold', heading.padEnd(size))}  ${style === null ? cell : styleText(style, String(cell))}`;
+  };
+  return rows.map((row) => headings.map((heading, index) => formatLine(heading, row[index])).join('\n')).join('\n\n');
 }
 
-const stateLooks: Readonly<Record<string, Look>> = {
-  ok: 'green',
-  done: 'green',
-  running: 'cyan',
-  paused: 'yellow',
-  warn: 'yellow',
-  failed: 'red',
-  fail: 'red',
-  abandoned: 'red',
-  dead: 'red',
-  unknown: 'red',
-  parked: 'red',
-};
+const green = ['ok', 'done'];
+const yellow = ['paused', 'warn'];
+const red = ['failed', 'fail', 'abandoned', 'dead', 'unknown', 'parked'];
 
-/** Returns the style of a word that names a state; null if it has none. */
-export const toStateLook = (text: string): Look | null => stateLooks[text] ?? null;
+/** Returns the style of a word that names a state, and of numbers of rows that need a person; null: plain. */
+function findStyle(text: string, heading: string): Parameters<typeof styleText>[0] | null {
+  if (/dead|unknown/.test(heading)) return text === '0' ? null : 'red';
+  if (heading !== 'state' && heading !== 'status') return null;
+  if (text === 'running') return 'cyan';
+  return green.includes(text) ? 'green' : yellow.includes(text) ? 'yellow' : red.includes(text) ? 'red' : null;
+}

@@ -24,7 +24,6 @@ import { Alerter } from '../alerts/alerter.ts';
 import { connectForWriting, openLeaseKeeper, openListener, workerName } from '../deps/database.ts';
 import { openDispatcher } from '../deps/dispatcher.ts';
 import { openQueueBackend } from '../deps/queue.ts';
-import { findSharedAccounts } from '../deps/shared-accounts.ts';
 import { openWarehouses } from '../deps/warehouses.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
@@ -80,7 +79,6 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     closers.add(openAlerter(config, databaseUrl, log));
     closers.add(new FigureMaker(db, log)).start();
     runInBackground(logReachability(warehouses, log, stopping.signal), log);
-    runInBackground(logSharedAccounts(config, log), log);
     log.info({ event: 'worker_started', version, worker, queue: backend.kind, clients: config.clients.length });
     return {
       outdated,
@@ -178,16 +176,6 @@ function openSweeper(schedules: Schedules, runs: Runs, { config, db, log }: Runn
       warn({ event: 'sweep_failed', task, code, error: words });
     },
   });
-}
-
-/** Warns about clients that may be one account. */
-async function logSharedAccounts({ clients }: Config, log: Logger): Promise<void> {
-  for (const keys of await findSharedAccounts(clients))
-    log.warn({
-      event: 'clients_share_account',
-      clients: keys,
-      error: 'same addresses, port, path and user name; if they are one account, keep one of them',
-    });
 }
 
 /** Asks the service of each client once for its status, so that the first lines of the log show a wrong base URL. */
