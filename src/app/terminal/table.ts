@@ -1,3 +1,5 @@
+/** Formats text for a terminal: tables and outbox rows. Nothing here reads or writes a database. */
+
 import { styleText } from 'node:util';
 import stringWidth from 'string-width';
 import { toVisible } from '../../core/quote.ts';
