@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { streams } from '../../jobs/registry.ts';
 import { parseExact } from '../../src/core/json.ts';
 import type { Family } from '../../src/erp/mirror/mirror-tables.ts';
-import { drawReadNo } from '../../src/erp/mirror/read-no.ts';
+import { drawReadNo } from '../../src/erp/runs/stream-transaction.ts';
 import { Random } from '../../src/sandbox/random.ts';
 import { commitReading } from '../../src/sync/commit/commit-reading.ts';
 import { readIds } from '../../src/sync/paging/walk.ts';

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import { anyClient } from '../connection/any-client.ts';
+import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** What a figure counts or measures. */

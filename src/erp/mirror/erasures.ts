@@ -1,5 +1,5 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely';
-import { anyClient } from '../connection/any-client.ts';
+import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import type { Family, MirrorTables } from './mirror-tables.ts';
 import { maskFamily } from './personal-columns.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
-import { anyClient } from '../connection/any-client.ts';
-import { isConfirmedSince } from '../runs/confirmations.ts';
+import { anyClient } from '../connection/values.ts';
 import type { StreamTransaction } from '../runs/stream-transaction.ts';
+import { isConfirmedSince } from '../runs/stream-transaction.ts';
 import type { Change } from './feed.ts';
 
 /** Marks rows that the service no longer has as unlisted, unless a newer reading found them. */

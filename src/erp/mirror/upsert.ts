@@ -3,30 +3,41 @@
  * newer one.
  */
 
-import { sql } from 'kysely';
-import { anyClient } from '../connection/any-client.ts';
-import { isConfirmedSince, type NumberedReading } from '../runs/confirmations.ts';
+import { type Kysely, sql, type Transaction } from 'kysely';
+import { anyClient } from '../connection/values.ts';
+import type { DB } from '../generated/tables.ts';
+import type { Lease } from '../runs/leases.ts';
 import type { StreamTransaction } from '../runs/stream-transaction.ts';
-import { collectRows, findMoves, insertNewChildren, removeChildren, writeChildren } from './children.ts';
-import { findTouched, type ReadingAge } from './differences.ts';
+import {
+  isConfirmedSince,
+  type NumberedReading,
+  otherReadersExist,
+  rereadsOrQuarantineExist,
+} from '../runs/stream-transaction.ts';
 import { maskErasedFamilies } from './erasures.ts';
 import { type Change, toChange } from './feed.ts';
 import {
   type ChildTable,
+  type Comparison,
   changedColumns,
   columnRefs,
   columnTypes,
+  comparedTypes,
   differs,
   type Family,
   feedNames,
+  hasSameKey,
+  keyColumns,
+  keyTypes,
   type MirrorRow,
   type MirrorTable,
   type MirrorTables,
+  rowSet,
+  rowsWhere,
   tableRef,
   toFeedKey,
   type WrittenRow,
 } from './mirror-tables.ts';
-import { rowSet } from './row-set.ts';
 
 /** The counts, ids and feed changes of one write. */
 export interface UpsertResult {
@@ -168,4 +179,245 @@ async function writeParents(
       where t.read_no < excluded.read_no and not ${isConfirmedSince(client, stream, sql`excluded.read_no`, sql`t.id`)}
     returning ${feedNames(table)}, ${changedColumns(table)}, changed_at = now() as changed`.execute(trx);
   return rows;
+}
+
+/** The age of a reading, and how it is compared. */
+export interface ReadingAge {
+  /**
+   * The number drawn before the request was sent; of several requests, the smallest. A parent that was read by another
+   * request brings that request's number as `read_no`.
+   */
+  readonly readNo: number;
+  readonly compare: Comparison;
+  /**
+   * For readings whose number was drawn after their answer: by id, the number that was drawn before their request. If
+   * the number of the stored row lies between the two, we cannot know which is newer. The reading is then not applied.
+   */
+  readonly readNoAtRequest?: ReadonlyMap<number, number>;
+}
+
+/** The stored parents of a reading, and the parents that it changes. */
+interface TouchedParents {
+  /** Ids of stored parents, each with the number of its stored reading. */
+  readonly stored: ReadonlyMap<number, number>;
+  /** Ids of parents that are new here, differ, were unlisted, or have children that differ. */
+  readonly ids: ReadonlySet<number>;
+}
+
+/**
+ * Finds the parents that a reading touches. Parents that are not stored are not compared: in a first load these are
+ * most of them.
+ */
+async function findTouched(
+  transaction: StreamTransaction,
+  compare: Comparison,
+  tables: MirrorTables,
+  families: readonly Family[],
+): Promise<TouchedParents> {
+  const { trx, client } = transaction;
+  const ids = families.map(({ parent }) => parent.id);
+  const { rows } = await sql<{ id: number; readNo: number }>`
+    select t.id, t.read_no as "readNo"
+    from ${tableRef(tables.parent.name)} t
+    where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[])`.execute(trx);
+  const stored = new Map(rows.map(({ id, readNo }) => [id, readNo]));
+  const known = families.filter(({ parent }) => stored.has(parent.id));
+  const differing = await findDiffering(transaction, compare, tables, known);
+  return { stored, ids: new Set([...ids.filter((id) => !stored.has(id)), ...differing]) };
+}
+
+/** Finds the parents that differ from the stored rows, in themselves or in their child rows. Expects stored parents. */
+async function findDiffering(
+  { trx, client }: StreamTransaction,
+  compare: Comparison,
+  tables: MirrorTables,
+  families: readonly Family[],
+): Promise<number[]> {
+  if (families.length === 0) return [];
+  const { rows } = await sql<{ id: number }>`
+    select id
+    from (${selectDiffering(client, compare, tables, families)}) as differing`.execute(trx);
+  return rows.map(({ id }) => id);
+}
+
+/**
+ * Returns SQL: ids of parents that are not stored, are unlisted, or differ in themselves or in their child rows. Each
+ * stored row has one in the reading; the planner does not know that. It can only hash or merge a full join, so it cannot
+ * compare each row with each other one.
+ */
+function selectDiffering(client: string, compare: Comparison, tables: MirrorTables, families: readonly Family[]) {
+  const types = comparedTypes(tables.parent, compare);
+  const parents = families.map(({ parent }) => parent);
+  const byChildren = tables.children.map((child) => selectTouchedByChildren(client, compare, child, families));
+  return sql`
+    select i.id
+    from ${rowSet(types, parents)}
+    full join ${rowsWhere(
+      tables.parent,
+      client,
+      'id',
+      families.map(({ parent }) => parent.id),
+    )} on ${hasSameKey(tables.parent)}
+    where case
+      when t.id is null then true
+      else t.unlisted_since is not null or ${differs(tables.parent, compare, 'i')}
+    end
+    ${sql.join(byChildren, sql``)}`;
+}
+
+/**
+ * Returns whether a reading may write anything: a row is new or differs, another reader is at work, or a resource of
+ * the stream waits for a reread or is in quarantine. If not, the reading need not lock the stream: every later reader
+ * of the stream has a later reading.
+ */
+export async function mayWriteAnything(
+  db: Kysely<DB>,
+  lease: Lease,
+  stream: string,
+  compare: Comparison,
+  tables: MirrorTables,
+  families: readonly Family[],
+): Promise<boolean> {
+  const { rows } = await sql<{ news: boolean }>`
+    select ${otherReadersExist(lease, stream)} or ${rereadsOrQuarantineExist(lease.client, stream)}
+      or exists (${selectDiffering(lease.client, compare, tables, families)}) as news`.execute(db);
+  return rows[0]?.news ?? true;
+}
+
+/** Collects the child rows of a table. If two families bring the same row, the last one counts. */
+function collectRows(table: ChildTable, families: readonly Family[]): MirrorRow[] {
+  const [column, ...more] = keyColumns(table) as [string, ...string[]];
+  const rows = new Map<unknown, MirrorRow>();
+  for (const { children } of families)
+    for (const set of children)
+      if (set.table === table.name)
+        for (const row of set.rows)
+          rows.set(more.length === 0 ? row[column] : [column, ...more].map((name) => String(row[name])).join(':'), row);
+  return [...rows.values()];
+}
+
+/**
+ * Returns SQL: whether the stored child row t is not among those of the reading. The planner cannot join NOT IN: it
+ * reads the set once and keeps it as a hash table. A join could compare each stored row with each row of the reading.
+ */
+function isAbsent(table: ChildTable, families: readonly Family[]) {
+  const key = keyColumns(table);
+  return sql`(${columnRefs(key, 't')}) not in (
+        select ${columnRefs(key, 'i')}
+        from ${rowSet(keyTypes(table), collectRows(table, families))})`;
+}
+
+/** Lists the ids of the parents whose child rows in this table are complete. */
+const listCompleteParents = (table: ChildTable, families: readonly Family[]) =>
+  families
+    .filter(({ children }) => children.some((set) => set.table === table.name && set.complete))
+    .map(({ parent }) => parent.id);
+
+/** A parent that loses a child row to the parent `goesTo`. */
+interface ChildMove {
+  readonly id: number;
+  readonly goesTo: number;
+}
+
+/** Finds the stored parents of child rows that these families bring for another parent. */
+async function findMoves(
+  trx: Transaction<DB>,
+  client: string,
+  child: ChildTable,
+  rows: readonly MirrorRow[],
+): Promise<ChildMove[]> {
+  // If the parent is part of its key, a child row cannot move.
+  if (rows.length === 0 || keyColumns(child).includes(child.parentColumn)) return [];
+  const { rows: stored } = await sql<{ id: number; parent: number }>`
+    select t.id, ${sql.ref(`t.${child.parentColumn}`)} as parent
+    from ${rowsWhere(
+      child,
+      client,
+      'id',
+      rows.map(({ id }) => id),
+    )}`.execute(trx);
+  const parents = new Map(rows.map((row) => [row.id, row[child.parentColumn] as number]));
+  return stored
+    .map(({ id, parent }) => ({ id: parent, goesTo: parents.get(id) ?? parent }))
+    .filter(({ id, goesTo }) => id !== goesTo);
+}
+
+/**
+ * Returns SQL, appended to a query with `union`: ids of parents whose child rows in this table differ from the stored.
+ * A child row that is stored for a parent elsewhere counts as new. The planner can only hash or merge a full join.
+ */
+function selectTouchedByChildren(client: string, compare: Comparison, child: ChildTable, families: readonly Family[]) {
+  const [stored, claimed] = [sql.ref(`t.${child.parentColumn}`), sql.ref(`i.${child.parentColumn}`)];
+  const rows = rowSet(comparedTypes(child, compare), collectRows(child, families));
+  const parents = families.map(({ parent }) => parent.id);
+  return sql`
+    union
+    select coalesce(${claimed}, ${stored})
+    from ${rows}
+    full join ${rowsWhere(child, client, child.parentColumn, parents)} on ${hasSameKey(child)}
+    where case
+      when t.client is null then true
+      when ${claimed} is null then ${stored} = any(${listCompleteParents(child, families)}::bigint[])
+      else ${differs(child, compare, 'i')}
+    end`;
+}
+
+/** Inserts those of these child rows that are not stored at all. Returns the rows that it wrote. */
+async function insertNewChildren(
+  trx: Transaction<DB>,
+  client: string,
+  table: ChildTable,
+  rows: readonly MirrorRow[],
+): Promise<WrittenRow[]> {
+  if (rows.length === 0) return [];
+  const columns = Object.keys(columnTypes(table));
+  const written = await sql<WrittenRow>`
+    insert into ${tableRef(table.name)} as t (client, ${columnRefs(columns)})
+    select ${client}, ${columnRefs(columns, 'i')}
+    from ${rowSet(columnTypes(table), rows)}
+    order by ${columnRefs(keyColumns(table), 'i')}
+    on conflict (client, ${columnRefs(keyColumns(table))}) do nothing
+    returning ${feedNames(table)}, null::text[] as "changedColumns"`.execute(trx);
+  return written.rows;
+}
+
+/** Writes those of these child rows that are new or differ. Returns the rows that it wrote. */
+async function writeChildren(
+  trx: Transaction<DB>,
+  client: string,
+  table: ChildTable,
+  rows: readonly MirrorRow[],
+): Promise<WrittenRow[]> {
+  if (rows.length === 0) return [];
+  const [key, columns] = [keyColumns(table), Object.keys(columnTypes(table))];
+  const assignments = columns
+    .filter((column) => !key.includes(column))
+    .map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`);
+  if (key.includes('id')) assignments.push(sql`unlisted_since = null`);
+  const written = await sql<WrittenRow>`
+    insert into ${tableRef(table.name)} as t (client, ${columnRefs(columns)})
+    select ${client}, ${columnRefs(columns, 'i')}
+    from ${rowSet(columnTypes(table), rows)}
+    order by ${columnRefs(key, 'i')}
+    on conflict (client, ${columnRefs(key)}) do update set ${sql.join(assignments)}, changed_at = now()
+      where ${differs(table, 'columns', 'excluded')}
+    returning ${feedNames(table)}, ${changedColumns(table)}`.execute(trx);
+  return written.rows;
+}
+
+/** Deletes stored child rows that a complete reading of their parent no longer lists. Returns the deleted rows. */
+async function removeChildren(
+  trx: Transaction<DB>,
+  client: string,
+  table: ChildTable,
+  families: readonly Family[],
+): Promise<Pick<WrittenRow, 'id' | 'key'>[]> {
+  const complete = listCompleteParents(table, families);
+  if (complete.length === 0) return [];
+  const { rows: gone } = await sql<Pick<WrittenRow, 'id' | 'key'>>`
+    delete from ${tableRef(table.name)} t
+    where t.client = ${anyClient(client)} and ${sql.ref(`t.${table.parentColumn}`)} = any(${complete}::bigint[])
+      and ${isAbsent(table, families)}
+    returning ${feedNames(table)}`.execute(trx);
+  return gone;
 }

@@ -1,5 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { anyClient } from '../connection/any-client.ts';
+import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { appendChanges } from '../mirror/feed.ts';
 import type { OrderToErase } from './erased-numbers.ts';

@@ -1,5 +1,5 @@
 import { sql, type Transaction } from 'kysely';
-import { anyClient } from '../connection/any-client.ts';
+import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { recordErasures } from '../mirror/erasures.ts';
 import { appendChanges } from '../mirror/feed.ts';

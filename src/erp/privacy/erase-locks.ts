@@ -1,8 +1,8 @@
 import { sql, type Transaction } from 'kysely';
-import { anyClient } from '../connection/any-client.ts';
 import { lockName } from '../connection/locks.ts';
+import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
-import { lockStream } from '../runs/confirmations.ts';
+import { lockStream } from '../runs/stream-transaction.ts';
 
 /** The streams that hold resources of an order, in the order in which settlements of pushes lock them. */
 const orderStreams = ['orders', 'return-items', 'return-merchandise-authorizations', 'shipments'];

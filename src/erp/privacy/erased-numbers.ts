@@ -1,5 +1,5 @@
 import { sql, type Transaction } from 'kysely';
-import { anyClient } from '../connection/any-client.ts';
+import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** An order whose personal data is erased. The id is null if the service never had it, as far as is known here. */

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import { isObject, parseExact } from '../../core/json.ts';
-import { anyClient } from '../connection/any-client.ts';
+import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { type Change, listChangedColumns, toChange } from '../mirror/feed.ts';
 import { columnRefs, tableRef, type WrittenRow } from '../mirror/mirror-tables.ts';

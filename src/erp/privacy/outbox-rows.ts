@@ -1,7 +1,7 @@
 import { sql, type Transaction } from 'kysely';
 import { parseExact } from '../../core/json.ts';
 import { maskJson } from '../../core/personal-data.ts';
-import { anyClient } from '../connection/any-client.ts';
+import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import type { OrderScope } from './order-scope.ts';
 

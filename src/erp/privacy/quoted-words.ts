@@ -1,5 +1,5 @@
 import { sql, type Transaction } from 'kysely';
-import { anyClient } from '../connection/any-client.ts';
+import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** Columns with errors and warnings of runs, jobs and holds, and the time of the text. They may quote the service. */

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { anyClient } from '../connection/any-client.ts';
+import { anyClient } from '../connection/values.ts';
 import type { StreamTransaction } from '../runs/stream-transaction.ts';
 
 /** Number of consecutive complete walks that must lack a row before it is unlisted. A single list may be wrong. */

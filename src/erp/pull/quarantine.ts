@@ -1,11 +1,9 @@
 import { createHash } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { pauses } from '../../core/backoff.ts';
-import { anyClient } from '../connection/any-client.ts';
-import { toPauseSpan } from '../connection/values.ts';
+import { anyClient, toPauseSpan } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
-import type { NumberedReading } from '../runs/confirmations.ts';
-import type { RunTransaction, StreamTransaction } from '../runs/stream-transaction.ts';
+import type { NumberedReading, RunTransaction, StreamTransaction } from '../runs/stream-transaction.ts';
 import { maskErasedQuarantine } from './mask-quarantine.ts';
 
 /** The ids that a resource links to, and the order number in it; null if it has none that can be read. */

@@ -1,7 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import { pauses } from '../../core/backoff.ts';
-import { anyClient } from '../connection/any-client.ts';
-import { anyId, toPauseSpan } from '../connection/values.ts';
+import { anyClient, anyId, toPauseSpan } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import type { StreamTransaction } from '../runs/stream-transaction.ts';
 import type { OpenKind } from './open-rows.ts';

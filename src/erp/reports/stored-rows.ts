@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
-import { anyClient } from '../connection/any-client.ts';
 import type { Database } from '../connection/pool.ts';
+import { anyClient } from '../connection/values.ts';
 
 /** Columns that we add to those of the service. */
 const ourColumns = ['client', 'read_no', 'first_seen_at', 'changed_at', 'unlisted_since', 'ordered_quantity'];

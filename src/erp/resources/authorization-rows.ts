@@ -1,6 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { anyClient } from '../connection/any-client.ts';
-import { anyId } from '../connection/values.ts';
+import { anyClient, anyId } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** A return authorization that was stored in the last 180 days, or whose day of the week it is. */

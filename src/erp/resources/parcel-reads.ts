@@ -1,6 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { anyClient } from '../connection/any-client.ts';
-import { anyId } from '../connection/values.ts';
+import { anyClient, anyId } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** Number of days that a shipment is old at most when its first look-up is requested. The lists reach back as far. */

@@ -1,7 +1,7 @@
 import { sql, type Transaction } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import { maskJson } from '../../core/personal-data.ts';
-import { anyClient } from '../connection/any-client.ts';
+import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { findErasedShipments } from '../mirror/erasures.ts';
 import { type Change, type ChangedRow, changedColumnsOrNew, toChange } from '../mirror/feed.ts';

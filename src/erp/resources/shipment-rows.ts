@@ -1,8 +1,7 @@
 /** SQL for shipments and the orders that they name. */
 
 import { type Kysely, sql } from 'kysely';
-import { anyClient } from '../connection/any-client.ts';
-import { anyId } from '../connection/values.ts';
+import { anyClient, anyId } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import type { RunTransaction } from '../runs/stream-transaction.ts';
 

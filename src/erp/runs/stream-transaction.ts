@@ -1,8 +1,13 @@
 import type { Transaction } from 'kysely';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
+import { createLock, lockingCte } from '../connection/locks.ts';
 import type { Database } from '../connection/pool.ts';
+import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
+import type { Lease } from './leases.ts';
 import { underLease } from './leases.ts';
 import type { Run } from './ledger.ts';
+import { rescanJobs } from './ledger.ts';
 
 /** A transaction that writes for one stream of one client. Everything that a page writes takes it. */
 export interface StreamTransaction {
@@ -29,4 +34,107 @@ export function writeStream<T>(
   work: (transaction: RunTransaction) => Promise<T>,
 ): Promise<T> {
   return underLease(db, run.lease, (trx) => work({ trx, client: run.lease.client, stream, run }));
+}
+
+/**
+ * A reading that finds a row unchanged does not write it, so the row does not show when it was last seen. If a poll and
+ * a rescan read one stream at the same time, an older reading could then overwrite what a newer one found unchanged.
+ * Therefore unchanged rows are recorded as confirmed, but only while several readers work on a stream.
+ */
+
+/** A resource with the number of the reading that it comes from. */
+export interface NumberedReading {
+  readonly id: number;
+  readonly readNo: number;
+}
+
+/** What a reader learns when it enters a stream. */
+export interface StreamEntry {
+  /** True if another reader holds a lease: it may write an older reading later. */
+  readonly othersAtWork: boolean;
+  /** True if resources of the stream may wait to be reread or be in quarantine. A reading of them ends that. */
+  readonly waits: boolean;
+}
+
+/** Locks the stream until the transaction ends, so that its readers commit one after the other. */
+export async function enterStream({ trx, client, stream, run: { lease } }: RunTransaction): Promise<StreamEntry> {
+  const enter = () =>
+    sql<{ others: boolean; waiting: boolean }>`
+      with ${lockingCte(streamLock(client, stream))}
+      select ${otherReadersExist(lease, stream)} as others, ${rereadsOrQuarantineExist(client, stream)} as waiting
+        from locked`.execute(trx);
+  let { rows } = await enter();
+  if (rows.length === 0) {
+    await createLock(trx, streamLock(client, stream));
+    rows = (await enter()).rows;
+  }
+  const { others = true, waiting = true } = rows[0] ?? {};
+  // The statement read all of this before it had the lock. Another reader may have changed it meanwhile.
+  return { othersAtWork: others, waits: waiting || others };
+}
+
+/** SQL: true if another reader of the stream holds a lease. */
+export const otherReadersExist = ({ client, name }: Lease, stream: string) => sql`exists (
+  select from sync.leases l
+  left join sync.jobs j on j.client = l.client and j.job = l.name
+  where l.client = ${anyClient(client)} and l.expires_at is not null and l.name <> ${name}
+    and (j.stream = ${stream} or l.name = any(${rescanJobs}::text[])))`;
+
+/** SQL: true if a resource of the stream waits to be reread or is in quarantine. */
+export const rereadsOrQuarantineExist = (client: string, stream: string) => sql`(
+  exists (select from sync.rereads where client = ${anyClient(client)} and stream = ${stream})
+  or exists (select from sync.quarantine where client = ${anyClient(client)} and stream = ${stream}))`;
+
+/**
+ * Locks the stream until the transaction ends, so that no reader commits in the middle of a settlement of pushes.
+ * @returns the reading number for what the settlement writes. Readers that asked before the pushes were answered have
+ * smaller numbers.
+ */
+export async function lockStream({ trx, client, stream }: StreamTransaction): Promise<number> {
+  const name = streamLock(client, stream);
+  // Draw the number only when the name is locked.
+  const draw = () =>
+    sql<{ readNo: number }>`with ${lockingCte(name)} select nextval('sync.read_no') as "readNo" from locked`.execute(
+      trx,
+    );
+  let { rows } = await draw();
+  if (rows.length === 0) {
+    await createLock(trx, name);
+    rows = (await draw()).rows;
+  }
+  return rows[0]?.readNo as number;
+}
+
+const streamLock = (client: string, stream: string) => `rows ${client} ${stream}`;
+
+/** Records that these rows were found unchanged, each by its own reading. */
+export async function recordConfirmations(
+  { trx, client, stream }: StreamTransaction,
+  found: readonly NumberedReading[],
+): Promise<void> {
+  if (found.length === 0) return;
+  const [ids, readNos] = [found.map(({ id }) => id), found.map(({ readNo }) => readNo)];
+  await sql`
+    insert into sync.confirmations (client, stream, read_no, ids)
+    select ${client}, ${stream}, f.read_no, array_agg(f.id)
+    from unnest(${ids}::bigint[], ${readNos}::bigint[]) as f (id, read_no)
+    group by f.read_no`.execute(trx);
+}
+
+/** SQL: true if a reading newer than `readNo` found the row unchanged. */
+export function isConfirmedSince(
+  client: string,
+  stream: string,
+  readNo: number | RawBuilder<unknown>,
+  id: RawBuilder<unknown>,
+) {
+  return sql`exists (
+    select from sync.confirmations c
+    where c.client = ${anyClient(client)} and c.stream = ${stream} and c.read_no > ${readNo} and ${id} = any(c.ids))`;
+}
+
+/** Draws the number of a reading. Call it before the request is sent. */
+export async function drawReadNo(db: Kysely<DB>): Promise<number> {
+  const { readNo } = await db.selectNoFrom(sql<number>`nextval('sync.read_no')`.as('readNo')).executeTakeFirstOrThrow();
+  return readNo;
 }

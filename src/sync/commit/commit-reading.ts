@@ -5,16 +5,21 @@
 
 import { dayMs } from '../../core/time.ts';
 import { isDataRefused } from '../../erp/connection/transaction.ts';
-import { mayWriteAnything } from '../../erp/mirror/differences.ts';
 import { appendChanges, type Change } from '../../erp/mirror/feed.ts';
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import { markUnlisted } from '../../erp/mirror/unlisted.ts';
-import { type UpsertResult, upsertFamilies } from '../../erp/mirror/upsert.ts';
+import { mayWriteAnything, type UpsertResult, upsertFamilies } from '../../erp/mirror/upsert.ts';
 import { quarantineResources, releaseQuarantined } from '../../erp/pull/quarantine.ts';
 import { removeRereads, requestRereads } from '../../erp/pull/rereads.ts';
-import { enterStream, type NumberedReading, recordConfirmations } from '../../erp/runs/confirmations.ts';
 import { recordProgress, type Totals } from '../../erp/runs/ledger.ts';
-import { type RunTransaction, type StreamTransaction, writeStream } from '../../erp/runs/stream-transaction.ts';
+import {
+  enterStream,
+  type NumberedReading,
+  type RunTransaction,
+  recordConfirmations,
+  type StreamTransaction,
+  writeStream,
+} from '../../erp/runs/stream-transaction.ts';
 import { checkQuarantineShare, type DecodedPage, emptyPage, quarantineRefused } from '../reading/decode.ts';
 import type { MirroredResource, RefetchableResource } from '../reading/stream.ts';
 import { newShare, type PullContext, type ServiceClock, type Share } from '../run/pull-context.ts';

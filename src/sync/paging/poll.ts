@@ -16,9 +16,8 @@ import type { QueryParameters } from '../../warehouse/transport/query.ts';
 import { commitReading, unlist } from '../commit/commit-reading.ts';
 import type { DateWindow, Stream } from '../reading/stream.ts';
 import { mayWait, type PullContext, readStored, warn } from '../run/pull-context.ts';
-import { isErrorOfOnePass, type StreamPage, toDateFilter, walkList } from './list-page.ts';
 import { readByIds } from './read-by-ids.ts';
-import { readIds, type WalkedPage } from './walk.ts';
+import { isErrorOfOnePass, readIds, type StreamPage, toDateFilter, type WalkedPage, walkList } from './walk.ts';
 
 /** An empty poll is a warning if a poll usually fetches at least this number of resources. */
 const minUsualFetched = 5;

@@ -1,16 +1,16 @@
 import { describeError, WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json } from '../../core/json.ts';
-import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import { readCursor } from '../../erp/pull/cursors.ts';
 import { type RowPosition, readPositions } from '../../erp/pull/open-rows.ts';
 import { couldNotBeRead, postponeRereads, removeRereads, unknownToService } from '../../erp/pull/rereads.ts';
 import type { RunTransaction } from '../../erp/runs/stream-transaction.ts';
+import { drawReadNo } from '../../erp/runs/stream-transaction.ts';
 import { encodeQuery, setPageCursor } from '../../warehouse/transport/query.ts';
 import { type CommittedPage, commitReading, type ExtraWrites } from '../commit/commit-reading.ts';
 import { decodePage } from '../reading/decode.ts';
 import type { MirroredResource, Stream } from '../reading/stream.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
-import { fetchPage, isErrorOfOnePass, pageSize } from './list-page.ts';
+import { fetchPage, isErrorOfOnePass, pageSize } from './walk.ts';
 
 /** Maximum number of reads that are committed together. */
 const batchSize = 50;

@@ -5,7 +5,6 @@ import { findUnstorableReason } from '../../core/json.ts';
 import { dayMs, hourMs } from '../../core/time.ts';
 import { isDataRefused } from '../../erp/connection/transaction.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
-import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import { type QuarantineEntry, quarantineResources, releaseQuarantined } from '../../erp/pull/quarantine.ts';
 import {
   type DueParcelRead,
@@ -16,7 +15,7 @@ import {
 import { type ParcelAnswer, storeParcels } from '../../erp/resources/parcel-rows.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
-import { writeStream } from '../../erp/runs/stream-transaction.ts';
+import { drawReadNo, writeStream } from '../../erp/runs/stream-transaction.ts';
 import { decodeParcels, type Parcel, type ParcelList } from '../../warehouse/decoding/decode-parcels.ts';
 import { makeQuarantineEntry } from '../reading/decode.ts';
 import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';

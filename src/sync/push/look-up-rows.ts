@@ -1,9 +1,9 @@
 import { describeError, WarehouseError } from '../../core/errors.ts';
 import { type AbsenceVerdict, judgeAbsence } from '../../core/push/judge-absence.ts';
 import { operatorChoices, readLookUpEvidence, type ScopedEvidence } from '../../core/push/push-outcome.ts';
-import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import { takeUnknownRows, type UnknownRow } from '../../erp/outbox/look-ups.ts';
 import type { Settlement } from '../../erp/outbox/settle-rows.ts';
+import { drawReadNo } from '../../erp/runs/stream-transaction.ts';
 import type { Resource } from '../../warehouse/decoding/jsonapi.ts';
 import type { ClientHealth } from './client-health.ts';
 import {

@@ -3,8 +3,16 @@ import { CodedError } from '../../core/errors.ts';
 import { findUnstorableReason, isObject, type Json } from '../../core/json.ts';
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import type { OrderLinks, QuarantineEntry } from '../../erp/pull/quarantine.ts';
-import { addIncluded, type IncludedIndex, indexIncluded } from '../../warehouse/decoding/included.ts';
-import { type DecodingProblem, type Document, type Resource, readId, toId } from '../../warehouse/decoding/jsonapi.ts';
+import {
+  addIncluded,
+  type DecodingProblem,
+  type Document,
+  type IncludedIndex,
+  indexIncluded,
+  type Resource,
+  readId,
+  toId,
+} from '../../warehouse/decoding/jsonapi.ts';
 
 /** Maximum size, in characters of JSON, of a resource in quarantine with its included resources. */
 const maxKept = 1_000_000;

@@ -12,8 +12,13 @@ import type { OpenRow } from '../../erp/pull/open-rows.ts';
 import type { DatePass } from '../../erp/runs/stored-stream.ts';
 import type { StreamTransaction } from '../../erp/runs/stream-transaction.ts';
 import { decodeRow, type Erasing, type ResourceFields, toColumn } from '../../warehouse/decoding/fields.ts';
-import { type Children, findChildren, type IncludedIndex } from '../../warehouse/decoding/included.ts';
-import { type Resource, readId } from '../../warehouse/decoding/jsonapi.ts';
+import {
+  type Children,
+  findChildren,
+  type IncludedIndex,
+  type Resource,
+  readId,
+} from '../../warehouse/decoding/jsonapi.ts';
 import type { PullContext } from '../run/pull-context.ts';
 import type { DecodedFamily, DecodedResource, DecodeResource } from './decode.ts';
 

@@ -5,13 +5,13 @@
 
 import { addDays, daysBetween, toLocalDay, toUtcDay } from '../../core/time.ts';
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
-import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import type { UpsertResult } from '../../erp/mirror/upsert.ts';
 import { forgetFindings } from '../../erp/rescan/findings.ts';
 import { findLastWalked, type WalkedReconciliation } from '../../erp/rescan/reconciliations.ts';
 import { type DayWindow, finishRescan, openRescan, type Rescan, startRescan } from '../../erp/rescan/rescans.ts';
 import { findOldestDay } from '../../erp/rescan/rows-in-windows.ts';
 import { underLease } from '../../erp/runs/leases.ts';
+import { drawReadNo } from '../../erp/runs/stream-transaction.ts';
 import { unlist } from '../commit/commit-reading.ts';
 import { readByIds } from '../paging/read-by-ids.ts';
 import { type RefetchableResource, type RescanPlan, type Stream, toAgeColumns } from '../reading/stream.ts';

@@ -1,6 +1,6 @@
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import { count, date, defineFields, one, text, time } from '../../warehouse/decoding/fields.ts';
-import type { IncludedIndex } from '../../warehouse/decoding/included.ts';
+import type { IncludedIndex } from '../../warehouse/decoding/jsonapi.ts';
 import { readByPages } from '../paging/read-by-ids.ts';
 import type { DecodedFamily } from '../reading/decode.ts';
 import { declareStream, type Stream } from '../reading/stream.ts';

@@ -71,7 +71,6 @@ import {
 import { storeStock } from '../../../src/erp/resources/stock-rows.ts';
 import { readAudit, recordAudit } from '../../../src/erp/runs/audit.ts';
 import { endHoldWaits, readClients } from '../../../src/erp/runs/clients.ts';
-import { recordConfirmations } from '../../../src/erp/runs/confirmations.ts';
 import * as dueJobs from '../../../src/erp/runs/due-jobs.ts';
 import { passGate, readGates } from '../../../src/erp/runs/gates.ts';
 import { renewLeases } from '../../../src/erp/runs/leases.ts';
@@ -79,6 +78,7 @@ import { endRun, recordProgress } from '../../../src/erp/runs/ledger.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/erp/runs/pauses.ts';
 import { takeRequests } from '../../../src/erp/runs/request-budgets.ts';
 import { findRefusal, startRun } from '../../../src/erp/runs/start-run.ts';
+import { recordConfirmations } from '../../../src/erp/runs/stream-transaction.ts';
 import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
 import { findBlockers } from '../../../src/erp/schema/migrate.ts';
 import { assertCodeFits, assertSchemaFits } from '../../../src/erp/schema/schema-fit.ts';

@@ -5,7 +5,7 @@ import type { Json } from '../../../src/core/json.ts';
 import { inTransaction } from '../../../src/erp/connection/transaction.ts';
 import type { DB } from '../../../src/erp/generated/tables.ts';
 import { appendChanges } from '../../../src/erp/mirror/feed.ts';
-import { drawReadNo } from '../../../src/erp/mirror/read-no.ts';
+import { drawReadNo } from '../../../src/erp/runs/stream-transaction.ts';
 import { commitReading } from '../../../src/sync/commit/commit-reading.ts';
 import { decodePage } from '../../../src/sync/reading/decode.ts';
 import type { MirroredResource } from '../../../src/sync/reading/stream.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { drawReadNo } from '../../../src/erp/mirror/read-no.ts';
+import { drawReadNo } from '../../../src/erp/runs/stream-transaction.ts';
 import { commitReading } from '../../../src/sync/commit/commit-reading.ts';
 import { decodePage } from '../../../src/sync/reading/decode.ts';
 import { shipments } from '../../../src/sync/streams/shipments.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type StreamPage, streamPageJoiner } from '../../../src/sync/paging/list-page.ts';
+import { type StreamPage, streamPageJoiner } from '../../../src/sync/paging/walk.ts';
 
 const family = (id: number, sku: string) => ({
   parent: { id, raw: { id, sku } },

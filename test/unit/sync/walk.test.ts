@@ -2,8 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { WarehouseError } from '../../../src/core/errors.ts';
 import { type WalkablePage, type WalkOptions, type WalkStart, walk } from '../../../src/sync/paging/walk.ts';
-import { findChildren, indexIncluded } from '../../../src/warehouse/decoding/included.ts';
-import { decodeDocument, type Resource } from '../../../src/warehouse/decoding/jsonapi.ts';
+import { decodeDocument, findChildren, indexIncluded, type Resource } from '../../../src/warehouse/decoding/jsonapi.ts';
 import { readNextQuery, readPageCursor } from '../../../src/warehouse/transport/query.ts';
 
 const beginning: WalkStart = { query: null, meaning: 'unknown', lastId: null };

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { parseExact } from '../../../../src/core/json.ts';
-import { rowSet } from '../../../../src/erp/mirror/row-set.ts';
+import { rowSet } from '../../../../src/erp/mirror/mirror-tables.ts';
 import { useDatabase } from '../../../helpers/database.ts';
 
 const database = useDatabase();

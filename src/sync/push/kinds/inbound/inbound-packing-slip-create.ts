@@ -8,9 +8,15 @@ import { makeUndecodableError, WarehouseError } from '../../../../core/errors.ts
 import { findUnclaimedIds } from '../../../../erp/outbox/look-ups.ts';
 import { slipPayload } from '../../../../payloads/goods.ts';
 import { decodeRow, type RowOf } from '../../../../warehouse/decoding/fields.ts';
-import { addIncluded, findChildren, indexIncluded } from '../../../../warehouse/decoding/included.ts';
-import { type Document, decodeDocument, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
-import { listPages } from '../../../paging/list-page.ts';
+import {
+  addIncluded,
+  type Document,
+  decodeDocument,
+  findChildren,
+  indexIncluded,
+  type Resource,
+} from '../../../../warehouse/decoding/jsonapi.ts';
+import { listPages } from '../../../paging/walk.ts';
 import { inboundPackingSlips, openStatuses, slip, slipItem } from '../../../streams/inbound-packing-slips.ts';
 import {
   defineKind,

@@ -9,10 +9,15 @@ import { addDays, toLocalDay } from '../../../../core/time.ts';
 import { findNewNumber, findRenameTo, type OtherRow } from '../../../../erp/outbox/renames.ts';
 import type { ListPage, Warehouse } from '../../../../warehouse/client.ts';
 import { decodeRow } from '../../../../warehouse/decoding/fields.ts';
-import { addIncluded, indexIncluded } from '../../../../warehouse/decoding/included.ts';
-import { type Document, decodeDocument, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
+import {
+  addIncluded,
+  type Document,
+  decodeDocument,
+  indexIncluded,
+  type Resource,
+} from '../../../../warehouse/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
-import { listPages } from '../../../paging/list-page.ts';
+import { listPages } from '../../../paging/walk.ts';
 import { type OrderRow, order, orders } from '../../../streams/orders.ts';
 import { NotFoundError, PayloadError, PostponedError, type PushContext } from '../../payload/kind.ts';
 

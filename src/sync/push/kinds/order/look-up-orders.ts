@@ -11,7 +11,7 @@ import {
 import { findRenames } from '../../../../erp/outbox/renames.ts';
 import { readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { encodeValue } from '../../../../warehouse/transport/query.ts';
-import { listPages } from '../../../paging/list-page.ts';
+import { listPages } from '../../../paging/walk.ts';
 import type { LookUpContext, LookUpResult } from '../../payload/kind.ts';
 import { listByNumbers, readOrderById, readOrders } from './find-order.ts';
 

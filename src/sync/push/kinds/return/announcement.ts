@@ -4,8 +4,13 @@
 
 import { makeUndecodableError } from '../../../../core/errors.ts';
 import { decodeRow } from '../../../../warehouse/decoding/fields.ts';
-import { addIncluded, findChildren, indexIncluded } from '../../../../warehouse/decoding/included.ts';
-import { decodeDocument, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
+import {
+  addIncluded,
+  decodeDocument,
+  findChildren,
+  indexIncluded,
+  type Resource,
+} from '../../../../warehouse/decoding/jsonapi.ts';
 import { authorization, authorizationItem, authorizations } from '../../../streams/authorizations.ts';
 import { NotFoundError, type PushContext, type PushResult } from '../../payload/kind.ts';
 
