@@ -283,8 +283,6 @@ create table sync.push_holds (
   reason text not null,
   since timestamptz not null default now(),
   until timestamptz not null,
-  times integer not null default 1,
-  probe boolean not null,
   failures integer not null default 0,
   send_window integer,
   primary key (client, kind)
@@ -293,35 +291,13 @@ comment on table sync.push_holds is
   'Health of clients and of their kinds, for all workers: held, limited to some rows at a time, or with failed rows';
 comment on column sync.push_holds.client is 'Client key';
 comment on column sync.push_holds.kind is 'Kind; empty for the whole client';
-comment on column sync.push_holds.code is 'breaker_open, credentials_refused, retry_after, kind_failing or kind_parked';
+comment on column sync.push_holds.code is 'breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked';
 comment on column sync.push_holds.reason is 'The reason, as text';
-comment on column sync.push_holds.since is 'When the hold began';
-comment on column sync.push_holds.until is 'When the hold ends, or may be probed';
-comment on column sync.push_holds.times is 'Number of holds in a row';
-comment on column sync.push_holds.probe is
-  'True if the hold of a client ends only when the service has answered a question, not only by time';
+comment on column sync.push_holds.since is 'When the first of these failures came';
+comment on column sync.push_holds.until is 'When the hold ends, or when the service is asked whether it is over';
 comment on column sync.push_holds.failures is 'Distinct rows (for a client: questions) that failed since one was successful';
 comment on column sync.push_holds.send_window is
-  'Rows that all workers together may send at the same time after the hold; null: no such limit';
-
-create table sync.push_rates (
-  client text primary key,
-  per_second float8 not null,
-  allowance float8 not null,
-  filled_at timestamptz not null default clock_timestamp(),
-  since timestamptz not null default clock_timestamp(),
-  lowered_at timestamptz not null default clock_timestamp(),
-  refused bigint not null default 0
-) with (fillfactor = 50);
-comment on table sync.push_rates is 'Send rate of clients whose service refused rows with 429, for all workers together';
-comment on column sync.push_rates.client is 'Client key';
-comment on column sync.push_rates.per_second is
-  'Rows per second: halved by a 429, and a tenth of a row more for each row that is sent';
-comment on column sync.push_rates.allowance is 'Rows that may be sent at once';
-comment on column sync.push_rates.filled_at is 'When allowance was last computed';
-comment on column sync.push_rates.since is 'When the first of these 429s came';
-comment on column sync.push_rates.lowered_at is 'When it was last halved';
-comment on column sync.push_rates.refused is 'Number of 429s since then';
+  'Rows that all workers together may send at the same time after the hold; null: no limit, or (client) not before an answer';
 
 create table sync.proven_kinds (
   client text not null,
@@ -430,7 +406,7 @@ left join lateral (
 ) p on true
 left join lateral (
   select p.reason from sync.push_holds p
-  where p.client = o.client and p.kind in ('', o.kind) and (p.probe and p.kind = '' or p.until > now() or p.send_window is not null)
+  where p.client = o.client and p.kind in ('', o.kind) and (p.kind = '' or p.until > now() or p.send_window is not null)
   order by p.kind limit 1
 ) h on true
 left join lateral (
@@ -479,18 +455,7 @@ $$;
 comment on function fulfilment.outbox_replace is
   'Gives a pending or dead row another payload; the row keeps its place in its lane and its history';
 
--- Makes the first row of a lane due, also after attempts that counted. Failed attachments are passed over.
-create function sync.release_lane(of_client text, of_family text, of_reference text) returns void language sql as $$
-  update fulfilment.outbox o set next_attempt_at = clock_timestamp()
-  where o.status = 'pending' and o.id = (
-    select min(b.id) from fulfilment.outbox b
-    where b.client = of_client and b.family = of_family and b.reference = of_reference
-      and b.status in ('pending', 'sending', 'unknown', 'dead')
-      and not sync.is_failed_attachment(b.kind, b.status, b.next_attempt_at))
-$$;
-
--- The worker that enters the outcome into the feed releases the lane again after the commit of the ERP's transaction: rows that
--- were inserted behind the row meanwhile were postponed.
+-- The worker that enters the outcome into the feed releases the lane, after the commit of the ERP's transaction.
 create function fulfilment.outbox_cancel(id bigint) returns fulfilment.outbox
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -504,8 +469,7 @@ begin
       using errcode = '22023';
   end if;
   insert into sync.outbox_attempts (outbox_id, step, by, became) values (changed.id, 'cancelled', session_user, 'cancelled');
-  perform sync.release_lane(changed.client, changed.family, changed.reference);
-  perform pg_notify('fulfilment_outbox', 'cancelled') where pg_notification_queue_usage() < 0.5;
+  perform pg_notify('fulfilment_outbox', 'outcomes') where pg_notification_queue_usage() < 0.5;
   return changed;
 end
 $$;

@@ -659,24 +659,13 @@ create table sync.push_database (
 create table sync.push_holds (
   client text not null, -- Client key
   kind text not null default ''::text, -- Kind; empty for the whole client
-  code text not null, -- breaker_open, credentials_refused, retry_after, kind_failing or kind_parked
+  code text not null, -- breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked
   reason text not null, -- The reason, as text
-  since timestamp with time zone not null default now(), -- When the hold began
-  until timestamp with time zone not null, -- When the hold ends, or may be probed
-  times integer not null default 1, -- Number of holds in a row
-  probe boolean not null, -- True if the hold of a client ends only when the service has answered a question, not only by time
+  since timestamp with time zone not null default now(), -- When the first of these failures came
+  until timestamp with time zone not null, -- When the hold ends, or when the service is asked whether it is over
   failures integer not null default 0, -- Distinct rows (for a client: questions) that failed since one was successful
-  send_window integer, -- Rows that all workers together may send at the same time after the hold; null: no such limit
+  send_window integer, -- Rows that all workers together may send at the same time after the hold; null: no limit, or (client) not before an answer
 ) with (fillfactor=50); -- Health of clients and of their kinds, for all workers: held, limited to some rows at a time, or with failed rows
-create table sync.push_rates (
-  client text not null, -- Client key
-  per_second double precision not null, -- Rows per second: halved by a 429, and a tenth of a row more for each row that is sent
-  allowance double precision not null, -- Rows that may be sent at once
-  filled_at timestamp with time zone not null default clock_timestamp(), -- When allowance was last computed
-  since timestamp with time zone not null default clock_timestamp(), -- When the first of these 429s came
-  lowered_at timestamp with time zone not null default clock_timestamp(), -- When it was last halved
-  refused bigint not null default 0, -- Number of 429s since then
-) with (fillfactor=50); -- Send rate of clients whose service refused rows with 429, for all workers together
 create table sync.push_workers (
   worker text not null, -- Worker
   seen_at timestamp with time zone not null default now(), -- Last sign of life, written every 30 seconds while rows may be sent
@@ -889,7 +878,6 @@ alter table sync.push_database add constraint push_database_accepted_as_check CH
 alter table sync.push_database add constraint push_database_only_row_check CHECK (only_row);
 alter table sync.push_database add constraint push_database_pkey PRIMARY KEY (only_row);
 alter table sync.push_holds add constraint push_holds_pkey PRIMARY KEY (client, kind);
-alter table sync.push_rates add constraint push_rates_pkey PRIMARY KEY (client);
 alter table sync.push_workers add constraint push_workers_pkey PRIMARY KEY (worker);
 alter table sync.quarantine add constraint quarantine_client_stream_resource_key_key UNIQUE (client, stream, resource_key);
 alter table sync.quarantine add constraint quarantine_pkey PRIMARY KEY (id);
@@ -1200,7 +1188,7 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
           WHERE ((q.client = ANY (ARRAY[''::text, o.client])) AND (q.job = 'push-outbox'::text))) p ON (true))
      LEFT JOIN LATERAL ( SELECT p_1.reason
            FROM sync.push_holds p_1
-          WHERE ((p_1.client = o.client) AND (p_1.kind = ANY (ARRAY[''::text, o.kind])) AND ((p_1.probe AND (p_1.kind = ''::text)) OR (p_1.until > now()) OR (p_1.send_window IS NOT NULL)))
+          WHERE ((p_1.client = o.client) AND (p_1.kind = ANY (ARRAY[''::text, o.kind])) AND ((p_1.kind = ''::text) OR (p_1.until > now()) OR (p_1.send_window IS NOT NULL)))
           ORDER BY p_1.kind
          LIMIT 1) h ON (true))
      LEFT JOIN LATERAL ( SELECT l.id,
@@ -1599,8 +1587,7 @@ begin
       using errcode = '22023';
   end if;
   insert into sync.outbox_attempts (outbox_id, step, by, became) values (changed.id, 'cancelled', session_user, 'cancelled');
-  perform sync.release_lane(changed.client, changed.family, changed.reference);
-  perform pg_notify('fulfilment_outbox', 'cancelled') where pg_notification_queue_usage() < 0.5;
+  perform pg_notify('fulfilment_outbox', 'outcomes') where pg_notification_queue_usage() < 0.5;
   return changed;
 end
 $function$
@@ -2284,18 +2271,6 @@ AS $function$
     removed = excluded.removed, unchanged = excluded.unchanged, stale = excluded.stale,
     quarantined = excluded.quarantined, warnings = excluded.warnings, status = excluded.status,
     finished_at = excluded.finished_at, error_code = excluded.error_code, error = excluded.error;
-$function$
-;
-CREATE OR REPLACE FUNCTION sync.release_lane(of_client text, of_family text, of_reference text)
- RETURNS void
- LANGUAGE sql
-AS $function$
-  update fulfilment.outbox o set next_attempt_at = clock_timestamp()
-  where o.status = 'pending' and o.id = (
-    select min(b.id) from fulfilment.outbox b
-    where b.client = of_client and b.family = of_family and b.reference = of_reference
-      and b.status in ('pending', 'sending', 'unknown', 'dead')
-      and not sync.is_failed_attachment(b.kind, b.status, b.next_attempt_at))
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.revive_abandoned(of_client text DEFAULT NULL::text, of_job text DEFAULT NULL::text)

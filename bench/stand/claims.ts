@@ -1,5 +1,5 @@
 import type { Database } from '../../src/erp/connection/pool.ts';
-import { claimRowsOnce } from '../../src/erp/outbox/claim-rows.ts';
+import { claimRows } from '../../src/erp/outbox/claim-rows.ts';
 
 class RollbackError extends Error {}
 
@@ -21,7 +21,6 @@ export async function timeClaims(db: Database, client: string, identity: string,
     maxRows: 8,
     maxBytes: 8 * 1024 * 1024,
     takesLarge: true,
-    hasWindows: false,
   };
   const times: number[] = [];
   for (let round = 0; round < rounds; round++) {
@@ -29,7 +28,7 @@ export async function timeClaims(db: Database, client: string, identity: string,
       .transaction()
       .execute(async (trx) => {
         const startedAtMs = performance.now();
-        const { rows } = await claimRowsOnce(trx, options);
+        const { rows } = await claimRows(trx, options);
         times.push(performance.now() - startedAtMs);
         if (rows.length === 0) throw new Error('nothing was claimed');
         throw new RollbackError();

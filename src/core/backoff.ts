@@ -62,6 +62,8 @@ export const pauses = {
   lookUp: double(2 * secondMs, 15 * minuteMs),
   /** The second of two absences that confirm each other. */
   secondAbsence: makeFixedPause(30 * secondMs),
+  /** All rows of a client whose service answers 429 without a Retry-After, while no row is done in between. */
+  tooFast: double(secondMs, 15 * secondMs),
   /** A kind whose rows fail. Its first hold comes after several failures, and lasts half a second. */
   failingKind: { firstMs: 250, longestMs: minuteMs, growth: 1.15, jitter: 'none' },
   /** A kind whose path the service does not have. */

@@ -11,7 +11,6 @@ import { dayMs, formatSpan } from '../../core/time.ts';
 import type { AlertBacklog } from '../../erp/alerts/posts.ts';
 import { isHeld, type StoredHealth } from '../../erp/outbox/holds.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
-import type { StoredRate } from '../../erp/outbox/rates.ts';
 import type { WatchedArticles } from '../../erp/reports/database-facts.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
 import type { OutboxStatus } from '../../erp/reports/outbox-status.ts';
@@ -272,14 +271,13 @@ function findNotifyProblems(used: number): Problem[] {
 
 /** Finds every reason why rows of the outbox are not sent or not done. Each problem also says what still works. */
 export function findOutboxProblems(
-  { outbox, holds, rates, clients, database }: Pick<Snapshot, 'outbox' | 'holds' | 'rates' | 'clients' | 'database'>,
+  { outbox, holds, clients, database }: Pick<Snapshot, 'outbox' | 'holds' | 'clients' | 'database'>,
   now: Date,
 ): Problem[] {
   const served = new Map(clients.map(({ client, servedAt }) => [client, servedAt]));
   return [
     ...findDatabaseProblems(database, now),
     ...holds.map((health) => toHoldProblem(health, now)),
-    ...rates.map((rate) => toRateProblem(rate, now)),
     ...outbox
       .filter(({ client }) => served.has(client))
       .flatMap((row) => [
@@ -306,7 +304,13 @@ function findDatabaseProblems(database: PushDatabase | null, now: Date): Problem
 }
 
 function toHoldProblem(health: StoredHealth, now: Date): Problem {
-  const { client, kind, reason, sendWindow, since, untilInMs } = health;
+  const { client, kind, code, reason, sendWindow, since, untilInMs } = health;
+  if (code === 'too_fast') {
+    const text = `the service refuses rows that come too fast (429) ${formatSince(since, now)}`;
+    const remedy =
+      'rows are sent as fast as it takes them, and no attempt counts; REQUESTS_PER_SECOND avoids the refusals';
+    return createProblem('push_limited', { client }, text, remedy);
+  }
   const others = kind === '' ? 'pulls and other clients continue' : 'other kinds continue';
   if (isHeld(health)) {
     const text = `no ${kind || 'row'} is sent ${formatSince(since, now)}: ${reason}`;
@@ -319,12 +323,6 @@ function toHoldProblem(health: StoredHealth, now: Date): Problem {
   const severity = kind !== '' && sendWindow === 1 ? 'bad' : 'note';
   const next = `${others}; the number grows with each row that is done`;
   return createProblem('push_held', { client }, text, next, { severity, detail: kind });
-}
-
-function toRateProblem({ client, perSecond, since, refused }: StoredRate, now: Date): Problem {
-  const text = `the service limits the rate (429, ${refused} times ${formatSince(since, now)}): ${perSecond.toFixed(1)} rows a second are sent`;
-  const remedy = 'the rate grows by itself; a refusal does not count as an attempt';
-  return createProblem('push_limited', { client }, text, remedy);
 }
 
 /**

@@ -2,7 +2,6 @@ import { readAlertBacklog } from '../../erp/alerts/posts.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { isRestricted, readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
-import { readRates } from '../../erp/outbox/rates.ts';
 import { countWatchedArticles, readNotifyQueue } from '../../erp/reports/database-facts.ts';
 import { readDatabaseClock, readJobStatus } from '../../erp/reports/job-status.ts';
 import { readOutboxStatus } from '../../erp/reports/outbox-status.ts';
@@ -25,8 +24,6 @@ export const readSnapshot = (db: Database) =>
     outbox: readOutboxStatus(db),
     /** Push holds, and clients and kinds that are sent only a few rows at a time. */
     holds: readHolds(db),
-    /** Send rates of the clients whose service answered 429. */
-    rates: readRates(db),
     clients: readClients(db),
     gates: readGates(db),
     pauses: readPauses(db),
@@ -50,5 +47,5 @@ async function waitForAll<T extends Readonly<Record<string, Promise<unknown>>>>(
 }
 
 async function readHolds(db: Database): Promise<StoredHealth[]> {
-  return (await readHealth(db, null)).filter(isRestricted);
+  return (await readHealth(db)).filter(isRestricted);
 }

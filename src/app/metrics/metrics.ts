@@ -58,7 +58,6 @@ const otherGauges: readonly (readonly [name: string, labels: string, help: strin
     '',
     '1 while no row is sent: the database was restored, copied or moved, or a failover lost commits',
   ],
-  ['push_rate_rows_per_second', 'client', 'Send rate after a 429, in rows a second'],
   ['client_served_timestamp_seconds', 'client', 'When a worker last pushed for the client'],
   ['client_held', 'client code', '1 while scheduled runs of a client are held, by code'],
   ['client_parked', 'client', '1 while the client is parked: its account is not the accepted one'],
@@ -140,7 +139,7 @@ class StateMetrics {
       this.#set('reconcile_rows', { ...labels, finding }, row[finding]);
   }
 
-  #setOutbox({ outbox, holds, rates, database }: Snapshot, known: ReadonlySet<string>): void {
+  #setOutbox({ outbox, holds, database }: Snapshot, known: ReadonlySet<string>): void {
     for (const [client, rows] of Map.groupBy(outbox, (row) => (known.has(row.client) ? row.client : 'unknown'))) {
       const sum = (value: (row: (typeof rows)[number]) => number) => rows.reduce((total, row) => total + value(row), 0);
       for (const status of ['pending', 'sending', 'unknown', 'dead'] as const) {
@@ -160,7 +159,6 @@ class StateMetrics {
       const isUnproven = kind !== '' && sendWindow === 1;
       this.#set('push_held', { client, kind, code }, Number(isHeld(health) || isUnproven));
     }
-    for (const { client, perSecond } of rates) this.#set('push_rate_rows_per_second', { client }, perSecond);
   }
 
   #setClients({ clients, gates, parcelBacklog }: Snapshot, now: number): void {

@@ -3,14 +3,20 @@
  * are pure; sync.push_holds keeps the state for all workers (src/erp/outbox/holds.ts). docs/outbox.md draws the states.
  *
  * Invariant: a failure holds no more than it can concern. A kind is held if several distinct rows of it failed and none
- * succeeded. The client is held only if status/get fails, its credentials are refused, or the service asks to wait.
- * After a hold, one row is sent. Each success allows one more row at the same time.
+ * succeeded. The client is held only if status/get fails, its credentials are refused, or the service asks to wait or
+ * to send less. After a hold, one row is sent. Each success allows one more row at the same time.
  */
 
 import { growPauseMs, pauses } from '../backoff.ts';
 
 /** The reason why rows are held, or why only a few are sent at the same time. */
-export type HoldCode = 'breaker_open' | 'credentials_refused' | 'retry_after' | 'kind_failing' | 'kind_parked';
+export type HoldCode =
+  | 'breaker_open'
+  | 'credentials_refused'
+  | 'retry_after'
+  | 'too_fast'
+  | 'kind_failing'
+  | 'kind_parked';
 
 /** The health of a client, or of one of its kinds, if rows failed or are held. Without it, all rows may be sent. */
 export interface Health {
@@ -19,7 +25,10 @@ export interface Health {
   readonly reason: string;
   /** Number of failures since the last success: distinct rows of a kind, or questions to status/get for a client. */
   readonly failures: number;
-  /** Maximum number of rows that all workers together may send at the same time; null: no limit but their slots. */
+  /**
+   * Number of rows that all workers together send at the same time. Null for a kind: no limit but their slots. Null for a
+   * client: no row, until the service has answered a question.
+   */
   readonly sendWindow: number | null;
 }
 
@@ -37,7 +46,9 @@ export type Evidence =
   | { readonly seen: 'no answer'; readonly reason: string }
   | { readonly seen: 'credentials refused'; readonly reason: string }
   | { readonly seen: 'asked to wait'; readonly reason: string; readonly ms: number }
-  /** The question of the probe was answered: the hold is over. */
+  /** The service refused a request because requests come too fast, and did not say how long to wait. */
+  | { readonly seen: 'too fast'; readonly reason: string }
+  /** The question that ends a hold was answered. */
   | { readonly seen: 'answered' };
 
 /** The consequence of evidence. */
@@ -50,56 +61,59 @@ export interface Judgement {
 
 /** A kind is held if this many distinct rows of it have failed without a success in between. */
 const minFailuresToHold = 5;
-/** Send window after a Retry-After. It is larger than 1, because the service did answer. */
+/** Send window after a 429 or a Retry-After. It is larger than 1, because the service did answer. */
 const windowAfterWait = 4;
 /** If the send window reaches this size, the limit ends. */
 const fullWindow = 16;
 
-/** Returns true for a hold that only a question to the service ends, not a row. */
-export const isEndedByQuestion = (code: HoldCode): boolean => code === 'breaker_open' || code === 'credentials_refused';
-
 /**
  * Decides what follows from evidence about a client or a kind.
  * @param isHeld true if its rows are held now
- * @param byProber true if this worker made the probe
+ * @param isAnswer true if the evidence is the result of the question that ends a hold
  */
 export function judgeHealth(
   former: Health | null,
   evidence: Evidence,
-  { isHeld, byProber }: { readonly isHeld: boolean; readonly byProber: boolean },
+  { isHeld, isAnswer = false }: { readonly isHeld: boolean; readonly isAnswer?: boolean },
 ): Judgement {
-  const unchanged: Judgement = { health: former, holdMs: null };
+  // The request was sent before the hold began, so it is not new evidence. Only a Retry-After makes a wait longer.
+  if (former !== null && isHeld && !isAnswer && isKept(former, evidence)) return { health: former, holdMs: null };
+  const times = (code: HoldCode) => (former?.code === code ? former.failures : 0);
   switch (evidence.seen) {
     case 'success':
-      return judgeSuccess(former, isHeld);
+      return judgeSuccess(former);
     case 'failure':
-      // The row was sent before the hold began, so its failure is not new evidence.
-      return isHeld ? unchanged : judgeFailedRow(former, evidence);
+      return judgeFailedRow(former, evidence);
     case 'no route':
-      return makeHold(pauses.wrongPath.firstMs, 'kind_parked', evidence.reason, former);
+      return makeHold('kind_parked', evidence.reason, pauses.wrongPath.firstMs);
     case 'answered':
-      return former === null ? unchanged : { health: { ...former, failures: 0, sendWindow: 1 }, holdMs: 0 };
-    default:
+      return { health: former && { ...former, failures: 0, sendWindow: 1 }, holdMs: 0 };
+    case 'credentials refused':
+      return makeHold('credentials_refused', evidence.reason, pauses.refusedCredentials.firstMs, { sendWindow: null });
+    case 'asked to wait':
+      return makeHold('retry_after', evidence.reason, evidence.ms, { sendWindow: windowAfterWait });
+    case 'too fast': {
+      const failures = times('too_fast') + 1;
+      const ms = growPauseMs(pauses.tooFast, failures);
+      return makeHold('too_fast', evidence.reason, ms, { failures, sendWindow: windowAfterWait });
+    }
+    case 'no answer': {
+      const failures = times('breaker_open') + 1;
+      const ms = growPauseMs(pauses.statusQuestion, failures);
+      return makeHold('breaker_open', evidence.reason, ms, { failures, sendWindow: null });
+    }
   }
-  // The request was sent before the hold began, so it is not new evidence. The hold stays as it is.
-  if (former !== null && isHeld && isEndedByQuestion(former.code) && !byProber) return unchanged;
-  // An outage must not shorten the wait that the service asked for.
-  if (former !== null && isHeld && former.code === 'retry_after' && evidence.seen === 'no answer') return unchanged;
-  if (evidence.seen === 'credentials refused')
-    return makeHold(pauses.refusedCredentials.firstMs, 'credentials_refused', evidence.reason, former);
-  if (evidence.seen === 'asked to wait')
-    return makeHold(evidence.ms, 'retry_after', evidence.reason, former, windowAfterWait);
-  const times = former?.code === 'breaker_open' ? former.failures : 0;
-  const ms = growPauseMs(pauses.statusQuestion, times + 1);
-  return makeHold(ms, 'breaker_open', evidence.reason, { failures: times });
+}
+
+/** Returns true if evidence does not change a hold. */
+function isKept({ code }: Health, { seen }: Evidence): boolean {
+  if (seen === 'failure' || code === 'breaker_open' || code === 'credentials_refused') return true;
+  return (code === 'retry_after' || code === 'too_fast') && seen !== 'asked to wait';
 }
 
 /** Decides what follows from a success: the send window grows by one. */
-function judgeSuccess(former: Health | null, isHeld: boolean): Judgement {
+function judgeSuccess(former: Health | null): Judgement {
   if (former === null || former.sendWindow === null) return { health: null, holdMs: 0 };
-  // The row was sent before the hold began. Its success does not shorten the hold.
-  if (isHeld && (isEndedByQuestion(former.code) || former.code === 'retry_after'))
-    return { health: former, holdMs: null };
   const sendWindow = former.sendWindow + 1;
   if (sendWindow >= fullWindow) return { health: null, holdMs: 0 };
   return { health: { ...former, failures: 0, sendWindow }, holdMs: 0 };
@@ -113,21 +127,17 @@ function judgeFailedRow(
   // If only one row is sent at a time, any failure counts: there was no other row to send.
   if (!isNew && sendWindow !== 1) return { health: former, holdMs: null };
   const failures = (former?.failures ?? 0) + 1;
+  const isHolding = sendWindow === null ? failures >= minFailuresToHold : sendWindow === 1;
+  if (isHolding) return makeHold('kind_failing', reason, growPauseMs(pauses.failingKind, failures + 1), { failures });
   const code = former?.code ?? 'kind_failing';
-  if (sendWindow === null && failures < minFailuresToHold)
-    return { health: { code, reason, failures, sendWindow }, holdMs: null };
-  if (sendWindow !== null && sendWindow > 1)
-    return { health: { code, reason, failures, sendWindow: Math.floor(sendWindow / 2) }, holdMs: null };
-  const ms = growPauseMs(pauses.failingKind, failures + 1);
-  return makeHold(ms, 'kind_failing', reason, former);
+  return { health: { code, reason, failures, sendWindow: sendWindow && Math.floor(sendWindow / 2) }, holdMs: null };
 }
 
 function makeHold(
-  ms: number,
   code: HoldCode,
   reason: string,
-  former: Pick<Health, 'failures'> | null,
-  sendWindow = 1,
+  holdMs: number,
+  { failures = 1, sendWindow = 1 }: Partial<Pick<Health, 'failures' | 'sendWindow'>> = {},
 ): Judgement {
-  return { health: { code, reason, failures: (former?.failures ?? 0) + 1, sendWindow }, holdMs: ms };
+  return { health: { code, reason, failures, sendWindow }, holdMs };
 }

@@ -18,8 +18,6 @@ export type UnknownRule = 'look up' | 'resend' | 'ask operator';
 /** Evidence from an attempt or a look-up about the client, or about all rows of the kind. */
 export type ScopedEvidence =
   | { readonly of: 'client' | 'kind'; readonly evidence: Evidence }
-  /** The service refused a request because requests come too fast. */
-  | { readonly of: 'client'; readonly evidence: 'too fast' }
   /** The service did not answer. Ask status/get first: if the service is up, the evidence is against the row's kind. */
   | {
       readonly of: 'client';
@@ -173,40 +171,41 @@ export function readEvidence(failed: FailedAttempt): ScopedEvidence[] {
     return [{ of: 'client', evidence: { seen: 'credentials refused', reason } }];
   if (isWrongRoute(failed)) return [{ of: 'kind', evidence: { seen: 'no route', reason: describeWrongRoute(error) } }];
   if (error.code === 'token_refused') return [{ of: 'kind', evidence: { seen: 'failure', reason, isNew } }];
-  return [...readWaitEvidence(error), ...readAnswerEvidence(failed, isNew)];
+  const wait = readWaitEvidence(error);
+  if (wait.length > 0)
+    return error.retryAfterMs !== undefined || failed.refusedForOthers < maxRefusalsAsEvidence ? wait : [];
+  return readAnswerEvidence(failed, isNew);
 }
 
-/** Returns evidence that the service asked to wait, or nothing if it did not ask. */
-function readWaitEvidence({ outcome, retryAfterMs, message }: WarehouseError): ScopedEvidence[] {
-  if (retryAfterMs === undefined || outcome === 'refused') return [];
+/** Returns evidence that the service asked to wait or to send less, or nothing if it did not ask. */
+function readWaitEvidence({ status, outcome, retryAfterMs, message: reason }: WarehouseError): ScopedEvidence[] {
+  if (retryAfterMs === undefined)
+    return status === 429 ? [{ of: 'client', evidence: { seen: 'too fast', reason } }] : [];
+  if (outcome === 'refused') return [];
   const ms = Math.min(retryAfterMs, longestWaitMs);
-  return [{ of: 'client', evidence: { seen: 'asked to wait', reason: `${message}; asked to wait`, ms } }];
+  return [{ of: 'client', evidence: { seen: 'asked to wait', reason: `${reason}; asked to wait`, ms } }];
 }
 
-/** After this many refusals of one row as too fast, the cause probably lies in that row, not in the send rate. */
+/** After this many refusals of one row as too fast, the cause probably lies in that row. */
 const maxRefusalsAsEvidence = 3;
 
-function readAnswerEvidence({ error, sent, refusedForOthers }: FailedAttempt, isNew: boolean): ScopedEvidence[] {
-  const { status, outcome, retryAfterMs } = error;
-  // If the service says how long to wait, that is obeyed. Only without that, a fitting send rate must be found out.
-  if (status === 401 || status === 425 || (retryAfterMs !== undefined && outcome !== 'refused')) return [];
-  if (status === 429) return refusedForOthers < maxRefusalsAsEvidence ? [{ of: 'client', evidence: 'too fast' }] : [];
+function readAnswerEvidence({ error, sent }: FailedAttempt, isNew: boolean): ScopedEvidence[] {
+  if (error.status === 401 || error.status === 425) return [];
   if (!isServiceAnswer(error)) return [{ of: 'client', evidence: 'ask', reason: error.message, row: { isNew } }];
   return sent ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
 }
 
 /** Returns what may have to be held because of this evidence: the client, the kind, or nothing (null). */
 export function findDoubtedScope(news: readonly ScopedEvidence[]): 'client' | 'kind' | null {
-  const bad = news.filter(({ evidence }) => typeof evidence === 'string' || evidence.seen !== 'success');
+  const bad = news.filter(({ evidence }) => evidence === 'ask' || evidence.seen !== 'success');
   if (bad.length === 0) return null;
   return bad.some(({ of }) => of === 'client') ? 'client' : 'kind';
 }
 
 /** Returns the evidence of a failed look-up about the client's service. */
 export function readLookUpEvidence(error: WarehouseError): ScopedEvidence[] {
-  const { code, status, message: reason, retryAfterMs } = error;
+  const { code, message: reason } = error;
   if (code === 'credentials_refused') return [{ of: 'client', evidence: { seen: 'credentials refused', reason } }];
-  if (status === 429 && retryAfterMs === undefined) return [{ of: 'client', evidence: 'too fast' }];
   const wait = readWaitEvidence(error);
   if (wait.length > 0) return wait;
   return isServiceAnswer(error) ? [] : [{ of: 'client', evidence: 'ask', reason, row: null }];

@@ -2993,7 +2993,7 @@ export interface SyncPushHolds {
    */
   client: string;
   /**
-   * breaker_open, credentials_refused, retry_after, kind_failing or kind_parked
+   * breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked
    */
   code: string;
   /**
@@ -3005,60 +3005,21 @@ export interface SyncPushHolds {
    */
   kind: Generated<string>;
   /**
-   * True if the hold of a client ends only when the service has answered a question, not only by time
-   */
-  probe: boolean;
-  /**
    * The reason, as text
    */
   reason: string;
   /**
-   * Rows that all workers together may send at the same time after the hold; null: no such limit
+   * Rows that all workers together may send at the same time after the hold; null: no limit, or (client) not before an answer
    */
   send_window: number | null;
   /**
-   * When the hold began
+   * When the first of these failures came
    */
   since: Generated<Timestamp>;
   /**
-   * Number of holds in a row
-   */
-  times: Generated<number>;
-  /**
-   * When the hold ends, or may be probed
+   * When the hold ends, or when the service is asked whether it is over
    */
   until: Timestamp;
-}
-
-export interface SyncPushRates {
-  /**
-   * Rows that may be sent at once
-   */
-  allowance: number;
-  /**
-   * Client key
-   */
-  client: string;
-  /**
-   * When allowance was last computed
-   */
-  filled_at: Generated<Timestamp>;
-  /**
-   * When it was last halved
-   */
-  lowered_at: Generated<Timestamp>;
-  /**
-   * Rows per second: halved by a 429, and a tenth of a row more for each row that is sent
-   */
-  per_second: number;
-  /**
-   * Number of 429s since then
-   */
-  refused: Generated<number>;
-  /**
-   * When the first of these 429s came
-   */
-  since: Generated<Timestamp>;
 }
 
 export interface SyncPushWorkers {
@@ -3492,7 +3453,6 @@ export interface DB {
   "sync.proven_kinds": SyncProvenKinds;
   "sync.push_database": SyncPushDatabase;
   "sync.push_holds": SyncPushHolds;
-  "sync.push_rates": SyncPushRates;
   "sync.push_workers": SyncPushWorkers;
   "sync.quarantine": SyncQuarantine;
   "sync.request_budgets": SyncRequestBudgets;

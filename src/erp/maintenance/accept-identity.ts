@@ -35,12 +35,14 @@ export async function acceptIdentity(
   by: string,
 ): Promise<Acceptance> {
   return inTransaction(db, async (trx) => {
-    // Waits for runs that are starting, see lockIdentity.
+    // Waits for runs that are starting, see isAcceptedUntilCommit.
     await lockName(trx, identityLock(client));
     const former = await trx
       .selectFrom('sync.clients')
       .select(['identity', 'base_url'])
       .where('client', '=', client)
+      // Waits for claims, and new claims wait for the commit.
+      .forUpdate()
       .executeTakeFirst();
     const result = { formerBaseUrl: former?.base_url ?? null, waitingRows: 0, deadRows: 0 };
     if (former?.identity === identity) return { ...result, accepted: false };
@@ -50,7 +52,6 @@ export async function acceptIdentity(
     const changes = keepCursors ? [] : await forgetService(trx, client);
     if (keepCursors && former !== undefined) await copyGates(trx, former.identity, identity);
     await trx.deleteFrom('sync.push_holds').where('client', '=', client).execute();
-    await trx.deleteFrom('sync.push_rates').where('client', '=', client).execute();
     if (!keepCursors) await trx.deleteFrom('sync.proven_kinds').where('client', '=', client).execute();
     const deadRows = keepCursors
       ? 0

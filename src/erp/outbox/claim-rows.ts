@@ -1,15 +1,13 @@
 /**
- * The outbox: claims, settlements, look-ups, push holds, send rates and the actions of operators. A row is sent only
+ * The outbox: claims, settlements, look-ups, push holds and the actions of operators. A row is sent only
  * under a claim, and only a claim that is still held settles it.
  */
 
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { Database } from '../connection/pool.ts';
 import type { DB } from '../generated/tables.ts';
-import { isAccepted } from '../runs/clients.ts';
 import { mayPush } from './due-work.ts';
-import { claimSpan, returnClaims } from './held-claims.ts';
-import { holds, lockSendWindows } from './holds.ts';
+import { claimSpan } from './held-claims.ts';
+import { holds } from './holds.ts';
 import { unfinishedStatuses } from './lanes.ts';
 
 /** Minimum number of due rows of a kind that are searched for rows that are first in their lane. */
@@ -88,8 +86,6 @@ export interface ClaimOptions {
   readonly maxBytes: number;
   /** True if one large row may be claimed. */
   readonly takesLarge: boolean;
-  /** True if the client or a kind has a send window. Without it, rows within send windows are left alone. */
-  readonly hasWindows: boolean;
 }
 
 /** Result of a claim. */
@@ -103,25 +99,6 @@ export interface ClaimResult {
 
 const nothing: ClaimResult = { rows: [], postponed: 0, more: false };
 
-/**
- * Claims rows of one client that are due and first in their lane. The row that is due longest comes first. Due rows that
- * have to wait are postponed.
- */
-export async function claimRows(db: Database, options: ClaimOptions): Promise<ClaimResult> {
-  const claim = options.hasWindows
-    ? // One worker at a time counts the rows within the send windows.
-      await db.transaction().execute(async (trx) => {
-        await lockSendWindows(trx, options.client);
-        return claimRowsOnce(trx, options);
-      })
-    : await claimRowsOnce(db, options);
-  // Another account may have been accepted at the moment of the claim. A change after this check finds the rows under
-  // way.
-  if (claim.rows.length === 0 || (await isAccepted(db, options))) return claim;
-  await returnClaims(db, claim.rows);
-  return nothing;
-}
-
 /** A row that the statement returns: a claimed row, or only the counts if nothing was claimed. */
 type ReadRow = Omit<ClaimedRow, 'id' | 'claimedAtMs'> & {
   readonly id: number | null;
@@ -129,9 +106,12 @@ type ReadRow = Omit<ClaimedRow, 'id' | 'claimedAtMs'> & {
   readonly more: boolean;
 };
 
-/** Claims with one statement. */
-export async function claimRowsOnce(db: Kysely<DB>, options: ClaimOptions): Promise<ClaimResult> {
-  const { client, identity, kinds, maxRows, maxBytes, takesLarge, hasWindows } = options;
+/**
+ * Claims rows of one client that are due and first in their lane. The row that is due longest comes first. Due rows that
+ * have to wait are postponed. Workers that claim at the same moment may each use the rest of a send window.
+ */
+export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<ClaimResult> {
+  const { client, identity, kinds, maxRows, maxBytes, takesLarge } = options;
   const claimedAtMs = performance.now();
   const searched = Math.max(minSearched, 2 * maxRows);
   const lingerSpan = sql`make_interval(secs => ${kinds.lingering.ms / 1_000})`;
@@ -144,13 +124,14 @@ export async function claimRowsOnce(db: Kysely<DB>, options: ClaimOptions): Prom
   const { rows } = await sql<ReadRow>`
     with
     -- Nothing is claimed unless this database, the account and the pauses allow it, or while the client is held. Its
-    -- send window limits all of its rows. Without a window, room is null.
+    -- send window limits all of its rows. Without a window, room is null. A change of the account waits for this claim.
     of_client as materialized (
       select h.send_window - case when h.send_window is not null then (
           select count(*) from fulfilment.outbox o where ${sendingNow}) end as room
-      from (select ${client}::text as client) c
+      from sync.clients c
       left join sync.push_holds h on h.client = c.client and h.kind = ''
-      where (select ${mayPush(client, identity)}) and ${mayClaim(hasWindows)}
+      where c.client = ${client} and c.identity = ${identity} and ${mayPush(client)} and not coalesce(${holds}, false)
+      for key share of c
     ),
     -- The kinds that this worker knows and that are not held, each with the room in its send window. Rows of other
     -- kinds are not read at all, so their number does not matter.
@@ -161,7 +142,7 @@ export async function claimRowsOnce(db: Kysely<DB>, options: ClaimOptions): Prom
       from of_client c
       cross join unnest(${kinds.names}::text[]) as k (kind)
       left join sync.push_holds h on h.client = ${client} and h.kind = k.kind
-      where ${mayClaim(hasWindows)} and (c.room is null or c.room > 0)
+      where not coalesce(${holds}, false) and (c.room is null or c.room > 0)
     ),
     -- The rows that are due, by one search of an index for each kind. Within a send window, rows that never failed come
     -- first. Rows of kinds with a window come before all others: behind a backlog they would never be sent.
@@ -300,10 +281,6 @@ export async function claimRowsOnce(db: Kysely<DB>, options: ClaimOptions): Prom
   );
   return { rows: claimed, postponed, more };
 }
-
-/** SQL: true if the health `h` allows a claim. */
-const mayClaim = (hasWindows: boolean): RawBuilder<unknown> =>
-  sql`not coalesce(${holds} or h.send_window is not null and not ${hasWindows}, false)`;
 
 /** SQL: an open row that row `l` waits for by one of these rules. */
 function selectAwaited(client: string, rules: readonly WaitRule[]): RawBuilder<unknown> {

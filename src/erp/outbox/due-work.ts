@@ -2,16 +2,11 @@ import { type Kysely, sql } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 import type { ClientAccount } from '../runs/clients.ts';
 import { pausedSince } from '../runs/pauses.ts';
-import { holds } from './holds.ts';
+import { type CurrentHealth, holds } from './holds.ts';
 
-/**
- * SQL: true if rows may be sent from this database, this account is the accepted one of the client, and its pushes are
- * not paused.
- */
-export const mayPush = (client: unknown, identity: unknown) => sql`
-  (select sync.pushes_allowed())
-  and exists (select from sync.clients k where k.client = ${client} and k.identity = ${identity})
-  and ${pausedSince(client, 'push-outbox')} is null`;
+/** SQL: true if rows may be sent from this database, and pushes of this client are not paused. */
+export const mayPush = (client: unknown) =>
+  sql`((select sync.pushes_allowed()) and ${pausedSince(client, 'push-outbox')} is null)`;
 
 /** Work that is due for a client. */
 export interface DueWork {
@@ -20,10 +15,8 @@ export interface DueWork {
   readonly pendingInMs: number | null;
   /** Milliseconds until the next look-up is due. Null: there is none. */
   readonly unknownInMs: number | null;
-  /** True if the client or one of its kinds is on push hold, was on hold or had failures recently. */
-  readonly isTroubled: boolean;
-  /** True if the service answered 429: a send rate is in force. */
-  readonly isLimited: boolean;
+  /** Health of the client and of its kinds, if they are on push hold, were on hold or had failures recently. */
+  readonly health: readonly CurrentHealth[];
 }
 
 /** Which kinds to look for. */
@@ -63,14 +56,19 @@ export async function readDueWork(
         from fulfilment.outbox o
         where o.client = c.client and o.status = 'unknown' and o.kind = any(${kinds.lookedUp}::text[])
       ) as "unknownInMs",
-      exists (select from sync.push_holds h where h.client = c.client) as "isTroubled",
-      exists (select from sync.push_rates r where r.client = c.client) as "isLimited"
+      coalesce((
+        select json_agg(json_build_object('kind', h.kind, 'code', h.code, 'sendWindow', h.send_window,
+          'untilInMs', extract(epoch from h.until - clock_timestamp())::float8 * 1000))
+        from sync.push_holds h
+        where h.client = c.client
+      ), '[]') as health
     from unnest(${clients.map(({ client }) => client)}::text[],
       ${clients.map(({ identity }) => identity)}::text[]) as c (client, identity)
-    where ${mayPush(sql`c.client`, sql`c.identity`)}`.execute(db);
+    where ${mayPush(sql`c.client`)}
+      and exists (select from sync.clients k where k.client = c.client and k.identity = c.identity)`.execute(db);
   const toNonNegative = (ms: number | null) => (ms === null ? null : Math.max(0, ms));
   return rows
-    .filter(({ pendingInMs, unknownInMs, isTroubled }) => pendingInMs !== null || unknownInMs !== null || isTroubled)
+    .filter(({ pendingInMs, unknownInMs, health }) => pendingInMs !== null || unknownInMs !== null || health.length > 0)
     .map((row) => ({
       ...row,
       pendingInMs: toNonNegative(row.pendingInMs),

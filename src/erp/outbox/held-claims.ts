@@ -32,20 +32,38 @@ export interface HeldClaim {
   readonly claimNo: number;
 }
 
+/** The order that a request is about. */
+export interface PushTarget {
+  readonly id: number;
+  /** Names of the members that the order has before the request. */
+  readonly present?: Iterable<string>;
+}
+
 /**
- * Records, just before the request is written, that the service may carry the row out from now on.
+ * Records, just before the request is written, that the service may carry the row out from now on, and stores the order
+ * that the request is about. The members that a first attempt found are kept: a later one may no longer find them.
  * @returns false if another worker has taken the row over: then nothing may be sent
  */
-export async function stampSent(db: Kysely<DB>, { id, claimNo }: HeldClaim): Promise<boolean> {
-  const { numUpdatedRows } = await db
-    .updateTable('fulfilment.outbox')
-    .set({ sent_at: sql<Date>`statement_timestamp()`, lease_until: sql<Date>`statement_timestamp() + ${claimSpan}` })
-    .where('id', '=', id)
-    .where('claim_no', '=', claimNo)
-    .where('status', '=', 'sending')
-    .where('lease_until', '>', sql<Date>`statement_timestamp()`)
-    .executeTakeFirst();
-  return numUpdatedRows > 0n;
+export async function stampSent(db: Kysely<DB>, { id, claimNo }: HeldClaim, target?: PushTarget): Promise<boolean> {
+  const { rows } = await sql`
+    with stamped as (
+      update fulfilment.outbox o
+      set sent_at = statement_timestamp(), lease_until = statement_timestamp() + ${claimSpan}
+      where o.id = ${id} and o.claim_no = ${claimNo} and o.status = 'sending'
+        and o.lease_until > statement_timestamp()
+      returning o.id
+    ), targeted as (
+      insert into sync.outbox_targets as t (outbox_id, target_id, present)
+      select id, ${target?.id ?? null}::bigint, ${[...(target?.present ?? [])]}::text[]
+      from stamped
+      where ${target !== undefined}
+      on conflict (outbox_id) do update set target_id = excluded.target_id,
+        present = case when t.target_id = excluded.target_id and cardinality(t.present) > 0 then t.present
+                       else excluded.present end
+    )
+    select
+    from stamped`.execute(db);
+  return rows.length > 0;
 }
 
 /**

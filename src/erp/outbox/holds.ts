@@ -1,13 +1,6 @@
 import { type Kysely, sql } from 'kysely';
-import {
-  type Evidence,
-  type Health,
-  type HoldCode,
-  isEndedByQuestion,
-  judgeHealth,
-} from '../../core/push/push-health.ts';
+import { type Evidence, type Health, type HoldCode, judgeHealth } from '../../core/push/push-health.ts';
 import { inTransaction } from '../connection/transaction.ts';
-import { anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** The stored health of a client or kind. Without a stored health, all rows may be sent. */
@@ -18,9 +11,10 @@ export interface StoredHealth extends Health {
   readonly since: Date;
   /** Milliseconds until the hold may end. 0 or less: its time is over, or there was no hold. */
   readonly untilInMs: number;
-  /** True if the hold ends only when the service has answered a probe. */
-  readonly probe: boolean;
 }
+
+/** What a pusher needs of a stored health. */
+export type CurrentHealth = Pick<StoredHealth, 'kind' | 'code' | 'sendWindow' | 'untilInMs'>;
 
 /** The client, or (kind not empty) the kind of a client, that a health belongs to. */
 export interface HealthScope {
@@ -28,9 +22,14 @@ export interface HealthScope {
   readonly kind: string;
 }
 
+/** Returns true if a client is held until the service has answered a question. */
+export const awaitsAnswer = ({ kind, sendWindow }: CurrentHealth): boolean => kind === '' && sendWindow === null;
+
 /** Returns true if no row of the client or kind may be sent at present. */
-export const isHeld = ({ kind, probe, untilInMs }: Pick<StoredHealth, 'kind' | 'probe' | 'untilInMs'>): boolean =>
-  (probe && kind === '') || untilInMs > 0;
+export const isHeld = (health: CurrentHealth): boolean => awaitsAnswer(health) || health.untilInMs > 0;
+
+/** SQL: true if a row `h` of sync.push_holds keeps all its outbox rows from being sent. */
+export const holds = sql`(h.kind = '' and h.send_window is null or h.until > statement_timestamp())`;
 
 /** Returns true if no rows may be sent at present, or only as many as a send window allows. */
 export const isRestricted = (health: StoredHealth): boolean => isHeld(health) || health.sendWindow !== null;
@@ -44,19 +43,14 @@ const selectHealth = (db: Kysely<DB>) =>
       sql<HoldCode>`code`.as('code'),
       'reason',
       'since',
-      'probe',
       'failures',
       'send_window as sendWindow',
       sql<number>`extract(epoch from until - clock_timestamp())::float8 * 1000`.as('untilInMs'),
     ]);
 
-/** Reads the stored health of these clients and their kinds. Null reads the health of all clients. */
-export async function readHealth(db: Kysely<DB>, clients: readonly string[] | null): Promise<StoredHealth[]> {
-  return selectHealth(db)
-    .$if(clients !== null, (query) => query.where('client', '=', anyText(clients ?? [])))
-    .orderBy('client')
-    .orderBy('kind')
-    .execute();
+/** Reads the stored health of all clients and kinds. */
+export async function readHealth(db: Kysely<DB>): Promise<StoredHealth[]> {
+  return selectHealth(db).orderBy('client').orderBy('kind').execute();
 }
 
 /** The health after evidence was judged. */
@@ -69,23 +63,22 @@ export interface HealthUpdate {
 /**
  * Judges what a worker has seen of a client or kind, and stores the result for all workers. The judgements of several
  * workers are made one after the other.
- * @param byProber true if this worker makes the probe for all workers
+ * @param isAnswer true if the evidence is the result of the question that ends a hold
  */
 export function noteEvidence(
   db: Kysely<DB>,
   { client, kind }: HealthScope,
   evidence: Evidence,
-  { byProber = false }: { readonly byProber?: boolean } = {},
+  isAnswer = false,
 ): Promise<HealthUpdate> {
   return inTransaction(db, async (trx) => {
-    // Create a row to lock, so that evidence of two workers is judged one after the other.
-    if (evidence.seen !== 'success' && evidence.seen !== 'answered') await lockHealth(trx, { client, kind });
+    const isBad = evidence.seen !== 'success' && evidence.seen !== 'answered';
+    if (isBad) await lockHealth(trx, { client, kind });
     const stored =
       (await selectHealth(trx).where('client', '=', client).where('kind', '=', kind).forUpdate().executeTakeFirst()) ??
       null;
     const former = stored?.reason === '' ? null : stored;
-    const held = former !== null && isHeld(former);
-    const { health, holdMs } = judgeHealth(former, evidence, { isHeld: held, byProber });
+    const { health, holdMs } = judgeHealth(former, evidence, { isHeld: former !== null && isHeld(former), isAnswer });
     if (health === null) {
       if (stored !== null)
         await trx.deleteFrom('sync.push_holds').where('client', '=', client).where('kind', '=', kind).execute();
@@ -96,10 +89,9 @@ export function noteEvidence(
 
 /** Inserts a row without a reason if there is none, and locks the row. */
 async function lockHealth(trx: Kysely<DB>, { client, kind }: HealthScope): Promise<void> {
-  const until = sql<Date>`clock_timestamp()`;
   await trx
     .insertInto('sync.push_holds')
-    .values({ client, kind, code: 'kind_failing', reason: '', until, probe: false, times: 0 })
+    .values({ client, kind, code: 'kind_failing', reason: '', until: sql<Date>`clock_timestamp()` })
     .onConflict((conflict) => conflict.columns(['client', 'kind']).doUpdateSet({ kind }))
     .execute();
 }
@@ -110,36 +102,29 @@ async function storeHealth(
   { code, reason, failures, sendWindow }: Health,
   holdMs: number | null,
 ): Promise<void> {
-  const isNew = holdMs !== null && holdMs > 0;
   const until = sql<Date>`clock_timestamp() + make_interval(secs => ${(holdMs ?? 0) / 1_000})`;
+  // A later answer of the service can extend the hold that it asked for, never shorten it.
+  const later = code === 'retry_after' ? sql<Date>`greatest(until, ${until})` : until;
   await trx
     .updateTable('sync.push_holds')
-    .set((eb) => ({
-      ...{ code, reason, failures, send_window: sendWindow },
-      times: eb('times', '+', isNew ? 1 : 0),
-      // A client or kind that only had failures so far is on hold from now on.
-      ...(isNew ? { since: sql<Date>`case when send_window is null then clock_timestamp() else since end` } : {}),
-      ...(holdMs === null ? {} : { probe: isNew && isEndedByQuestion(code) }),
-      // A later answer of the service can extend the hold, never shorten it.
-      ...(holdMs === null ? {} : { until: code === 'retry_after' ? sql<Date>`greatest(until, ${until})` : until }),
-    }))
+    .set({ code, reason, failures, send_window: sendWindow, ...(holdMs === null ? {} : { until: later }) })
     .where('client', '=', client)
     .where('kind', '=', kind)
     .execute();
 }
 
 /**
- * Takes the probe of a client's hold for this worker.
- * @param ms milliseconds that other workers wait for its result
- * @returns false if another worker has taken the probe, or the hold is over
+ * Takes the question that ends a client's hold for this worker.
+ * @param ms milliseconds that other workers wait for the answer
+ * @returns false if another worker asks it, or the hold is over
  */
-export async function takeProbe(db: Kysely<DB>, client: string, ms: number): Promise<boolean> {
+export async function takeQuestion(db: Kysely<DB>, client: string, ms: number): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('sync.push_holds')
     .set({ until: sql<Date>`clock_timestamp() + make_interval(secs => ${ms / 1_000})` })
     .where('client', '=', client)
     .where('kind', '=', '')
-    .where('probe', '=', true)
+    .where('send_window', 'is', null)
     .where('until', '<=', sql<Date>`clock_timestamp()`)
     .executeTakeFirst();
   return numUpdatedRows > 0n;
@@ -154,24 +139,6 @@ export async function forgetOldHealth(db: Kysely<DB>): Promise<void> {
     .execute();
 }
 
-/** SQL: true if a row `h` of sync.push_holds keeps all its outbox rows from being sent. */
-export const holds = sql`(h.probe and h.kind = '' or h.until > statement_timestamp())`;
-
-/**
- * Locks the send windows of a client until the transaction ends, so that one worker at a time counts the rows that are
- * sent within them.
- */
-export async function lockSendWindows(trx: Kysely<DB>, client: string): Promise<void> {
-  await trx
-    .selectFrom('sync.push_holds')
-    .select('kind')
-    .where('client', '=', client)
-    .where('send_window', 'is not', null)
-    .orderBy('kind')
-    .forNoKeyUpdate()
-    .execute();
-}
-
 /** A kind that the service has carried out for a client, with the method and path of the request. */
 export interface Proof {
   readonly client: string;
@@ -181,10 +148,10 @@ export interface Proof {
 }
 
 /** Records that the service has carried out a kind. A later refusal of this kind is then not caused by a wrong path. */
-export async function recordProof(db: Kysely<DB>, { client, kind, method, path }: Proof): Promise<void> {
+export async function recordProof(db: Kysely<DB>, proof: Proof): Promise<void> {
   await db
     .insertInto('sync.proven_kinds')
-    .values({ client, kind, method, path })
+    .values(proof)
     .onConflict((conflict) => conflict.doNothing())
     .execute();
 }
@@ -198,7 +165,6 @@ export async function isProven(db: Kysely<DB>, { client, kind, method, path }: P
     .where('kind', '=', kind)
     .where('method', '=', method)
     .where('path', '=', path)
-    .limit(1)
     .executeTakeFirst();
   return proven !== undefined;
 }

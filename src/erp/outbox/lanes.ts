@@ -62,14 +62,3 @@ export async function releaseLanes(db: Kysely<DB>, lanes: readonly Lane[]): Prom
   const locked = rows.filter(({ released }) => !released);
   return { released: rows.length - locked.length, locked };
 }
-
-/** Makes the first row of each of these lanes due, for an operator who frees them. Waits for locked rows. */
-export async function releaseLanesOfOperator(db: Kysely<DB>, lanes: readonly Lane[]): Promise<void> {
-  if (lanes.length === 0) return;
-  await sql`
-    select sync.release_lane(l.client, l.family, l.reference)
-    from (
-      select distinct *
-      from json_to_recordset(${JSON.stringify(lanes)}::json) as l (client text, family text, reference text)
-    ) l`.execute(db);
-}

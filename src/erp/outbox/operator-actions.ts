@@ -6,8 +6,6 @@ import { inTransaction } from '../connection/transaction.ts';
 import { anyId, anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { recordAudit } from '../runs/audit.ts';
-import { releaseLanes, releaseLanesOfOperator } from './lanes.ts';
-import { enterNotedOutcomes } from './outcomes.ts';
 import { type OutboxDetail, type OutboxFilter, readOutbox, toCondition } from './read-outbox.ts';
 import { insertFollowUps } from './settle-rows.ts';
 
@@ -35,7 +33,7 @@ export async function countOutbox(db: Kysely<DB>, filter: OutboxFilter, action: 
 /**
  * Applies an action to all rows that match the filter and are in a state that allows it. A retried row is due at once.
  * It is looked up first if its kind can be, unless its outcome was for the operator to decide. A row that is marked as
- * done gets `result`, and its follow-ups are inserted.
+ * done gets `result`, and its follow-ups are inserted. A worker releases the lanes and enters the rows into the feed.
  * @param by the name that the history shows
  * @returns the ids of the rows that were changed
  */
@@ -55,8 +53,8 @@ export async function actOnOutbox(
     cancel: sql`status = 'cancelled', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null`,
   } as const;
   const step = { retry: 'retried', done: 'marked done', cancel: 'cancelled' } as const;
-  const { ids, freed } = await inTransaction(db, async (trx) => {
-    const { rows } = await sql<{ id: number; client: string; family: string; reference: string; status: string }>`
+  return inTransaction(db, async (trx) => {
+    const { rows } = await sql<{ id: number; client: string }>`
       with chosen as materialized (
         select o.id
         from fulfilment.outbox o
@@ -68,27 +66,21 @@ export async function actOnOutbox(
         set ${changes[action]}
         from chosen
         where o.id = chosen.id
-        returning o.id, o.client, o.family, o.reference, o.status
+        returning o.id, o.client, o.status
       ), noted as (
         insert into sync.outbox_attempts (outbox_id, step, by, became)
         select id, ${step[action]}, ${by}, status
           from changed
       )
-      select *
+      select id, client
       from changed
       order by id`.execute(trx);
     const ids = rows.map(({ id }) => id);
     if (action === 'done') await insertFollowUpsByRules(trx, ids, followUps);
-    if (action !== 'retry') await releaseLanesOfOperator(trx, rows);
     await auditRows(trx, `outbox_${action}`, by, rows);
-    await notifyPushers(trx);
-    const cancelled = await enterNotedOutcomes(trx);
-    return { ids, freed: action === 'retry' ? cancelled : [...rows, ...cancelled] };
+    await notifyPushers(trx, 'outcomes');
+    return ids;
   });
-  // Again after the commit: a claim may have postponed the first rows meanwhile, because it still saw the rows before
-  // them.
-  await releaseLanes(db, freed);
-  return ids;
 }
 
 /** The follow-ups of rows that are done, as their kinds declare them. */

@@ -11,8 +11,8 @@ const maxOutcomes = 1_000;
 /**
  * Enters outcomes of outbox rows that were noted into the feed. It must be the last statement of its transaction: all
  * other writers of the feed wait until the commit.
- * @returns the lanes of cancelled rows: a claim may have postponed the rows behind them before the cancellation was
- * committed
+ * @returns the lanes of rows that no longer hold them. Release these lanes after the commit: a claim that ran meanwhile
+ * may have postponed the rows behind them.
  */
 export async function enterNotedOutcomes(trx: Transaction<DB>): Promise<Lane[]> {
   const { rows } = await sql<Lane>`
@@ -34,7 +34,8 @@ export async function enterNotedOutcomes(trx: Transaction<DB>): Promise<Lane[]> 
     select o.client, o.family, o.reference
     from noted n
     join fulfilment.outbox o on o.id = n.outbox_id
-    where o.status = 'cancelled'`.execute(trx);
+    where o.status in ('done', 'cancelled')
+      or sync.is_failed_attachment(o.kind, o.status, o.next_attempt_at)`.execute(trx);
   return rows;
 }
 
@@ -43,7 +44,7 @@ export async function enterOutcomes(db: Database): Promise<Lane[]> {
   return (await hasNotedOutcomes(db)) ? inTransaction(db, enterNotedOutcomes) : [];
 }
 
-/** Enters noted outcomes and releases the lanes of cancelled rows, for a worker that does not push. */
+/** Enters noted outcomes and releases lanes, for a worker that does not push. */
 export async function sweepOutcomes(db: Database): Promise<void> {
   const { released } = await releaseLanes(db, await enterOutcomes(db));
   if (released > 0) await notifyPushers(db);

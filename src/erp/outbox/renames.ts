@@ -1,7 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import { anyId } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
-import { claimSpan, type HeldClaim } from './held-claims.ts';
 import { unfinishedStatuses } from './lanes.ts';
 
 /** A row that another row waits for, or that prevents it. */
@@ -19,55 +18,21 @@ interface RowOfOrder {
   readonly reference: string;
 }
 
-/** The order that a request is about. */
-export interface PushTarget {
+/** The order that a row was sent for, as `stampSent` stored it. */
+export interface SentTarget {
   readonly id: number;
-  /** Names of the members that the order has before the request. */
-  readonly present?: Iterable<string>;
+  /** Names of the members that the order had before the row was first sent. */
+  readonly present: readonly string[];
 }
 
-/**
- * Records, as `stampSent` does, that the service may carry the row out from now on, and stores the order that the
- * request is about. The members that a first attempt found are kept: a later one may no longer find them.
- * @returns false if another worker has taken the row over: then nothing may be sent
- */
-export async function stampSentFor(db: Kysely<DB>, { id, claimNo }: HeldClaim, target: PushTarget): Promise<boolean> {
-  const { rows } = await sql<{ outbox_id: number }>`
-    with stamped as (
-      update fulfilment.outbox o
-      set sent_at = statement_timestamp(), lease_until = statement_timestamp() + ${claimSpan}
-      where o.id = ${id} and o.claim_no = ${claimNo} and o.status = 'sending'
-        and o.lease_until > statement_timestamp()
-      returning o.id
-    )
-    insert into sync.outbox_targets as t (outbox_id, target_id, present)
-    select id, ${target.id}::bigint, ${[...(target.present ?? [])]}::text[]
-    from stamped
-    on conflict (outbox_id) do update set target_id = excluded.target_id,
-      present = case when t.target_id = excluded.target_id and cardinality(t.present) > 0 then t.present
-                     else excluded.present end
-    returning t.outbox_id`.execute(db);
-  return rows.length > 0;
-}
-
-/** Returns the id of the order that a row was first sent for; null if nothing was sent. */
-export async function findSentTarget(db: Kysely<DB>, rowId: number): Promise<number | null> {
+/** Returns the order that a row was sent for; null if nothing was sent. */
+export async function readSentTarget(db: Kysely<DB>, rowId: number): Promise<SentTarget | null> {
   const found = await db
     .selectFrom('sync.outbox_targets')
-    .select('target_id')
+    .select(['target_id as id', 'present'])
     .where('outbox_id', '=', rowId)
     .executeTakeFirst();
-  return found?.target_id ?? null;
-}
-
-/** Returns the names of the members that the order of a row had before the row was first sent. */
-export async function readPresentMembers(db: Kysely<DB>, rowId: number): Promise<readonly string[]> {
-  const found = await db
-    .selectFrom('sync.outbox_targets')
-    .select('present')
-    .where('outbox_id', '=', rowId)
-    .executeTakeFirst();
-  return found?.present ?? [];
+  return found ?? null;
 }
 
 /**

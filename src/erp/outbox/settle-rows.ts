@@ -35,21 +35,12 @@ export interface Settlement {
   readonly followUps: readonly { readonly kind: string; readonly payload: Json }[];
 }
 
-/** A row that was settled, with its lane. */
-export interface SettledRow extends Lane {
-  readonly id: number;
-  readonly status: string;
-  /** True if rows behind it may be sent now. */
-  readonly frees: boolean;
-}
-
 /** Result of a settlement. */
 export interface SettleResult {
-  readonly settled: readonly SettledRow[];
-  /** Rows that somebody else has locked. Nothing of them was written. */
+  /** Ids of the settled rows, with their state. */
+  readonly settled: ReadonlyMap<number, string>;
+  /** Ids of rows that somebody else has locked. Nothing of them was written. */
   readonly locked: ReadonlySet<number>;
-  /** Number of rows behind the settled ones that are due now. */
-  readonly released: number;
 }
 
 /** Maximum bytes of an error that is stored. */
@@ -65,6 +56,15 @@ function cutError(error: string | null): string | null {
     .replace(/\ufffd$/, '')}…`;
 }
 
+/** A row as its settlement leaves it. */
+interface SettledRow extends Lane {
+  readonly id: number;
+  readonly status: string;
+  readonly outcome: 'settled' | 'late' | 'locked';
+  /** True if rows behind it may be sent now. */
+  readonly frees: boolean;
+}
+
 /**
  * Settles rows, and releases the rows behind those that are done or do not hold them. A row is settled only if it still
  * has the state that its claim left: `sending`, `unknown` after its worker was taken for lost, or pending again. A late
@@ -73,20 +73,54 @@ function cutError(error: string | null): string | null {
 export async function settleRows(
   trx: Transaction<DB>,
   worker: string,
-  given: readonly Settlement[],
+  settlements: readonly Settlement[],
 ): Promise<SettleResult> {
-  const settlements = given.map((one) => ({ ...one, error: cutError(one.error), refusal: cutError(one.refusal) }));
-  const { rows } = await sql<SettledRow & { locked: boolean }>`
+  const rows = await writeSettlements(trx, worker, settlements);
+  const settled = rows.filter(({ outcome }) => outcome === 'settled');
+  const done = new Map(settled.filter(({ status }) => status === 'done').map((row) => [row.id, row]));
+  const followUps = settlements.flatMap(({ id, followUps }) => {
+    const row = done.get(id);
+    return row === undefined
+      ? []
+      : followUps.map((next) => ({ ...next, client: row.client, reference: row.reference }));
+  });
+  await insertFollowUps(trx, followUps);
+  const frees = settled.filter((row) => row.frees);
+  await releaseLanes(trx, frees);
+  return {
+    settled: new Map(settled.map(({ id, status }) => [id, status])),
+    locked: new Set(rows.filter(({ outcome }) => outcome === 'locked').map(({ id }) => id)),
+  };
+}
+
+/**
+ * Writes settlements to the rows and to their history. A look-up that changes nothing is not recorded, because there may
+ * be many. An answer that came too late is recorded with the present state of its row. An answer that an earlier
+ * transaction already recorded is not recorded again: its commit may have succeeded without our knowledge. A late answer
+ * to a row whose personal data was erased is recorded without its words.
+ */
+async function writeSettlements(
+  trx: Transaction<DB>,
+  worker: string,
+  settlements: readonly Settlement[],
+): Promise<SettledRow[]> {
+  const given = settlements.map(({ followUps: _followUps, ...one }) => ({
+    ...one,
+    error: cutError(one.error),
+    refusal: cutError(one.refusal),
+  }));
+  const { rows } = await sql<SettledRow>`
     with s as materialized (
       select *
-      from json_to_recordset(${toStorableJson(settlements)}::json) as s (
-        id bigint, "claimNo" bigint, step text, status text, error text, "delayMs" float8, result jsonb,
-        written boolean, refusal text, refund boolean, "isRefusedForOthers" boolean, "absenceCounts" boolean)
+      from json_to_recordset(${toStorableJson(given)}::json) as s (
+        id bigint, "claimNo" bigint, step text, status text, error text, "errorCode" text, "delayMs" float8,
+        result jsonb, written boolean, refusal text, refund boolean, "isRefusedForOthers" boolean,
+        "absenceCounts" boolean, "durationMs" integer)
     ), free as materialized (
-      select o.id
+      select o.*
       from s
       cross join lateral (
-        select o.id
+        select o.id, o.client, o.family, o.reference, o.status, o.erased_at
         from fulfilment.outbox o
         where o.id = s.id
         for no key update of o skip locked
@@ -113,76 +147,29 @@ export async function settleRows(
         and (o.status = 'unknown' or (o.status = 'sending' and s.step = 'sent')
              or (o.status = 'pending' and s.step = 'sent' and s.status = 'done'))
         and not (o.status = 'unknown' and s.step = 'sent' and s.status = 'unknown')
-      returning o.id, o.client, o.family, o.reference, o.status,
+      returning o.id, o.status,
         o.status = 'done' or sync.is_failed_attachment(o.kind, o.status, o.next_attempt_at) as frees
+    ), noted as (
+      insert into sync.outbox_attempts (outbox_id, step, by, claim_no, duration_ms, became, error_code, error)
+      select s.id, s.step, ${worker}, s."claimNo", s."durationMs", coalesce(t.status, free.status), s."errorCode",
+        case when free.erased_at is null then s.error end
+      from s
+      join free on free.id = s.id
+      left join settled t on t.id = s.id
+      where (s.step = 'sent' or s.status <> 'unknown' or s."absenceCounts")
+        and (t.id is not null or s.step = 'sent' and not exists (
+          select from sync.outbox_attempts a
+          where a.outbox_id = s.id and a.claim_no = s."claimNo" and a.step = 'sent'))
+      order by s.id
     )
-    select id, client, family, reference, status, frees, false as locked
-    from settled
-    union all
-    select o.id, o.client, o.family, o.reference, o.status, false, true
+    select o.id, o.client, o.family, o.reference, coalesce(t.status, o.status) as status,
+      coalesce(t.frees, false) as frees,
+      case when free.id is null then 'locked' when t.id is null then 'late' else 'settled' end as outcome
     from s
     join fulfilment.outbox o on o.id = s.id
-    where o.id not in (select id from free)`.execute(trx);
-  const settled = rows.filter(({ locked }) => !locked);
-  const locked = new Set(rows.filter((row) => row.locked).map(({ id }) => id));
-  const tried = settlements.filter(({ id }) => !locked.has(id));
-  const ids = settled.map(({ id }) => id);
-  await recordHistory(trx, worker, tried, ids);
-  const doneRows = settled.filter(({ status }) => status === 'done');
-  await insertFollowUpsOfDone(trx, tried, new Map(doneRows.map((row) => [row.id, row])));
-  const { released } = await releaseLanes(
-    trx,
-    settled.filter(({ frees }) => frees),
-  );
-  return { settled, locked, released };
-}
-
-/**
- * Records the settlements in the history of the rows. A look-up that changes nothing is not recorded, because there may
- * be many. An answer that came too late is recorded with the present state of its row. An answer that an earlier
- * transaction already recorded is not recorded again: its commit may have succeeded without our knowledge. A late
- * answer to a row whose personal data was erased is recorded without its words.
- */
-async function recordHistory(
-  trx: Transaction<DB>,
-  worker: string,
-  settlements: readonly Settlement[],
-  applied: readonly number[],
-): Promise<void> {
-  const noted = settlements.filter(
-    ({ step, status, absenceCounts }) => step === 'sent' || status !== 'unknown' || absenceCounts,
-  );
-  if (noted.length === 0) return;
-  // Without the results: Postgres would parse them a second time.
-  const toEntry = ({ id, step, claimNo, durationMs, status, errorCode, error }: Settlement) => {
-    return { id, step, claimNo, durationMs, status, errorCode, error };
-  };
-  await sql`
-    insert into sync.outbox_attempts (outbox_id, step, by, claim_no, duration_ms, became, error_code, error)
-    select s.id, s.step, ${worker}, s."claimNo", s."durationMs",
-      case when s.id = any(${applied}::bigint[]) then s.status else o.status end, s."errorCode",
-      case when o.erased_at is null then s.error end
-    from json_to_recordset(${toStorableJson(noted.map(toEntry))}::json) as s (
-      id bigint, step text, "claimNo" bigint, "durationMs" integer, status text, "errorCode" text, error text)
-    join fulfilment.outbox o on o.id = s.id
-    where s.id = any(${applied}::bigint[]) or s.step = 'sent' and not exists (
-      select from sync.outbox_attempts a where a.outbox_id = s.id and a.claim_no = s."claimNo" and a.step = 'sent')
-    order by s.id`.execute(trx);
-}
-
-/** Inserts the follow-ups of rows that are done, before their lanes are released. */
-async function insertFollowUpsOfDone(
-  trx: Transaction<DB>,
-  settlements: readonly Settlement[],
-  doneRows: ReadonlyMap<number, { client: string; reference: string }>,
-): Promise<void> {
-  const rows = settlements.flatMap(({ id, followUps }) => {
-    const row = doneRows.get(id);
-    return row === undefined
-      ? []
-      : followUps.map((next) => ({ client: row.client, reference: row.reference, ...next }));
-  });
-  await insertFollowUps(trx, rows);
+    left join free on free.id = s.id
+    left join settled t on t.id = s.id`.execute(trx);
+  return rows;
 }
 
 /** A follow-up row, in the lane of the row that it follows. */

@@ -56,25 +56,15 @@ export async function markServed(db: Kysely<DB>, clients: readonly ClientAccount
 /** Returns the name of the lock under which the identity of a client changes. */
 export const identityLock = (client: string) => `identity ${client}`;
 
-/** Locks the identity of a client until the transaction ends. `acceptIdentity` waits for this lock. */
-async function lockIdentity(trx: Transaction<DB>, client: string): Promise<void> {
-  await lockNameShared(trx, identityLock(client));
-}
-
-/** Returns true if this account is the accepted account of the client. */
-export async function isAccepted(db: Kysely<DB>, { client, identity }: ClientAccount): Promise<boolean> {
-  const accepted = db
-    .selectFrom('sync.clients')
-    .select('client')
-    .where('client', '=', client)
-    .where('identity', '=', identity);
-  return (await accepted.executeTakeFirst()) !== undefined;
-}
-
 /** Returns true if this account is the accepted one, and locks that fact until the transaction ends. */
 export async function isAcceptedUntilCommit(trx: Transaction<DB>, account: ClientAccount): Promise<boolean> {
-  await lockIdentity(trx, account.client);
-  return isAccepted(trx, account);
+  await lockNameShared(trx, identityLock(account.client));
+  const accepted = trx
+    .selectFrom('sync.clients')
+    .select('client')
+    .where('client', '=', account.client)
+    .where('identity', '=', account.identity);
+  return (await accepted.executeTakeFirst()) !== undefined;
 }
 
 /** A client as it is stored in the database. */

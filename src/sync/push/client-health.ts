@@ -1,8 +1,7 @@
 import { describeError, WarehouseError } from '../../core/errors.ts';
 import type { Evidence, HoldCode } from '../../core/push/push-health.ts';
 import { findDoubtedScope, isServiceAnswer, type ScopedEvidence } from '../../core/push/push-outcome.ts';
-import { isHeld, noteEvidence, recordProof, type StoredHealth, takeProbe } from '../../erp/outbox/holds.ts';
-import { type Allowance, lowerRate, returnAllowance, takeAllowance } from '../../erp/outbox/rates.ts';
+import { type CurrentHealth, isHeld, noteEvidence, recordProof, takeQuestion } from '../../erp/outbox/holds.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import type { PushDeps } from './send-row.ts';
 
@@ -12,10 +11,6 @@ const believedMs = 1_000;
 const statusWithinMs = 10_000;
 /** Milliseconds that other workers wait for the result of the question that ends a hold. */
 const questionMs = 60_000;
-/** Milliseconds over which done rows are counted for the send rate. */
-const rateOverMs = 1_000;
-const maxCounted = 1_000;
-
 /** What the health of a client works with. */
 export interface ClientHealthOptions {
   readonly deps: PushDeps;
@@ -23,99 +18,63 @@ export interface ClientHealthOptions {
   readonly signal: AbortSignal;
   /**
    * Called when fewer rows of a client (kind empty) or kind may be sent than before: those that wait are to be returned.
-   * `hold`: why and how long they are held; null if only a window or rate has changed.
+   * `hold`: why and how long they are held; null if only a window has changed.
    */
   readonly onLess: (kind: string, hold: { readonly code: HoldCode; readonly ms: number } | null) => Promise<void>;
 }
 
 /**
- * The health of one client and of its kinds, as this worker sees it. It is asked before each claim (`allow`) and before
+ * The health of one client and of its kinds, as this worker sees it. It is asked before each claim and
  * each send (`maySend`), and learns from each outcome (`note`). The database has the truth for all workers
- * (sync.push_holds, sync.push_rates); what is kept here only saves statements that would change nothing.
+ * (sync.push_holds); what is kept here only saves statements that would change nothing.
  */
 export class ClientHealth {
   readonly #options: ClientHealthOptions;
   /** Stored health by kind (empty: the client), as of the last read. */
   #troubled: ReadonlySet<string> = new Set();
-  #isLimited = false;
-  /** Number of outcomes by kind (empty: the client) whose evidence is not stored yet: it may be a hold. */
-  readonly #judging = new Map<string, number>();
+  /** Kinds (empty: the client) that may have to be held, one entry for each outcome whose evidence is not stored yet. */
+  readonly #judging: string[] = [];
   #asking: Promise<string | null> | undefined;
   #answeredAtMs = Number.NEGATIVE_INFINITY;
-  /** When rows were done recently, by performance.now(). */
-  #doneAtMs: number[] = [];
 
   constructor(options: ClientHealthOptions) {
     this.#options = options;
   }
 
-  /** True if a send rate is in force: no row may be claimed before a slot is free. */
-  get isLimited(): boolean {
-    return this.#isLimited;
-  }
-
-  /** True if the client or a kind may have a send window. */
-  get hasWindows(): boolean {
-    return this.#troubled.size > 0;
-  }
-
   /** Takes over what was read from the database. Returns the kinds (empty: the client) that are held. */
-  see(health: readonly StoredHealth[], isLimited: boolean): StoredHealth[] {
+  see(health: readonly CurrentHealth[]): CurrentHealth[] {
     this.#troubled = new Set(health.map(({ kind }) => kind));
-    this.#isLimited = isLimited;
     return health.filter(isHeld);
-  }
-
-  /** Returns how many rows may be claimed now, at most `wanted`. */
-  async allow(wanted: number): Promise<Allowance> {
-    if (!this.maySend('')) return { rows: 0, nextInMs: 0 };
-    if (!this.#isLimited || wanted === 0) return { rows: wanted, nextInMs: 0 };
-    const { db, client } = this.#options.deps;
-    const allowance = await takeAllowance(db, client, wanted);
-    this.#isLimited = allowance !== null;
-    return allowance ?? { rows: wanted, nextInMs: 0 };
-  }
-
-  /** Gives back the allowance of rows that were not claimed. */
-  async returnUnused(rows: number): Promise<void> {
-    const { db, client } = this.#options.deps;
-    if (rows > 0 && this.#isLimited) await returnAllowance(db, client, rows);
   }
 
   /** Returns false while it is not known whether an outcome makes the client or this kind be held. */
   maySend(kind: string): boolean {
-    return !this.#judging.has('') && !this.#judging.has(kind);
+    return !this.#judging.includes('') && !this.#judging.includes(kind);
   }
 
   /**
-   * Begins to judge an outcome. Until the returned function is called, rows that its evidence concerns are not sent.
+   * Stores what outcomes show about the client or the kind. Until that is done, rows that may have to be held are not
+   * sent.
    */
-  beginJudging(evidence: readonly ScopedEvidence[], kind: string): () => void {
-    const doubted = findDoubtedScope(evidence);
-    if (doubted === null) return () => undefined;
-    const scope = doubted === 'client' ? '' : kind;
-    this.#judging.set(scope, (this.#judging.get(scope) ?? 0) + 1);
-    return () => {
-      const left = (this.#judging.get(scope) ?? 1) - 1;
-      if (left > 0) this.#judging.set(scope, left);
-      else this.#judging.delete(scope);
-    };
-  }
-
-  /** Stores what outcomes show about the client or the kind. */
   async note(evidence: readonly ScopedEvidence[], kind: string): Promise<void> {
-    for (const one of evidence) {
-      if (one.evidence === 'too fast') await this.#slowDown();
-      else if (one.evidence === 'ask') await this.#noteNoAnswer(kind, one);
-      else if (one.evidence.seen === 'success') await this.#noteSuccess(kind);
-      else await this.#noteEvidence(one.of === 'client' ? '' : kind, one.evidence);
+    const doubted = findDoubtedScope(evidence);
+    const scope = doubted === 'client' ? '' : kind;
+    if (doubted !== null) this.#judging.push(scope);
+    try {
+      for (const one of evidence) {
+        if (one.evidence === 'ask') await this.#noteNoAnswer(kind, one);
+        else if (one.evidence.seen === 'success') await this.#noteSuccess(kind);
+        else await this.#noteEvidence(one.of === 'client' ? '' : kind, one.evidence);
+      }
+    } finally {
+      if (doubted !== null) this.#judging.splice(this.#judging.indexOf(scope), 1);
     }
   }
 
   /** Asks the service, for all workers, whether a hold of the client is over. */
   async askWhetherOver(code: HoldCode): Promise<void> {
     const { deps } = this.#options;
-    if (!(await takeProbe(deps.db, deps.client, questionMs))) return;
+    if (!(await takeQuestion(deps.db, deps.client, questionMs))) return;
     const problem = code === 'credentials_refused' ? await this.#findSignInProblem() : await this.#findOutage();
     await this.#noteEvidence('', problem ?? { seen: 'answered' }, true);
   }
@@ -150,20 +109,8 @@ export class ClientHealth {
   }
 
   async #noteSuccess(kind: string): Promise<void> {
-    this.#doneAtMs.push(performance.now());
-    if (this.#doneAtMs.length > 2 * maxCounted) this.#doneAtMs.splice(0, maxCounted);
     for (const troubled of ['', kind])
       if (this.#troubled.has(troubled)) await this.#noteEvidence(troubled, { seen: 'success' });
-  }
-
-  async #slowDown(): Promise<void> {
-    const { deps, onLess } = this.#options;
-    const since = performance.now() - rateOverMs;
-    const achieved = this.#doneAtMs.filter((atMs) => atMs > since).length;
-    await lowerRate(deps.db, deps.client, Math.max(1, achieved));
-    this.#isLimited = true;
-    // Rows that wait already would still be sent at the former rate.
-    await onLess('', null);
   }
 
   /** Decides whether the client or only the kind is failing: the client, if status/get fails, too. */
@@ -189,9 +136,9 @@ export class ClientHealth {
     return this.#asking;
   }
 
-  async #noteEvidence(kind: string, evidence: Evidence, byProber = false): Promise<void> {
+  async #noteEvidence(kind: string, evidence: Evidence, isAnswer = false): Promise<void> {
     const { deps, onLess } = this.#options;
-    const { health, heldMs } = await noteEvidence(deps.db, { client: deps.client, kind }, evidence, { byProber });
+    const { health, heldMs } = await noteEvidence(deps.db, { client: deps.client, kind }, evidence, isAnswer);
     const troubled = new Set(this.#troubled);
     if (health === null) troubled.delete(kind);
     else troubled.add(kind);

@@ -1,9 +1,8 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { context, ROOT_CONTEXT, SpanStatusCode, trace } from '@opentelemetry/api';
 import { minAbsenceAgeMs } from '../../core/push/judge-absence.ts';
 import type { HoldCode } from '../../core/push/push-health.ts';
 import { type ClaimedRow, claimRows, type KindRules } from '../../erp/outbox/claim-rows.ts';
-import type { StoredHealth } from '../../erp/outbox/holds.ts';
+import type { CurrentHealth } from '../../erp/outbox/holds.ts';
 import { ClientHealth } from './client-health.ts';
 import { lookUpDueRows } from './look-up-rows.ts';
 import type { AnyKind } from './payload/kind.ts';
@@ -15,8 +14,6 @@ import { type SettleEvents, Settler } from './settler.ts';
 export interface PushEvents extends SettleEvents {
   /** Called when a client (kind empty) or kind is put on hold for this many milliseconds. */
   readonly onHold: (client: string, kind: string, code: HoldCode, ms: number) => void;
-  /** Called when rows will be due in this many milliseconds, or may be due now. */
-  readonly onDue: (inMs: number) => void;
 }
 
 /** Milliseconds until a claim that failed is made again. */
@@ -38,10 +35,10 @@ export class ClientPusher {
   readonly #buffer: RowBuffer;
   readonly #settler: Settler;
   readonly #health: ClientHealth;
-  readonly #stopping = new AbortController();
   readonly #backgroundTasks = new Map<string, Promise<void>>();
   #sending = 0;
   #isFilling = false;
+  #isStopping = false;
   /** True if a claim may find rows. */
   #rowsMayBeDue = false;
   /** Counts what may make room for further rows. */
@@ -82,7 +79,7 @@ export class ClientPusher {
     this.#isFilling = true;
     let postponed = 0;
     try {
-      while (this.#rowsMayBeDue && !this.#isStopping && this.#buffer.room.rows > 0) {
+      while (this.#rowsMayBeDue && !this.#isStopping && this.#buffer.room.rows > 0 && this.#health.maySend('')) {
         const changes = this.#changes;
         this.#rowsMayBeDue = false;
         const claim = await this.#claim();
@@ -102,30 +99,20 @@ export class ClientPusher {
     this.#checkIdle();
   }
 
-  /** Claims once, as many rows as the health of the client and the buffer allow. */
+  /** Claims once, as many rows as the buffer has room for. */
   async #claim(): Promise<{ claimed: number; postponed: number; more: boolean }> {
-    const [room, returns] = [this.#buffer.room, this.#buffer.returns];
-    const free = Math.max(0, this.#slots - this.#sending - this.#buffer.waiting);
-    const { rows: maxRows, nextInMs } = await this.#health.allow(this.#health.isLimited ? free : room.rows);
-    if (maxRows === 0) {
-      // Until the send rate allows a row.
-      if (nextInMs > 0) await wait(nextInMs, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
-      if (nextInMs > 0) this.#changes++;
-      return { claimed: 0, postponed: 0, more: true };
-    }
+    const { room, returns } = this.#buffer;
     const { rows, postponed, more } = await claimRows(this.#deps.db, {
       ...this.#deps,
       kinds: this.#kinds,
-      maxRows,
+      maxRows: room.rows,
       maxBytes: room.bytes,
       takesLarge: room.takesLarge,
-      hasWindows: this.#health.hasWindows,
     });
     this.#progress += rows.length + postponed;
     this.#buffer.add(rows);
     // Rows that were claimed before a hold or a stop must not be sent after it.
     if (returns !== this.#buffer.returns) await this.#return('');
-    await this.#health.returnUnused(maxRows - rows.length);
     return { claimed: rows.length, postponed, more };
   }
 
@@ -166,28 +153,24 @@ export class ClientPusher {
     span.end();
   }
 
-  /** Has an outcome settled, and then stores what it shows about the service. */
+  /** Has an outcome settled, and stores what it shows about the service. */
   async #settle(row: ClaimedRow, outcome: PushOutcome): Promise<void> {
     const { settlement, evidence } = outcome;
     if (outcome.fault !== undefined) this.#events.onError('push', outcome.fault);
     trace.getActiveSpan()?.setAttribute('fulfilment.status', settlement.status);
     if (settlement.status !== 'done') trace.getActiveSpan()?.setStatus({ code: SpanStatusCode.ERROR });
-    const endJudging = this.#health.beginJudging(evidence, row.kind);
-    const { tried, settled } = this.#settler.settle(outcome, row.kind);
+    const settled = this.#settler.settle(outcome, row.kind);
     try {
-      await tried;
       await this.#health.note(evidence, row.kind);
       if (settlement.status === 'done') await this.#health.proveKind(row.kind);
     } catch (error) {
       this.#events.onError('push', error);
     }
-    endJudging();
     this.#changed();
     // The claim is renewed until the row is settled. A row that the ERP has locked delays only itself.
     await settled;
     if (settlement.refund) this.#deps.sent.forget(row);
     this.#buffer.release(row);
-    if (settlement.delayMs !== null) this.#events.onDue(settlement.delayMs);
     this.#changed();
     this.#checkIdle();
   }
@@ -217,8 +200,8 @@ export class ClientPusher {
    * Takes over the stored health of the client.
    * @returns the holds that are in force. Rows that were claimed before another worker placed them are returned.
    */
-  async see(health: readonly StoredHealth[], isLimited: boolean): Promise<StoredHealth[]> {
-    const held = this.#health.see(health, isLimited);
+  async see(health: readonly CurrentHealth[]): Promise<CurrentHealth[]> {
+    const held = this.#health.see(health);
     for (const { kind } of held) if (this.#buffer.hasWaiting(kind)) await this.#return(kind);
     return held;
   }
@@ -226,7 +209,9 @@ export class ClientPusher {
   /** Looks up the due rows with an unknown outcome, unless that is under way. */
   lookUp(): void {
     this.#inBackground('look up', async () => {
-      if (!(await lookUpDueRows(this.#deps, this.#settler, this.#health, this.#signal))) return;
+      const settle = (outcome: PushOutcome, kind: string) =>
+        void this.#settler.settle(outcome, kind).then(() => this.#checkIdle());
+      if (!(await lookUpDueRows(this.#deps, this.#health, this.#signal, settle))) return;
       this.#progress++;
       this.#events.onDue(0);
     });
@@ -234,7 +219,7 @@ export class ClientPusher {
 
   /** Asks the service whether a hold of the client is over, unless that is under way. */
   askWhetherOver(code: HoldCode): void {
-    this.#inBackground('probe', async () => {
+    this.#inBackground('ask', async () => {
       this.#progress++;
       await this.#health.askWhetherOver(code);
       this.#events.onDue(0);
@@ -252,12 +237,8 @@ export class ClientPusher {
     this.#backgroundTasks.set(task, running);
   }
 
-  get #isStopping(): boolean {
-    return this.#stopping.signal.aborted;
-  }
-
   get #isIdle(): boolean {
-    return this.#buffer.isEmpty && !this.#isFilling && this.#backgroundTasks.size === 0;
+    return this.#buffer.isEmpty && this.#settler.isIdle && !this.#isFilling && this.#backgroundTasks.size === 0;
   }
 
   #checkIdle(): void {
@@ -276,7 +257,7 @@ export class ClientPusher {
 
   /** Claims nothing more, returns what waits, and resolves when everything under way is settled. */
   async finish(): Promise<void> {
-    this.#stopping.abort();
+    this.#isStopping = true;
     await this.#return('');
     await this.idle();
   }

@@ -2,13 +2,11 @@ import { describeError, WarehouseError } from '../../core/errors.ts';
 import { type AbsenceVerdict, judgeAbsence } from '../../core/push/judge-absence.ts';
 import { operatorChoices, readLookUpEvidence, type ScopedEvidence } from '../../core/push/push-outcome.ts';
 import { takeUnknownRows, type UnknownRow } from '../../erp/outbox/look-ups.ts';
-import type { Settlement } from '../../erp/outbox/settle-rows.ts';
 import { drawReadNo } from '../../erp/runs/stream-transaction.ts';
 import type { Resource } from '../../warehouse/decoding/jsonapi.ts';
 import type { ClientHealth } from './client-health.ts';
 import {
   type AnyKind,
-  type FollowUp,
   type JsonObject,
   type LookUpResult,
   type LookUpRule,
@@ -16,35 +14,33 @@ import {
   type PushResult,
 } from './payload/kind.ts';
 import { readPayload } from './payload/payload.ts';
-import type { PushDeps, PushOutcome } from './send-row.ts';
-import type { Settler } from './settler.ts';
+import { type PushDeps, type PushOutcome, toSettlement } from './send-row.ts';
 
 /** Maximum number of rows of one kind in a round of look-ups. */
 const maxRows = 200;
 
 /** Result of the look-ups of one kind. */
 interface LookUpRound {
-  readonly outcomes: PushOutcome[];
+  readonly outcomes: readonly PushOutcome[];
   /** What look-ups without an answer show about the service of the client. */
   readonly evidence: readonly ScopedEvidence[];
 }
 
 /**
- * Looks up the due unknown rows of all kinds, settles the outcomes, and stores what they show about the service.
+ * Looks up the due unknown rows of all kinds, has the outcomes settled, and stores what they show about the service.
  * @returns true if there were any rows. Rows that others have locked are looked up again later, not at once.
  */
 export async function lookUpDueRows(
   deps: PushDeps,
-  settler: Settler,
   health: ClientHealth,
   signal: AbortSignal,
+  settle: (outcome: PushOutcome, kind: string) => void,
 ): Promise<boolean> {
   let hasLookedUp = false;
   for (const kind of deps.kinds.values()) {
     const { outcomes, evidence } = await lookUpRows(deps, kind, signal);
     hasLookedUp ||= outcomes.length > 0;
-    // A row that somebody has locked delays nothing.
-    await Promise.all(outcomes.map((outcome) => settler.settle(outcome, kind.name).tried));
+    for (const outcome of outcomes) settle(outcome, kind.name);
     await health.note([...outcomes.flatMap((row) => row.evidence), ...evidence], kind.name);
     // Ask nothing more if the credentials are refused or the service asked to wait.
     if (evidence.some(({ evidence }) => evidence !== 'ask')) break;
@@ -69,20 +65,22 @@ async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): P
   });
   // Rows of one request share one cause.
   const causes = new Set([...found.values()].flatMap((seen) => (seen.seen === 'no answer' ? (seen.cause ?? []) : [])));
+  const durationMs = Math.round(performance.now() - startedAtMs);
   const outcomes = read.map((row): PushOutcome => {
     const why = row.payloadRead === null ? 'this version cannot read its payload' : 'the look-up gave no result for it';
     const seen = found.get(row.id) ?? { seen: 'no answer' as const, why };
     const { verdict, pushed } = concludeLookUp(deps, lookUp, row, seen);
-    const durationMs = Math.round(performance.now() - startedAtMs);
+    const settlement = toSettlement(row, 'looked up', verdict, {
+      durationMs,
+      refusal: verdict?.status === 'unknown' ? row.refusal : null,
+      ...(verdict === null && {
+        result: pushed?.result ?? null,
+        followUps: kind.followUps?.(row.payloadRead as JsonObject) ?? [],
+      }),
+    });
     // A row that was found was carried out: the service is slow, but reachable.
     const evidence: ScopedEvidence[] = seen.seen === 'there' ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
-    const followUps = verdict === null ? (kind.followUps?.(row.payloadRead as JsonObject) ?? []) : [];
-    return {
-      settlement: toSettlement(row, verdict, pushed, followUps, durationMs),
-      pushed,
-      readNo,
-      evidence,
-    };
+    return { settlement, pushed, readNo, evidence };
   });
   return { outcomes, evidence: [...causes].flatMap(readLookUpEvidence) };
 }
@@ -111,19 +109,11 @@ function concludeLookUp(
   const isRefused = row.refusal !== null && row.sinceWrittenMs === null;
   if (seen.seen === 'several')
     return { verdict: isRefused ? { status: 'dead', error: why } : leaveToOperator(why), pushed: null };
-  const looked = { ...row, attempts: row.countedAttempts, whenAbsent: rule.whenAbsent };
   const retryAfterMs = seen.seen === 'no answer' ? (seen.cause?.retryAfterMs ?? 0) : 0;
+  const lookedUp = { ...row, attempts: row.countedAttempts, whenAbsent: rule.whenAbsent, retryAfterMs };
   const isAbsent = seen.seen === 'absent' || (seen.seen === 'unclear' && isRefused);
-  return {
-    verdict: judgeAbsence(
-      { ...looked, retryAfterMs },
-      isAbsent ? 'absent' : 'no answer',
-      why,
-      deps.timeoutMs,
-      deps.policy,
-    ),
-    pushed: null,
-  };
+  const verdict = judgeAbsence(lookedUp, isAbsent ? 'absent' : 'no answer', why, deps.timeoutMs, deps.policy);
+  return { verdict, pushed: null };
 }
 
 const notFoundYet = 'not found at the service yet; looked up again';
@@ -173,30 +163,3 @@ const leaveToOperator = (why: string): AbsenceVerdict => ({
   error: `${why}. ${operatorChoices}`,
   delayMs: null,
 });
-
-function toSettlement(
-  row: UnknownRow,
-  verdict: AbsenceVerdict | null,
-  pushed: PushResult | null,
-  followUps: readonly FollowUp[],
-  durationMs: number,
-): Settlement {
-  return {
-    id: row.id,
-    client: row.client,
-    claimNo: row.claimNo,
-    step: 'looked up',
-    status: verdict?.status ?? 'done',
-    error: verdict?.error ?? null,
-    errorCode: null,
-    delayMs: verdict !== null && 'delayMs' in verdict ? verdict.delayMs : null,
-    result: verdict === null ? (pushed?.result ?? null) : null,
-    written: false,
-    refusal: verdict?.status === 'unknown' ? row.refusal : null,
-    refund: false,
-    isRefusedForOthers: false,
-    absenceCounts: verdict?.counts ?? false,
-    durationMs,
-    followUps,
-  };
-}

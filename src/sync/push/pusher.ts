@@ -6,7 +6,7 @@
 import type { Database } from '../../erp/connection/pool.ts';
 import { type DueWork, readDueWork, type UnsendableRow } from '../../erp/outbox/due-work.ts';
 import type { TakenOverRow } from '../../erp/outbox/held-claims.ts';
-import { readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
+import { awaitsAnswer } from '../../erp/outbox/holds.ts';
 import { enterOutcomes } from '../../erp/outbox/outcomes.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
 import { ClientPusher, type PushEvents } from './client-pusher.ts';
@@ -211,21 +211,17 @@ export class Pusher {
   async #look(): Promise<void> {
     const { db, clients } = this.#options;
     const due = await readDueWork(db, clients, this.#kindNames);
-    const troubled = due.filter(({ isTroubled }) => isTroubled).map(({ client }) => client);
-    const health = troubled.length === 0 ? [] : await readHealth(db, troubled);
-    const byClient = Map.groupBy(health, ({ client }) => client);
-    await Promise.all(due.map((one) => this.#lookAt(one, byClient.get(one.client) ?? [])));
+    await Promise.all(due.map((work) => this.#lookAt(work)));
   }
 
-  async #lookAt(due: DueWork, health: readonly StoredHealth[]): Promise<void> {
-    const { client, pendingInMs, unknownInMs, isLimited } = due;
+  async #lookAt({ client, pendingInMs, unknownInMs, health }: DueWork): Promise<void> {
     const pusher = this.#pushers.get(client);
     if (pusher === undefined) return;
-    const held = await pusher.see(health, isLimited);
+    const held = await pusher.see(health);
     const whole = held.find(({ kind }) => kind === '');
     for (const { untilInMs } of held) this.#lookWithin(untilInMs > 0 ? untilInMs : busyLookMs);
     if (whole !== undefined) {
-      if (whole.probe && whole.untilInMs <= 0) pusher.askWhetherOver(whole.code);
+      if (awaitsAnswer(whole) && whole.untilInMs <= 0) pusher.askWhetherOver(whole.code);
       return;
     }
     if (unknownInMs === 0) pusher.lookUp();

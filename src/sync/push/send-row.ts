@@ -1,5 +1,6 @@
 import type { Operations } from '../../../config/operations.ts';
 import { CodedError, describeError, WarehouseError } from '../../core/errors.ts';
+import type { AbsenceVerdict } from '../../core/push/judge-absence.ts';
 import {
   judgeFailure,
   mayBeNoRoute,
@@ -10,9 +11,8 @@ import {
 } from '../../core/push/push-outcome.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import type { ClaimedRow } from '../../erp/outbox/claim-rows.ts';
-import { claimMs, returnClaims, stampSent } from '../../erp/outbox/held-claims.ts';
+import { claimMs, type PushTarget, returnClaims, stampSent } from '../../erp/outbox/held-claims.ts';
 import { isProven } from '../../erp/outbox/holds.ts';
-import { type PushTarget, stampSentFor } from '../../erp/outbox/renames.ts';
 import type { Settlement } from '../../erp/outbox/settle-rows.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import {
@@ -117,7 +117,7 @@ function createContext(
     const isFresh = row.stamped && !progress.sent && performance.now() - row.claimedAtMs < claimMs / 3;
     if (!isFresh) {
       const stampedAtMs = performance.now();
-      const isHeld = await (target === undefined ? stampSent(db, row) : stampSentFor(db, row, target));
+      const isHeld = await stampSent(db, row, target);
       if (!isHeld || performance.now() - stampedAtMs > claimMs / 3) throw new ClaimLostError(row.id);
     }
     sent.note(row);
@@ -139,8 +139,6 @@ type AttemptVerdict =
       readonly pushed?: PushResult;
     });
 
-const toDead = (code: string, error: string): AttemptVerdict => ({ status: 'dead', error, code });
-
 async function judgeError(
   deps: PushDeps,
   row: ClaimedRow,
@@ -148,7 +146,7 @@ async function judgeError(
   error: unknown,
   sent: boolean,
 ): Promise<AttemptVerdict> {
-  if (error instanceof PayloadError) return toDead(error.code, error.message);
+  if (error instanceof PayloadError) return { status: 'dead', error: error.message, code: error.code };
   if (error instanceof NotFoundError) return { status: 'dead', error: error.message, code: error.code, cause: error };
   if (error instanceof LostMembersError) {
     const { code, message, reading } = error;
@@ -206,35 +204,47 @@ function toWarehouseError(error: unknown): WarehouseError {
 }
 
 function toOutcome(row: ClaimedRow, conclusion: AttemptVerdict): PushOutcome {
-  const verdict = conclusion.status === 'done' ? null : conclusion;
-  const pushed = conclusion.pushed ?? null;
-  const cause = verdict !== null && 'cause' in verdict ? verdict.cause : undefined;
+  const durationMs = Math.round(performance.now() - row.claimedAtMs);
+  const readNo = row.claimNo;
+  if (conclusion.status === 'done') {
+    const { pushed, followUps } = conclusion;
+    const settlement = toSettlement(row, 'sent', null, { durationMs, result: pushed.result, followUps });
+    return { settlement, pushed, readNo, evidence: [{ of: 'kind', evidence: { seen: 'success' } }] };
+  }
+  const { code: errorCode, cause, evidence = [], pushed = null } = conclusion;
   // It was no attempt if only the payload was checked, or if it failed for a reason outside this row.
-  const countsAsAttempt =
-    verdict === null || (cause !== undefined && !(verdict.status === 'pending' && !verdict.countsAsAttempt));
-  const settlement: Settlement = {
-    id: row.id,
-    client: row.client,
-    claimNo: row.claimNo,
-    step: 'sent',
-    status: conclusion.status,
+  const refund = cause === undefined || (conclusion.status === 'pending' && !conclusion.countsAsAttempt);
+  const settlement = toSettlement(row, 'sent', conclusion, { durationMs, errorCode, refund });
+  const isFault = cause !== undefined && (!(cause instanceof CodedError) || cause.code === 'database_lost');
+  return { settlement, pushed, readNo, evidence, ...(isFault ? { fault: cause } : {}) };
+}
+
+/**
+ * Returns the settlement of a row after an attempt or look-up.
+ * @param verdict null: the row is done
+ */
+export function toSettlement(
+  { id, client, claimNo }: Pick<Settlement, 'id' | 'client' | 'claimNo'>,
+  step: Settlement['step'],
+  verdict: AbsenceVerdict | null,
+  further: Partial<Settlement> & Pick<Settlement, 'durationMs'>,
+): Settlement {
+  return {
+    id,
+    client,
+    claimNo,
+    step,
+    status: verdict?.status ?? 'done',
     error: verdict?.error ?? null,
-    errorCode: verdict?.code ?? null,
+    errorCode: null,
     delayMs: verdict !== null && 'delayMs' in verdict ? verdict.delayMs : null,
-    result: conclusion.status === 'done' ? conclusion.pushed.result : null,
+    result: null,
     written: verdict?.written ?? false,
     refusal: (verdict?.status === 'unknown' ? verdict.refusal : undefined) ?? null,
-    refund: !countsAsAttempt,
+    refund: false,
     isRefusedForOthers: verdict?.status === 'pending' && verdict.isRefusedForOthers === true,
-    absenceCounts: false,
-    durationMs: Math.round(performance.now() - row.claimedAtMs),
-    followUps: conclusion.status === 'done' ? conclusion.followUps : [],
-  };
-  return {
-    settlement,
-    pushed,
-    readNo: row.claimNo,
-    evidence: verdict === null ? [{ of: 'kind', evidence: { seen: 'success' } }] : (verdict.evidence ?? []),
-    ...(cause === undefined || (cause instanceof CodedError && cause.code !== 'database_lost') ? {} : { fault: cause }),
+    absenceCounts: verdict?.counts ?? false,
+    followUps: [],
+    ...further,
   };
 }

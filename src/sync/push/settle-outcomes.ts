@@ -9,7 +9,7 @@ import { markUnlisted } from '../../erp/mirror/unlisted.ts';
 import { upsertFamilies } from '../../erp/mirror/upsert.ts';
 import type { Lane } from '../../erp/outbox/lanes.ts';
 import { enterNotedOutcomes } from '../../erp/outbox/outcomes.ts';
-import { type SettledRow, type Settlement, settleRows } from '../../erp/outbox/settle-rows.ts';
+import { type Settlement, type SettleResult, settleRows } from '../../erp/outbox/settle-rows.ts';
 import { requestRereads } from '../../erp/pull/rereads.ts';
 import { isAcceptedUntilCommit } from '../../erp/runs/clients.ts';
 import { bringPollsForward } from '../../erp/runs/due-jobs.ts';
@@ -30,14 +30,9 @@ export interface SettleContext {
 }
 
 /** Result of a settlement. */
-export interface OutcomeResult {
-  readonly settled: readonly SettledRow[];
+export interface OutcomeResult extends SettleResult {
   /** Lanes whose next row may be sent now. Release them after the commit. */
   readonly freed: readonly Lane[];
-  /** Ids of rows that somebody else has locked. Nothing of their outcomes was written. */
-  readonly locked: ReadonlySet<number>;
-  /** Number of rows behind the settled ones that are due now. */
-  readonly released: number;
 }
 
 /**
@@ -58,10 +53,9 @@ export async function settleOutcomes(context: SettleContext, outcomes: readonly 
       ]);
     const [first, second] = await workOnHalves(outcomes, (half) => settleOutcomes(context, half));
     return {
-      settled: [...first.settled, ...second.settled],
-      freed: [...first.freed, ...second.freed],
+      settled: new Map([...first.settled, ...second.settled]),
       locked: new Set([...first.locked, ...second.locked]),
-      released: first.released + second.released,
+      freed: [...first.freed, ...second.freed],
     };
   }
 }
@@ -114,11 +108,10 @@ async function settleAll(
     // Always use the same order: two settlements that wait for each other's streams would deadlock.
     for (const stream of findStreams(outcomes)) changes.push(...(await writeReadings(trx, context, stream, outcomes)));
     changes.push(...(await markAndReread(trx, client, outcomes)));
-    if (result.settled.some(({ status }) => status === 'done')) await bringPollsForward(trx, client);
+    if ([...result.settled.values()].includes('done')) await bringPollsForward(trx, client);
     await appendChanges(trx, client, changes);
   }
-  const cancelled = await enterNotedOutcomes(trx);
-  return { ...result, freed: [...result.settled.filter(({ frees }) => frees), ...cancelled] };
+  return { ...result, freed: await enterNotedOutcomes(trx) };
 }
 
 /** Returns one settlement for each row. Of a late answer and a look-up of the same row, the answer counts. */

@@ -16,6 +16,8 @@ const maxUnsettled = 256;
 export interface SettleEvents {
   /** Called for each attempt or look-up that settled a row. */
   readonly onSettled: (settlement: Settlement, kind: string) => void;
+  /** Called when rows will be due in this many milliseconds, or may be due now. */
+  readonly onDue: (inMs: number) => void;
   readonly onError: (task: string, error: unknown) => void;
 }
 
@@ -23,8 +25,7 @@ export interface SettleEvents {
 interface Answered {
   readonly outcome: PushOutcome;
   readonly kind: string;
-  readonly tried: () => void;
-  readonly settled: () => void;
+  readonly end: () => void;
   /** Runs a function within the span of the attempt, although other attempts are settled with it. */
   readonly inSpan: (run: () => void) => void;
 }
@@ -34,7 +35,6 @@ export class Settler {
   readonly #deps: PushDeps;
   readonly #signal: AbortSignal;
   readonly #events: SettleEvents;
-  readonly #onReleased: () => void;
   readonly #lanes: LaneReleaser;
   #answered: Answered[] = [];
   #unsettled = 0;
@@ -42,13 +42,12 @@ export class Settler {
 
   /**
    * @param signal ends the retries while the database does not answer
-   * @param onReleased called if the next rows of lanes are due now
+   * @param onReleased called if the next rows of lanes are due now, or may be
    */
   constructor(deps: PushDeps, signal: AbortSignal, events: SettleEvents, onReleased: () => void) {
     this.#deps = deps;
     this.#signal = signal;
     this.#events = events;
-    this.#onReleased = onReleased;
     this.#lanes = new LaneReleaser(deps.db, signal, onReleased, (error) => events.onError('release', error));
   }
 
@@ -57,26 +56,18 @@ export class Settler {
     return this.#unsettled < maxUnsettled;
   }
 
-  /**
-   * Settles an outcome.
-   * @returns `tried` resolves when the outcome is stored, or when its row is locked by somebody else; `settled`
-   * resolves when the outcome is stored
-   */
-  settle(outcome: PushOutcome, kind: string): { readonly tried: Promise<void>; readonly settled: Promise<void> } {
-    const [tried, settled] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  get isIdle(): boolean {
+    return this.#unsettled === 0;
+  }
+
+  /** Settles an outcome, and resolves when it is stored. An outcome whose row somebody has locked waits for it. */
+  async settle(outcome: PushOutcome, kind: string): Promise<void> {
     this.#unsettled++;
-    this.#answered.push({
-      outcome,
-      kind,
-      tried: tried.resolve,
-      settled: () => {
-        this.#unsettled--;
-        settled.resolve();
-      },
-      inSpan: AsyncLocalStorage.snapshot(),
-    });
+    const { promise, resolve: end } = Promise.withResolvers<void>();
+    this.#answered.push({ outcome, kind, end, inSpan: AsyncLocalStorage.snapshot() });
     void this.#run();
-    return { tried: tried.promise, settled: settled.promise };
+    await promise;
+    this.#unsettled--;
   }
 
   async #run(): Promise<void> {
@@ -92,47 +83,34 @@ export class Settler {
 
   /** Settles a batch. While the database does not answer, it tries again: an outcome is never given up. */
   async #settleBatch(batch: readonly Answered[]): Promise<void> {
-    for (;;) {
+    const outcomes = batch.map(({ outcome }) => outcome);
+    do {
       try {
-        const result = await settleOutcomes(
-          this.#deps,
-          batch.map(({ outcome }) => outcome),
-        );
-        this.#report(batch, new Set(result.settled.map(({ id }) => id)));
-        if (result.released > 0) this.#onReleased();
+        const { settled, locked, freed } = await settleOutcomes(this.#deps, outcomes);
+        for (const { outcome, kind, inSpan } of batch)
+          if (settled.has(outcome.settlement.id)) inSpan(() => this.#report(outcome.settlement, kind));
+        const left = batch.filter(({ outcome }) => locked.has(outcome.settlement.id));
+        if (left.length > 0) void this.#settleLater(left);
         // The next transaction need not wait for the lanes.
-        void this.#lanes.release(result.freed).then(() => this.#conclude(batch, result.locked));
+        void this.#lanes.release(freed).then(() => end(batch.filter((answered) => !left.includes(answered))));
         return;
       } catch (error) {
         this.#events.onError('settle', error);
+        await this.#pause(pauses.settlement.firstMs);
       }
-      // If the process has to end, other workers find the unsettled rows when the claims expire.
-      if (this.#signal.aborted) return this.#conclude(batch, new Set());
-      await this.#pause(pauses.settlement.firstMs);
-    }
+    } while (!this.#signal.aborted);
+    // Other workers find the unsettled rows when the claims expire.
+    end(batch);
   }
 
-  #report(batch: readonly Answered[], settled: ReadonlySet<number>): void {
-    for (const { outcome, kind, inSpan } of batch)
-      if (settled.has(outcome.settlement.id)) inSpan(() => this.#events.onSettled(outcome.settlement, kind));
-  }
-
-  /** Ends the outcomes of a batch. Those whose rows are locked are settled with a later batch. */
-  #conclude(batch: readonly Answered[], locked: ReadonlySet<number>): void {
-    const left = batch.filter(({ outcome }) => locked.has(outcome.settlement.id));
-    for (const answered of batch) {
-      answered.tried();
-      if (!left.includes(answered)) answered.settled();
-    }
-    if (left.length > 0) void this.#settleLater(left);
+  #report(settlement: Settlement, kind: string): void {
+    this.#events.onSettled(settlement, kind);
+    if (settlement.delayMs !== null) this.#events.onDue(settlement.delayMs);
   }
 
   async #settleLater(left: readonly Answered[]): Promise<void> {
     await this.#pause(pauses.lockedRow.firstMs);
-    if (this.#signal.aborted) {
-      for (const { settled } of left) settled();
-      return;
-    }
+    if (this.#signal.aborted) return end(left);
     this.#answered.push(...left);
     void this.#run();
   }
@@ -140,4 +118,8 @@ export class Settler {
   async #pause(ms: number): Promise<void> {
     await wait(ms, undefined, { signal: this.#signal }).catch(() => undefined);
   }
+}
+
+function end(batch: readonly Answered[]): void {
+  for (const answered of batch) answered.end();
 }

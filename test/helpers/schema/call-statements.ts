@@ -20,7 +20,7 @@ import { upsertFamilies } from '../../../src/erp/mirror/upsert.ts';
 import { acceptDatabase } from '../../../src/erp/outbox/accept-database.ts';
 import { renewClaims, returnClaims, stampSent } from '../../../src/erp/outbox/held-claims.ts';
 import * as holds from '../../../src/erp/outbox/holds.ts';
-import { releaseLanes, releaseLanesOfOperator } from '../../../src/erp/outbox/lanes.ts';
+import { releaseLanes } from '../../../src/erp/outbox/lanes.ts';
 import {
   findLastOrderSince,
   findStoredOrders,
@@ -29,15 +29,8 @@ import {
 } from '../../../src/erp/outbox/look-ups.ts';
 import * as actions from '../../../src/erp/outbox/operator-actions.ts';
 import { delayGates, markEnded, noteDatabase } from '../../../src/erp/outbox/push-database.ts';
-import * as rates from '../../../src/erp/outbox/rates.ts';
 import { listOutbox, readOutbox } from '../../../src/erp/outbox/read-outbox.ts';
-import {
-  findRenameTo,
-  findSentTarget,
-  findTargetIds,
-  readPresentMembers,
-  stampSentFor,
-} from '../../../src/erp/outbox/renames.ts';
+import { findRenameTo, findTargetIds, readSentTarget } from '../../../src/erp/outbox/renames.ts';
 import { insertFollowUps } from '../../../src/erp/outbox/settle-rows.ts';
 import * as agedData from '../../../src/erp/privacy/aged-data.ts';
 import { maskAgedReturns, returnTables } from '../../../src/erp/privacy/aged-returns.ts';
@@ -289,10 +282,8 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   const lane = { client, family: 'order', reference: 'X' };
   const claimed = { id, claimNo: 1, dueAt: now.toISOString() };
   await returnClaims(trx, [claimed]);
-  await stampSent(trx, claimed);
-  await stampSentFor(trx, claimed, { id: 7, present: ['reference'] });
-  await readPresentMembers(trx, id);
-  await findSentTarget(trx, id);
+  await stampSent(trx, claimed, { id: 7, present: ['reference'] });
+  await readSentTarget(trx, id);
   await findStoredOrders(trx, [id]);
   await findLastOrderSince(trx, client, '2026-05-04');
   await findTargetIds(trx, [id]);
@@ -301,16 +292,10 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   await takeUnknownRows(trx, client, 'order.create', 5);
   const mirror = { table: 'inbound_packing_slips', resultMember: 'inboundPackingSlipId' };
   await findUnclaimedIds(trx, { id, client }, [1], mirror);
-  await rates.lowerRate(trx, client, 10);
-  await rates.readRates(trx);
-  await rates.takeAllowance(trx, client, 1);
-  await rates.returnAllowance(trx, client, 1);
   await insertFollowUps(trx, [{ client, kind: 'order.cancel', reference: 'X', payload: {} }]);
   await releaseLanes(trx, [lane]);
-  await releaseLanesOfOperator(trx, [lane]);
-  await holds.readHealth(trx, null);
-  await holds.takeProbe(trx, client, 1);
-  await holds.lockSendWindows(trx, client);
+  await holds.readHealth(trx);
+  await holds.takeQuestion(trx, client, 1);
   await holds.recordProof(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
   await holds.isProven(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
   await delayGates(trx);

@@ -108,7 +108,7 @@ describe('/metrics', () => {
       `insert into fulfilment.outbox (client, kind, reference, created_at) values ('default', 'order.cancel', 'x', now() - interval '90 seconds')`,
     );
     await database.query(
-      `insert into sync.push_holds (client, kind, code, reason, until, probe) values ('default', '', 'breaker_open', 'x', now(), true)`,
+      `insert into sync.push_holds (client, kind, code, reason, until) values ('default', '', 'breaker_open', 'x', now())`,
     );
     await database.query(
       `insert into sync.gates (gate, identity, client, next_at, taken_at, taken, spent) values ('track-trace', 'x', 'default', now() + interval '30 minutes', now(), 7, 1)`,

@@ -72,8 +72,8 @@ test('rows that were claimed ahead are given back if another worker puts their k
   pushing.pusher.wake();
   await waitFor('rows to be claimed ahead', async () => (await outbox.rows("status = 'sending'")).length > 16);
   await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, until, probe)
-    values ('default', 'order.create', 'kind_failing', 'x', now() + interval '1 hour', false)`);
+    insert into sync.push_holds (client, kind, code, reason, until)
+    values ('default', 'order.create', 'kind_failing', 'x', now() + interval '1 hour')`);
   pushing.pusher.wake();
   // The hold began after the first requests. Their success may end it later.
   await waitFor('the rows to be given back', async () => (await outbox.rows("status = 'pending'")).length === 24);

@@ -11,8 +11,6 @@ const outbox = usePusher(database, sandbox);
 
 const readHolds = () =>
   database.query('select client, kind, code, until > now() as held from sync.push_holds order by kind');
-/** Deletes the send rates. A 429 lowers the rate, and these tests do not wait until it rises again. */
-const deleteRates = () => database.query('delete from sync.push_rates');
 /** Ends the time of all holds. */
 const expireHolds = () => database.query("update sync.push_holds set until = now() - interval '1 second'");
 
@@ -117,8 +115,8 @@ test('when the hold of a kind ends, its rows are sent even if many rows of other
     await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`));
   const last = await outbox.insert('product.save', 'P', { name: 'P' });
   await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, until, probe, send_window)
-    values ('default', 'product.save', 'kind_failing', 'x', now() + interval '500 ms', false, 1)`);
+    insert into sync.push_holds (client, kind, code, reason, until, send_window)
+    values ('default', 'product.save', 'kind_failing', 'x', now() + interval '500 ms', 1)`);
   await outbox.push({ PUSH_CONCURRENCY: '1' });
   const done = await database.query<{ id: number }>(
     "select a.outbox_id as id from sync.outbox_attempts a where a.became = 'done' order by a.id",
@@ -140,7 +138,6 @@ test('Retry-After holds all pushes of the client, for 15 minutes at most', async
   );
   expect(hold).toEqual({ code: 'retry_after', bounded: true, held: true });
   await expireHolds();
-  await deleteRates();
   await outbox.hurry();
   await outbox.push();
   expect((await outbox.rows()).map(({ status }) => status)).toEqual(['done', 'done']);
@@ -171,11 +168,10 @@ test('a row that fails too often is dead and says why; a new payload starts a ne
 
 test('a worker that starts ends all holds, except those that Retry-After asked for', async () => {
   await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, until, probe)
-    select 'default', kind, code, 'x', now() + interval '15 minutes', probe
-    from (values ('', 'credentials_refused', true), ('order.release', 'kind_parked', true),
-      ('order.update', 'kind_failing', false), ('product.save', 'retry_after', false))
-      as h (kind, code, probe)`);
+    insert into sync.push_holds (client, kind, code, reason, until)
+    select 'default', kind, code, 'x', now() + interval '15 minutes'
+    from (values ('', 'credentials_refused'), ('order.release', 'kind_parked'), ('order.update', 'kind_failing'),
+      ('product.save', 'retry_after')) as h (kind, code)`);
   await endHoldWaits(database.db, ['default']);
   const due = await database.query('select code from sync.push_holds where until <= clock_timestamp() order by code');
   expect(due.map(({ code }) => code)).toEqual(['credentials_refused', 'kind_failing', 'kind_parked']);

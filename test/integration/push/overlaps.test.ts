@@ -5,7 +5,7 @@ import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
 import { createLogger } from '../../../src/app/logging/create-logger.ts';
 import { openPusher } from '../../../src/app/worker/open-pusher.ts';
 import type { DB } from '../../../src/erp/generated/tables.ts';
-import { claimRowsOnce } from '../../../src/erp/outbox/claim-rows.ts';
+import { claimRows } from '../../../src/erp/outbox/claim-rows.ts';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -187,7 +187,7 @@ test('the commit of a cancellation wakes a row that was inserted behind it befor
 const readIdentity = async () =>
   (await database.query<{ identity: string }>('select identity from sync.clients'))[0]?.identity ?? '';
 const claim = async (maxRows: number, db: Kysely<DB> = database.db) =>
-  claimRowsOnce(db, {
+  claimRows(db, {
     client: 'default',
     identity: await readIdentity(),
     kinds: {
@@ -199,7 +199,6 @@ const claim = async (maxRows: number, db: Kysely<DB> = database.db) =>
     maxRows,
     maxBytes: 8 * 1024 * 1024,
     takesLarge: true,
-    hasWindows: false,
   });
 
 test('a claim reads no row of a kind that is held, no matter how many there are', async () => {
@@ -208,8 +207,8 @@ test('a claim reads no row of a kind that is held, no matter how many there are'
     insert into fulfilment.outbox (kind, reference, payload)
     select 'order.release', 'R-' || i, '{}' from generate_series(1, 20000) i`);
   await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, until, probe, send_window)
-    values ('default', 'order.release', 'kind_parked', 'x', now() + interval '15 minutes', false, 1)`);
+    insert into sync.push_holds (client, kind, code, reason, until, send_window)
+    values ('default', 'order.release', 'kind_parked', 'x', now() + interval '15 minutes', 1)`);
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await database.query('vacuum analyze fulfilment.outbox');
   const read = await database.db.connection().execute(async (db) => {

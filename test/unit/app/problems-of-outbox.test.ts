@@ -15,7 +15,6 @@ const health: StoredHealth = {
   sendWindow: 1,
   since: ago(600),
   untilInMs: 30_000,
-  probe: false,
 };
 const rows: OutboxStatus = {
   client: 'shop',
@@ -30,7 +29,7 @@ const rows: OutboxStatus = {
 };
 const client = (servedAt: Date | null) => ({ client: 'shop', servedAt }) as KnownClient;
 const describeProblems = (snapshot: Partial<Parameters<typeof findOutboxProblems>[0]>) =>
-  findOutboxProblems({ outbox: [], holds: [], rates: [], clients: [], database: null, ...snapshot }, now).map(
+  findOutboxProblems({ outbox: [], holds: [], clients: [], database: null, ...snapshot }, now).map(
     ({ severity, subject, text, remedy }) => `${severity} ${subject}: ${text}; ${remedy}`,
   );
 
@@ -48,7 +47,7 @@ test.each<[Partial<StoredHealth>, string]>([
     'note shop: order.update is sent 5 rows at a time since a hold that began 10m ago: v3.orders.update: answered 500; other kinds continue; the number grows with each row that is done',
   ],
   [
-    { kind: '', code: 'breaker_open', probe: true, untilInMs: -1, reason: 'common.status.get: answered 502' },
+    { kind: '', code: 'breaker_open', sendWindow: null, untilInMs: -1, reason: 'common.status.get: answered 502' },
     'bad shop: no row is sent for 10m: common.status.get: answered 502; a try is under way; pulls and other clients continue',
   ],
 ])('a hold is shown with what waits, since when, why, and what continues: %j', (changes, expected) => {

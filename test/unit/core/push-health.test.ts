@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { type Evidence, type Health, judgeHealth } from '../../../src/core/push/push-health.ts';
 
-const open = { isHeld: false, byProber: false };
-const held = { isHeld: true, byProber: false };
-const prober = { isHeld: true, byProber: true };
+const open = { isHeld: false };
+const held = { isHeld: true };
+const answer = { isHeld: true, isAnswer: true };
 const failed = (isNew = true): Evidence => ({ seen: 'failure', reason: 'answered 500', isNew });
 const success: Evidence = { seen: 'success' };
 const silence: Evidence = { seen: 'no answer', reason: 'no connection' };
@@ -95,29 +95,40 @@ describe('a client', () => {
   test('that does not answer is asked again after 5 s, then after twice as long, up to a minute', () => {
     const first = judgeHealth(null, silence, open);
     expect(first).toEqual({
-      health: { code: 'breaker_open', reason: 'no connection', failures: 1, sendWindow: 1 },
+      health: { code: 'breaker_open', reason: 'no connection', failures: 1, sendWindow: null },
       holdMs: 5_000,
     });
-    const again = (health: Health | null) => judgeHealth(health, silence, prober);
+    const again = (health: Health | null) => judgeHealth(health, silence, answer);
     const [second, third] = [again(first.health), again(again(first.health).health)];
     expect([second.holdMs, third.holdMs]).toEqual([10_000, 20_000]);
     expect(again(makeHealth({ code: 'breaker_open', failures: 9 })).holdMs).toBe(60_000);
   });
 
-  test('is held longer only by its probe, not by requests that were under way', () => {
+  test('is held longer only by the question, not by requests that were under way', () => {
     const former = makeHealth({ code: 'breaker_open', failures: 1 });
     expect(judgeHealth(former, silence, held)).toEqual({ health: former, holdMs: null });
     expect(judgeHealth(former, success, held)).toEqual({ health: former, holdMs: null });
     const closed = makeHealth({ code: 'credentials_refused' });
     expect(judgeHealth(closed, askToWait(1_000), held)).toEqual({ health: closed, holdMs: null });
-    expect(judgeHealth(closed, refused, prober)).toMatchObject({ holdMs: 900_000 });
+    expect(judgeHealth(closed, refused, answer)).toMatchObject({ holdMs: 900_000 });
   });
 
   test('that accepts the credentials again is sent one row, then one more with each row done', () => {
     const former = makeHealth({ code: 'credentials_refused' });
-    const accepted = judgeHealth(former, { seen: 'answered' }, prober);
+    const accepted = judgeHealth(former, { seen: 'answered' }, answer);
     expect(accepted).toEqual({ health: { ...former, failures: 0, sendWindow: 1 }, holdMs: 0 });
     expect(judgeAll([success, success], accepted.health)).toMatchObject({ health: { sendWindow: 3 } });
+  });
+
+  test('that gets rows too fast is sent none for 1 s, longer if none is done meanwhile, up to 15 s', () => {
+    const tooFast: Evidence = { seen: 'too fast', reason: 'answered 429' };
+    const first = judgeHealth(null, tooFast, open);
+    expect(first).toMatchObject({ health: { code: 'too_fast', sendWindow: 4 }, holdMs: 1_000 });
+    for (const evidence of [tooFast, success])
+      expect(judgeHealth(first.health, evidence, held)).toEqual({ health: first.health, holdMs: null });
+    expect(judgeAll([tooFast], first.health).holdMs).toBe(2_000);
+    expect(judgeAll([success, tooFast], first.health).holdMs).toBe(1_000);
+    expect(judgeAll(Array(9).fill(tooFast), first.health).holdMs).toBe(15_000);
   });
 
   test('that asks to wait gets its time, whatever other requests say meanwhile', () => {

@@ -148,7 +148,7 @@ describe('the evidence of a failed attempt about client and kind', () => {
     readEvidence({ ...baseAttempt, error, ...changes });
   const ask = { of: 'client', evidence: 'ask' };
   const wait = { of: 'client', evidence: { seen: 'asked to wait' } };
-  const tooFast = { of: 'client', evidence: 'too fast' };
+  const tooFast = { of: 'client', evidence: { seen: 'too fast' } };
   const works = { of: 'kind', evidence: { seen: 'success' } };
   const refused = new WarehouseError('credentials_refused', 'no', { outcome: 'refused' });
   const badToken = new WarehouseError('token_refused', 'no', { outcome: 'not_executed', status: 401 });

@@ -1,5 +1,5 @@
 import { WarehouseError } from '../../../../core/errors.ts';
-import { findTargetIds, readPresentMembers } from '../../../../erp/outbox/renames.ts';
+import { findTargetIds, readSentTarget } from '../../../../erp/outbox/renames.ts';
 import type { LookUpContext, LookUpResult } from '../../payload/kind.ts';
 import { listByNumbers, orderInclude, readOrders } from './find-order.ts';
 import { describeLoss, describeLostMembers, findLoss, listMembers } from './order-loss.ts';
@@ -55,7 +55,7 @@ async function readTarget(
   if (found === undefined) return { seen: 'several', why: `the service does not have the order ${id} any more` };
   const number = found.order.external_order_number;
   if (number === wanted) {
-    const present = new Map((await readPresentMembers(db, rowId)).map((path) => [path, '']));
+    const present = new Map((await readSentTarget(db, rowId))?.present.map((path) => [path, '']));
     const { gone } = findLoss(present, listMembers(found.resource), ['externalOrderNumber', 'preferredShippingDate']);
     const loss = describeLoss({ gone, changed: [] });
     const lost = loss === null ? {} : { lost: describeLostMembers(loss) };

@@ -1,6 +1,6 @@
 import type { Operations } from '../../../../../config/operations.ts';
 import { makeUndecodableError } from '../../../../core/errors.ts';
-import type { PushTarget } from '../../../../erp/outbox/renames.ts';
+import type { PushTarget } from '../../../../erp/outbox/held-claims.ts';
 import type { OrderPayload } from '../../../../payloads/order.ts';
 import { decodeRow } from '../../../../warehouse/decoding/fields.ts';
 import { decodeDocument, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';

@@ -1,6 +1,6 @@
 import { WarehouseError } from '../../../../core/errors.ts';
 import { isObject, type Json } from '../../../../core/json.ts';
-import { readPresentMembers } from '../../../../erp/outbox/renames.ts';
+import { readSentTarget } from '../../../../erp/outbox/renames.ts';
 import { type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { address as addressFields, order as orderFields, orderItem, orders } from '../../../streams/orders.ts';
 import { LostMembersError, type PushContext } from '../../payload/kind.ts';
@@ -131,7 +131,7 @@ async function findLosses(
 ): Promise<string | null> {
   const after = listMembers(resource);
   const { gone, changed } = findLoss(before, after, named);
-  const earlier = row.maybeCarriedOut ? await readPresentMembers(db, row.id) : [];
+  const earlier = (row.maybeCarriedOut ? await readSentTarget(db, row.id) : null)?.present ?? [];
   const goneBefore = earlier.filter((path) => !before.has(path) && !after.has(path) && !isNamed(path, named));
   return describeLoss({ gone: [...goneBefore, ...gone], changed });
 }

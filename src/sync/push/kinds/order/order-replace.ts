@@ -1,5 +1,5 @@
 import { makeUndecodableError, WarehouseError } from '../../../../core/errors.ts';
-import { findSentTarget } from '../../../../erp/outbox/renames.ts';
+import { readSentTarget } from '../../../../erp/outbox/renames.ts';
 import { type OrderPayload, orderPayload } from '../../../../payloads/order.ts';
 import { readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
@@ -61,7 +61,7 @@ async function replaceOrder(payload: OrderPayload, context: PushContext): Promis
   const { row, db } = context;
   const number = row.reference;
   const formerNumber = makeFormerNumber(number, row.id);
-  const targetId = await findSentTarget(db, row.id);
+  const targetId = (await readSentTarget(db, row.id))?.id ?? null;
   const known = targetId === null ? await findOrder(context) : await readOrderById(context, targetId);
   if (known === null) throw new NotFoundError(`the service does not have the order ${targetId} any more`);
   const { id } = known.order;
@@ -172,7 +172,7 @@ async function findReplacements(
   const created: RowToLookUp[] = [];
   const replacedIds = new Map<number, number>();
   for (const row of rows) {
-    const targetId = await findSentTarget(context.db, row.id);
+    const targetId = (await readSentTarget(context.db, row.id))?.id ?? null;
     try {
       const found = targetId === null ? null : await readOrderById(context, targetId);
       if (targetId !== null) replacedIds.set(row.id, targetId);
