@@ -7,12 +7,12 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import type { Lease } from '../runs/leases.ts';
-import type { StreamTransaction } from '../runs/stream-transaction.ts';
 import {
   isConfirmedSince,
   type NumberedReading,
   otherReadersExist,
   rereadsOrQuarantineExist,
+  type StreamTransaction,
 } from '../runs/stream-transaction.ts';
 import { maskErasedFamilies } from './erasures.ts';
 import { type Change, toChange } from './feed.ts';

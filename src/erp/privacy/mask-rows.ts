@@ -2,9 +2,9 @@ import { type RawBuilder, sql, type Transaction } from 'kysely';
 import { isObject, parseExact } from '../../core/json.ts';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
+import { findColumnType, maskRow, type PersonalTable, personalColumns } from '../mirror/erasures.ts';
 import { type Change, listChangedColumns, toChange } from '../mirror/feed.ts';
 import { columnRefs, tableRef, type WrittenRow } from '../mirror/mirror-tables.ts';
-import { findColumnType, maskRow, type PersonalTable, personalColumns } from '../mirror/personal-columns.ts';
 import type { OrderScope } from './order-scope.ts';
 
 /** A table whose rows are masked, and how its rows are found and named. */

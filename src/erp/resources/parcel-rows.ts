@@ -1,3 +1,5 @@
+/** SQL for what the streams do not declare: packages, track-trace, stock, lists of settings, authorizations. */
+
 import { sql, type Transaction } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import { maskJson } from '../../core/personal-data.ts';

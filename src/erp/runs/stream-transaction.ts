@@ -1,13 +1,10 @@
-import type { Transaction } from 'kysely';
-import { type Kysely, type RawBuilder, sql } from 'kysely';
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import { createLock, lockingCte } from '../connection/locks.ts';
 import type { Database } from '../connection/pool.ts';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
-import type { Lease } from './leases.ts';
-import { underLease } from './leases.ts';
-import type { Run } from './ledger.ts';
-import { rescanJobs } from './ledger.ts';
+import { type Lease, underLease } from './leases.ts';
+import { type Run, rescanJobs } from './ledger.ts';
 
 /** A transaction that writes for one stream of one client. Everything that a page writes takes it. */
 export interface StreamTransaction {

@@ -1,5 +1,5 @@
 import { CodedError } from '../../core/errors.ts';
-import { recordAbsences } from '../../erp/pull/absences.ts';
+import { recordAbsences } from '../../erp/mirror/unlisted.ts';
 import { recordFindings } from '../../erp/rescan/findings.ts';
 import { type DayWindow, type Rescan, saveRescan, zeroCounts } from '../../erp/rescan/rescans.ts';
 import { countRowsInWindows, findUnseenRows } from '../../erp/rescan/rows-in-windows.ts';

@@ -1,12 +1,11 @@
 import { dayMs } from '../../core/time.ts';
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
-import { findUnseenChildren, markChildrenUnlisted } from '../../erp/mirror/unlisted-children.ts';
+import { findUnseenChildren, markChildrenUnlisted } from '../../erp/mirror/unlisted.ts';
 import { findRereads } from '../../erp/pull/rereads.ts';
 import { recordFindings } from '../../erp/rescan/findings.ts';
 import { type Rescan, type RescanStep, saveRescan, zeroCounts } from '../../erp/rescan/rescans.ts';
 import { underLease } from '../../erp/runs/leases.ts';
-import type { RunTransaction } from '../../erp/runs/stream-transaction.ts';
-import { drawReadNo } from '../../erp/runs/stream-transaction.ts';
+import { drawReadNo, type RunTransaction } from '../../erp/runs/stream-transaction.ts';
 import { type CommittedPage, commitReading, type ExtraWrites, makeEmptyReading } from '../commit/commit-reading.ts';
 import { type ReadBatch, readByIds } from '../paging/read-by-ids.ts';
 import { readIds, toDateFilter, walkList } from '../paging/walk.ts';

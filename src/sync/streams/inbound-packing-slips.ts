@@ -1,4 +1,4 @@
-import { recordAbsences } from '../../erp/pull/absences.ts';
+import { recordAbsences } from '../../erp/mirror/unlisted.ts';
 import { type OpenKind, sortUnlistedOpenRows } from '../../erp/pull/open-rows.ts';
 import { count, date, defineFields, json, many, one, text, time } from '../../warehouse/decoding/fields.ts';
 import { commitReading, makeEmptyReading, unlist } from '../commit/commit-reading.ts';

@@ -1,6 +1,6 @@
 /** The streams. Each is a declaration: list, table of fields, children, and the passes of its poll. */
 
-import { findMissingOrders, requestMissingOrders } from '../../erp/resources/shipment-rows.ts';
+import { findMissingOrders, requestMissingOrders } from '../../erp/pull/rereads.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import {
   count,

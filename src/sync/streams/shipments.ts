@@ -1,7 +1,7 @@
 import type { Change } from '../../erp/mirror/feed.ts';
 import type { OpenRow } from '../../erp/pull/open-rows.ts';
+import { findShipmentsWithOrder, requestMissingOrders } from '../../erp/pull/rereads.ts';
 import { requestParcelReads } from '../../erp/resources/parcel-reads.ts';
-import { findShipmentsWithOrder, requestMissingOrders } from '../../erp/resources/shipment-rows.ts';
 import type { StreamTransaction } from '../../erp/runs/stream-transaction.ts';
 import { count, date, defineFields, many, one, personal, text, texts, time } from '../../warehouse/decoding/fields.ts';
 import { walkWhole } from '../paging/poll.ts';

@@ -14,8 +14,7 @@ import { readAdminSecret } from '../../../src/erp/maintenance/admin-secrets.ts';
 import * as adminSessions from '../../../src/erp/maintenance/admin-sessions.ts';
 import { maskErasedFamilies, recordErasures } from '../../../src/erp/mirror/erasures.ts';
 import type { Family } from '../../../src/erp/mirror/mirror-tables.ts';
-import { markUnlisted } from '../../../src/erp/mirror/unlisted.ts';
-import { markChildrenUnlisted } from '../../../src/erp/mirror/unlisted-children.ts';
+import { markChildrenUnlisted, markUnlisted, recordAbsences } from '../../../src/erp/mirror/unlisted.ts';
 import { upsertFamilies } from '../../../src/erp/mirror/upsert.ts';
 import { acceptDatabase } from '../../../src/erp/outbox/accept-database.ts';
 import { renewClaims, returnClaims, stampSent } from '../../../src/erp/outbox/held-claims.ts';
@@ -36,11 +35,11 @@ import * as agedData from '../../../src/erp/privacy/aged-data.ts';
 import { maskAgedReturns, returnTables } from '../../../src/erp/privacy/aged-returns.ts';
 import { eraseOrder } from '../../../src/erp/privacy/erase-orders.ts';
 import { findOrders } from '../../../src/erp/privacy/find-orders.ts';
-import { recordAbsences } from '../../../src/erp/pull/absences.ts';
 import { maskAgedQuarantine } from '../../../src/erp/pull/mask-quarantine.ts';
 import { findStillOpen, readPositions } from '../../../src/erp/pull/open-rows.ts';
 import * as quarantine from '../../../src/erp/pull/quarantine.ts';
 import * as rereads from '../../../src/erp/pull/rereads.ts';
+import { findMissingOrders, findShipmentsWithOrder, requestMissingOrders } from '../../../src/erp/pull/rereads.ts';
 import * as diagnosis from '../../../src/erp/reports/database-facts.ts';
 import { readDatabaseClock, readJobStatus } from '../../../src/erp/reports/job-status.ts';
 import * as orderSearch from '../../../src/erp/reports/order-search.ts';
@@ -56,11 +55,6 @@ import { countRowsInWindows } from '../../../src/erp/rescan/rows-in-windows.ts';
 import { hasAuthorization } from '../../../src/erp/resources/authorization-rows.ts';
 import { requestMissingParcelReads, requestParcelReads } from '../../../src/erp/resources/parcel-reads.ts';
 import { readServiceLists, takeListsTurn } from '../../../src/erp/resources/service-lists.ts';
-import {
-  findMissingOrders,
-  findShipmentsWithOrder,
-  requestMissingOrders,
-} from '../../../src/erp/resources/shipment-rows.ts';
 import { storeStock } from '../../../src/erp/resources/stock-rows.ts';
 import { readAudit, recordAudit } from '../../../src/erp/runs/audit.ts';
 import { endHoldWaits, readClients } from '../../../src/erp/runs/clients.ts';

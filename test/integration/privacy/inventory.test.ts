@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { personalColumns } from '../../../src/erp/mirror/personal-columns.ts';
+import { personalColumns } from '../../../src/erp/mirror/erasures.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { mirroredResources } from '../../helpers/schema/personal-columns.ts';
 

@@ -1,8 +1,7 @@
 import { makeUndecodableError } from '../../../../core/errors.ts';
 import { isObject, parseExact } from '../../../../core/json.ts';
 import { decodeMembers, decodeRow, flag, many } from '../../../../warehouse/decoding/fields.ts';
-import type { Resource } from '../../../../warehouse/decoding/jsonapi.ts';
-import { findChildren } from '../../../../warehouse/decoding/jsonapi.ts';
+import { findChildren, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { orderItem } from '../../../streams/orders.ts';
 
 const metaFields = { modified: flag, modifiedItems: many };

@@ -1,8 +1,7 @@
 import { isObject } from '../../../../core/json.ts';
 import type { ReturnPayload } from '../../../../payloads/return.ts';
 import { decodeRow, type RowOf } from '../../../../warehouse/decoding/fields.ts';
-import type { Resource } from '../../../../warehouse/decoding/jsonapi.ts';
-import { addIncluded, findChildren, indexIncluded } from '../../../../warehouse/decoding/jsonapi.ts';
+import { addIncluded, findChildren, indexIncluded, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { shipmentItem } from '../../../streams/shipments.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
