@@ -23,10 +23,12 @@ import {
 import { connectForWriting } from '../deps/database.ts';
 import { openRawClient } from '../deps/warehouses.ts';
 import { silentLogger } from '../logging/logger.ts';
-import type { CheckContext, Judgement, Verdict } from '../verify/check.ts';
+import { type CheckContext, type Judgement, toRouteId, type Verdict } from '../verify/check.ts';
+import { createGoodsChecks } from '../verify/goods-checks.ts';
 import { readOnlyChecks, runChecks, tokenCheck } from '../verify/read-checks.ts';
 import { Service } from '../verify/service.ts';
-import { createWriteChecks, WriteSession } from '../verify/write-checks.ts';
+import { createOrderChecks } from '../verify/write-checks.ts';
+import { WriteSession } from '../verify/write-session.ts';
 
 /** Everything that `service verify` found. */
 export interface Report {
@@ -106,13 +108,17 @@ interface VerifyOptions extends CommonOptions {
   readonly passwordFile?: string;
   readonly askTrackTrace?: boolean;
   readonly allowWrites?: boolean;
+  readonly allowGoodsWrites?: boolean;
   readonly sku?: string;
   readonly writeOperations?: string;
 }
 
-const warning =
-  'This places up to 19 orders on hold at the service, with numbers that hold VERIFY-, changes one of them, and ' +
-  'cancels all of them. The service keeps cancelled orders in its lists.';
+const orderWarning =
+  'This places up to 21 orders on hold at the service, with numbers that hold VERIFY-, changes one of them, adds ' +
+  'documents to it, releases another, and cancels all of them. The service keeps cancelled orders in its lists.';
+const goodsWarning =
+  'This announces one piece of a shipped shipment as a return, and removes it. It announces one piece of goods, up to ' +
+  'twice, which nobody can cancel: tell the warehouse that nothing comes.';
 
 /**
  * Asks a service which assumptions of docs/assumptions.md hold there, and prints the configuration for those that do
@@ -121,9 +127,15 @@ const warning =
 async function verifyCommand(options: VerifyOptions): Promise<number> {
   const config = readConfig({ database: false, clients: true }, chooseEnvironment(options));
   const clients = selectClients(config, options.client);
-  if (options.allowWrites) {
-    printError(`${warning}\nFor ${clients.map(({ key, baseUrl }) => `${key} at ${baseUrl.href}`).join(', ')}.`);
-    if (!options.yes && !process.stdin.isTTY) throw new UsageError('--allow-writes needs --yes if nobody can be asked');
+  const warnings = [
+    ...(options.allowWrites ? [orderWarning] : []),
+    ...(options.allowGoodsWrites ? [goodsWarning] : []),
+  ];
+  if (warnings.length > 0) {
+    printError(
+      `${warnings.join('\n')}\nFor ${clients.map(({ key, baseUrl }) => `${key} at ${baseUrl.href}`).join(', ')}.`,
+    );
+    if (!options.yes && !process.stdin.isTTY) throw new UsageError('Writing needs --yes if nobody can be asked');
     if (!options.yes) await confirm('', 'Nothing was asked and nothing was written');
   }
   const verified = await verifyClients(config, clients, options);
@@ -208,8 +220,11 @@ async function verifyClient(
   const left: string[] = [];
   let report: Omit<VerifiedClient, 'left'> | null = null;
   try {
-    const writes = options.allowWrites ? createWriteChecks(session) : [];
-    const replaced = new Set(writes.map(({ replaces }) => replaces));
+    const writes = [
+      ...(options.allowWrites ? createOrderChecks(session) : []),
+      ...(options.allowGoodsWrites ? createGoodsChecks(session) : []),
+    ];
+    const replaced = new Set(writes.flatMap(({ replaces = [] }) => replaces.map(toRouteId)));
     const checks = [...readOnlyChecks.filter(({ id }) => !replaced.has(id)), ...writes];
     const context = { client, service, askTrackTrace: options.askTrackTrace ? passGateOf(config, client) : null };
     report = { judgements: await runChecks(checks, context, stop), service };
@@ -241,8 +256,9 @@ export function addServiceCommand(cli: Command): void {
       '--ask-track-trace',
       'also ask for the track-trace list, which the service gives once an hour; with DATABASE_URL, not before the workers may',
     )
-    .option('--allow-writes', 'also place orders on hold, change one, and cancel them')
-    .option('--sku <sku>', 'article of these orders; by default one that the orders of the client name')
+    .option('--allow-writes', 'also place orders on hold, change and release some, and cancel them')
+    .option('--allow-goods-writes', 'also announce a return and goods of one piece; the goods cannot be cancelled')
+    .option('--sku <sku>', 'article of these orders and goods; by default one that the orders of the client name')
     .option('--yes', 'do not ask before writing')
     .option('--write-operations <file>', 'write what was found as a WAREHOUSE_OPERATIONS_FILE')
     .option(...asJson)

@@ -8,10 +8,7 @@ import type { Service } from './service.ts';
 export interface CheckContext {
   readonly client: WarehouseClient;
   readonly service: Service;
-  /**
-   * Asks for the track-trace list, which the service gives once an hour, or returns in words why that may not be done
-   * now.
-   */
+  /** Asks for the track-trace list, which the service gives once an hour, or returns in words why not now. */
   readonly askTrackTrace: (<T>(ask: () => Promise<T>) => Promise<T | string>) | null;
 }
 
@@ -24,8 +21,8 @@ export interface Check {
   readonly assumption: string;
   /** True if the assumption is quoted from a row of docs/assumptions.md. */
   readonly quoted?: boolean;
-  /** The check that asks less, and is not run together with this one. */
-  readonly replaces?: string;
+  /** The operations whose check without writes asks less, and is left out together with this one. */
+  readonly replaces?: readonly OperationName[];
   readonly run: (context: CheckContext) => Promise<Finding>;
 }
 
@@ -43,7 +40,11 @@ export const quoteCheck = (...parts: Parameters<typeof defineCheck>): Check => (
   quoted: true,
 });
 
-/** Returns the assumption that an operation is asked as config/operations.ts says. */
+/** Declares a check of an operation whose method and path are assumed. */
+export const defineRouteCheck = (name: OperationName, section: string, run: Check['run']): Check =>
+  defineCheck(toRouteId(name), section, toRouteAssumption(name), run);
+
+export const toRouteId = (name: OperationName) => `route-${name}`;
 export const toRouteAssumption = (name: OperationName) =>
   `The method and the path of \`${name}\` are those of config/operations.ts.`;
 
@@ -51,7 +52,7 @@ export const toRouteAssumption = (name: OperationName) =>
 export type Verdict = 'holds' | 'differs' | 'cannot tell';
 
 /** A setting that makes the daemon fit the service. */
-type Setting =
+export type Setting =
   | { readonly kind: 'variable'; readonly name: string; readonly value: string }
   | { readonly kind: 'entry'; readonly operation: OperationName; readonly entry: Partial<Operation> };
 
@@ -77,11 +78,37 @@ export const entry = (operation: OperationName, changes: Partial<Operation>): Se
   entry: changes,
 });
 
+/** The outcome of one form of a request. */
+interface Trial {
+  readonly works: boolean;
+  /** True if the service took it, although it does not work: then it does something else. */
+  readonly isTaken?: boolean;
+  readonly words: string;
+}
+
+/**
+ * Tries forms of a request until one works. The first one is in use.
+ * @param toSetting returns the setting that puts a form to use
+ * @param advice what to do if no form works
+ */
+export async function tryForms<Form>(
+  forms: readonly Form[],
+  attempt: (form: Form) => Promise<Trial>,
+  toSetting: (form: Form) => Setting,
+  advice: string,
+): Promise<Finding> {
+  const tried: string[] = [];
+  let wasTaken = false;
+  for (const [index, form] of forms.entries()) {
+    const { works, words, isTaken = false } = await attempt(form);
+    wasTaken ||= isTaken;
+    if (words !== '') tried.push(words);
+    if (works) return index === 0 ? holds(words) : differs(tried.join('; '), toSetting(form));
+  }
+  return (wasTaken ? differs : cannotTell)(`${tried.join('; ')}; ${advice}`);
+}
+
 /** A finding with the assumption that it is about. */
-export interface Judgement extends Finding {
+export interface Judgement extends Finding, Pick<Check, 'id' | 'section' | 'assumption'> {
   readonly client: string;
-  readonly id: string;
-  /** Section of docs/interface.md. */
-  readonly section: string;
-  readonly assumption: string;
 }

@@ -19,6 +19,7 @@ import {
   holds,
   type Judgement,
   quoteCheck,
+  tryForms,
 } from './check.ts';
 import { routeChecks } from './route-checks.ts';
 import {
@@ -271,14 +272,14 @@ function readLocal(text: Json | undefined, zone: string): LocalTime[] {
   }
 }
 
-async function checkPageSize(name: (typeof otherPaging)[number], { service }: CheckContext): Promise<Finding> {
+function checkPageSize(name: (typeof otherPaging)[number], { service }: CheckContext): Promise<Finding> {
   const isSent = service.operation(name).pageSize !== false;
-  const sized = await service.call(name, { query: { 'page[size]': 100 } });
-  const plain = await service.call(name);
-  const words = `without page[size] ${describeAnswer(plain)}; with 100 ${describeAnswer(sized)}`;
-  if (isDone(isSent ? sized : plain)) return holds(words);
-  if (isDone(isSent ? plain : sized)) return differs(words, entry(name, { pageSize: !isSent }));
-  return cannotTell(words);
+  const attempt = async (pageSize: boolean) => {
+    const answer = await service.call(name, pageSize ? { query: { 'page[size]': 100 } } : {});
+    const words = `${pageSize ? 'with page[size] 100' : 'without page[size]'} ${describeAnswer(answer)}`;
+    return { works: isDone(answer), words };
+  };
+  return tryForms([isSent, !isSent], attempt, (pageSize) => entry(name, { pageSize }), 'ask how the list is paged');
 }
 
 async function checkNextLink({ service }: CheckContext): Promise<Finding> {
@@ -420,26 +421,21 @@ export async function runChecks(
   context: CheckContext,
   stop: AbortSignal,
 ): Promise<Judgement[]> {
-  const token = await judge(tokenCheck, context);
-  const judgements = [token];
-  for (const check of checks) {
+  const judgements: Judgement[] = [];
+  for (const { id, section, assumption, run } of [tokenCheck, ...checks]) {
     if (stop.aborted) throw new StoppedError();
-    const { id, section, assumption } = check;
-    const skipped = { client: context.client.key, id, section, assumption, ...cannotTell('there is no token') };
-    judgements.push(token.verdict === 'holds' ? await judge(check, context) : skipped);
+    const hasToken = judgements[0] === undefined || judgements[0].verdict === 'holds';
+    const finding = hasToken ? await run(context).catch(toFinding) : cannotTell('there is no token');
+    // What a check finds is a setting from then on, so that the following checks use it.
+    for (const setting of finding.settings)
+      if (setting.kind === 'entry') context.service.learn(setting.operation, setting.entry);
+    judgements.push({ client: context.client.key, id, section, assumption, ...finding });
   }
   return judgements;
 }
 
-/** Runs one check. What it finds is a setting from then on, so that the following checks use it. */
-async function judge(check: Check, context: CheckContext): Promise<Judgement> {
-  const finding = await check.run(context).catch((error: unknown) => {
-    if (!(error instanceof CodedError) || error.code === 'stopped') throw error;
-    // An answer may repeat what belongs to a person.
-    return cannotTell(removeQuotes(describeError(error)));
-  });
-  for (const setting of finding.settings)
-    if (setting.kind === 'entry') context.service.learn(setting.operation, setting.entry);
-  const { id, section, assumption } = check;
-  return { client: context.client.key, id, section, assumption, ...finding };
+function toFinding(error: unknown): Finding {
+  if (!(error instanceof CodedError) || error.code === 'stopped') throw error;
+  // An answer may repeat what belongs to a person.
+  return cannotTell(removeQuotes(describeError(error)));
 }

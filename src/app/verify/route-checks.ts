@@ -5,11 +5,12 @@ import {
   type CheckContext,
   cannotTell,
   defineCheck,
+  defineRouteCheck,
   differs,
   entry,
   type Finding,
   holds,
-  toRouteAssumption,
+  tryForms,
 } from './check.ts';
 import { describeAnswer, isNoRoute, readEnvelope, readErrors, unknownId } from './service.ts';
 
@@ -64,18 +65,14 @@ const changing: readonly Route['method'][] = ['PATCH', 'PUT', 'POST'];
  * allows, so that nothing changes.
  */
 export const routeChecks: readonly Check[] = [
-  ...reads.map((read) =>
-    defineCheck(`route-${read.name}`, '15.1', toRouteAssumption(read.name), (context) => checkRead(read, context)),
-  ),
+  ...reads.map((read) => defineRouteCheck(read.name, '15.1', (context) => checkRead(read, context))),
   defineCheck(
     'route-v3.returnMerchandiseAuthorizations.get',
     '11.4',
     '404 means that the announced return does not exist, or, for a path without an id, that there is no such route.',
     checkAuthorizationRoute,
   ),
-  ...changes.map(([name, section]) =>
-    defineCheck(`route-${name}`, section, toRouteAssumption(name), (context) => checkAllowed(name, context)),
-  ),
+  ...changes.map(([name, section]) => defineRouteCheck(name, section, (context) => checkAllowed(name, context))),
 ];
 
 async function checkRead(read: AssumedRead, { service, askTrackTrace }: CheckContext): Promise<Finding> {
@@ -91,22 +88,24 @@ async function checkRead(read: AssumedRead, { service, askTrackTrace }: CheckCon
 async function checkRoute(read: AssumedRead, service: CheckContext['service']): Promise<Finding> {
   const { method, path } = service.operation(read.name);
   const first = await askRoute(read, { method, path }, service);
-  if (readEnvelope(first) !== null) return holds(`${method} ${path} answered ${describeAnswer(first)}`);
   const words = `${method} ${path} answered ${describeAnswer(first)}`;
-  if (!isNoRoute(first)) return cannotTell(`${words}, which is no envelope; ask for the path`);
-  const routes = listAlternatives(read.name, { method, path }, read.methods).filter(
+  if (readEnvelope(first) === null && !isNoRoute(first))
+    return cannotTell(`${words}, which is no envelope; ask for the path`);
+  const likely = listAlternatives({ method, path }, read.methods).filter(
     (route) => !service.isRouteOfAnother(read.name, route.method, route.path),
   );
-  for (const route of routes) {
-    const answer = await askRoute(read, route, service);
-    // A route of another operation answers, too, so only an envelope that says OK counts where something is found.
-    if (readEnvelope(answer) === null) continue;
-    return differs(
-      `${words}; ${route.method} ${route.path} answered ${describeAnswer(answer)}`,
-      entry(read.name, route),
-    );
-  }
-  return cannotTell(`${words}; ${routes.length} likely routes were tried and do not answer; ask for the path`);
+  let asked = 0;
+  const attempt = async (route: Route) => {
+    const answer = asked++ === 0 ? first : await askRoute(read, route, service);
+    const works = readEnvelope(answer) !== null;
+    // Of the routes that do not exist, only the first is worth a word.
+    return {
+      works,
+      words: works || asked === 1 ? `${route.method} ${route.path} answered ${describeAnswer(answer)}` : '',
+    };
+  };
+  const advice = `${likely.length} likely routes were tried and do not answer; ask for the path`;
+  return tryForms([{ method, path }, ...likely], attempt, (route) => entry(read.name, route), advice);
 }
 
 function askRoute(read: AssumedRead, { method, path: template }: Route, service: CheckContext['service']) {
@@ -140,41 +139,27 @@ function toFingerprint(answer: JsonAnswer): string {
 const synonyms: Readonly<Record<string, readonly string[]>> = {
   search: ['find', 'get', 'lookup', ''],
   list: ['get', 'all', ''],
-  tracktrace: ['track-trace', 'track_trace', 'tracktrace/get', 'trackAndTrace'],
+  tracktrace: ['track-trace', 'track_trace', 'tracktrace/get', 'trackAndTrace', 'trackTrace'],
 };
-const maxRoutes = 40;
 
 /**
  * Returns likely routes of an operation whose path docs/interface.md does not show, the most likely first: other words
- * for the last step, singular and plural, another prefix, another case, and the other method.
+ * for the last step, singular and plural, another prefix, and the other method.
  */
-export function listAlternatives(
-  name: OperationName,
-  { method, path }: Route,
-  methods: readonly Route['method'][],
-): Route[] {
-  const fixed = path.split('/').filter(Boolean);
-  const parameters = fixed.filter((step) => step.startsWith('{'));
-  const [generation = '', resource = '', ...rest] = fixed.filter((step) => !step.startsWith('{'));
-  const verb = rest.join('/');
-  const plural = resource.endsWith('s') ? resource.slice(0, -1) : `${resource}s`;
-  const verbs = [verb, ...(synonyms[verb.toLowerCase()] ?? []), toCamelCase(name)];
-  const build = (prefix: string, word: string, last: string) =>
-    `/${[prefix, word, last, ...parameters].filter(Boolean).join('/')}`;
-  const paths = [
-    ...[resource, plural].flatMap((word) => verbs.map((last) => build(generation, word, last))),
-    ...['', `api/${generation}`].flatMap((prefix) => [resource, plural].map((word) => build(prefix, word, verb))),
-    build(generation, capitalize(resource), capitalize(verb)),
-    build(generation, capitalize(plural), capitalize(verb)),
-  ];
-  const others = methods.filter((other) => other !== method);
-  const routes = [method, ...others].flatMap((one) => [...new Set(paths)].map((path) => ({ method: one, path })));
-  return routes.filter((route) => route.method !== method || route.path !== path).slice(0, maxRoutes);
+export function listAlternatives({ method, path }: Route, methods: readonly Route['method'][]): Route[] {
+  const steps = path.split('/').filter(Boolean);
+  const parameters = steps.filter((step) => step.startsWith('{'));
+  const [generation = '', resource = '', verb = ''] = steps;
+  const paths = [generation, '', `api/${generation}`].flatMap((prefix) =>
+    [resource, resource.endsWith('s') ? resource.slice(0, -1) : `${resource}s`].flatMap((word) =>
+      [verb, ...(prefix === generation ? (synonyms[verb.toLowerCase()] ?? []) : [])].map(
+        (last) => `/${[prefix, word, last, ...parameters].filter(Boolean).join('/')}`,
+      ),
+    ),
+  );
+  const all = [method, ...methods.filter((other) => other !== method)];
+  return all.flatMap((one) => paths.map((other) => ({ method: one, path: other }))).slice(1);
 }
-
-/** Returns the last part of an operation's name, such as `trackTrace`. */
-const toCamelCase = (name: OperationName) => name.split('.').at(-1) ?? '';
-const capitalize = (word: string) => word.replace(/^[a-z]/, (letter) => letter.toUpperCase());
 
 async function checkAllowed(name: OperationName, { service }: CheckContext): Promise<Finding> {
   const { method, path } = service.operation(name);

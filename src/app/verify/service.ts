@@ -55,6 +55,24 @@ export function readRelated(resource: JsonObject | undefined, name: string): num
   return linked.flatMap((one) => (isObject(one) ? (readNumber(one.id) ?? []) : []));
 }
 
+/**
+ * Names the attributes and single relationships of a resource that were sent and are not shown as they were sent. A
+ * number may come back as its digits.
+ */
+export function findDropped(sent: JsonObject | object, shown: JsonObject | undefined): string[] {
+  const { attributes = {}, relationships = {} } = sent as { attributes?: object; relationships?: object };
+  const missing = Object.entries(attributes).filter(([name, value]) => !isSame(value, readAttribute(shown, name)));
+  const links = Object.entries(relationships).filter(
+    ([name, { data }]) => !Array.isArray(data) && !readRelated(shown, name).includes(data.id),
+  );
+  return [...missing, ...links].map(([name]) => name);
+}
+
+function isSame(sent: unknown, shown: Json | undefined): boolean {
+  if (!isObject(sent)) return sent === undefined || String(sent) === String(shown);
+  return isObject(shown) && Object.entries(sent).every(([name, value]) => isSame(value, shown[name]));
+}
+
 /** Reads a number, or the digits of one. Returns null for anything else. */
 export function readNumber(value: Json | undefined): number | null {
   const number = typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value;

@@ -1,19 +1,15 @@
-import { randomBytes } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { type Operation, type OperationName, operations, type TakenMember } from '../../../config/operations.ts';
 import { optionalMembers } from '../../../config/optional-members.ts';
-import { CodedError, describeError, makeUndecodableError, WarehouseError } from '../../core/errors.ts';
-import { isObject } from '../../core/json.ts';
-import { removeQuotes } from '../../core/quote.ts';
-import { addDays, toUtcDay } from '../../core/time.ts';
+import { makeUndecodableError } from '../../core/errors.ts';
 import type { OrderPayload } from '../../payloads/order.ts';
 import { describeLoss, findLoss, listMembers } from '../../sync/push/kinds/order/order-loss.ts';
-import { buildOrderDocument } from '../../sync/push/kinds/order/order-payload.ts';
+import { toAttachmentAttributes } from '../../sync/push/kinds/order/order-payload.ts';
 import { buildUpdate, buildWantedState } from '../../sync/push/kinds/order/order-state.ts';
 import { buildTakenChange, type TakenChange } from '../../sync/push/kinds/order/taken-members.ts';
 import { anyCode } from '../../sync/push/payload/find-code.ts';
 import { order as orderFields } from '../../sync/streams/orders.ts';
 import { decodeRow } from '../../warehouse/decoding/fields.ts';
-import type { JsonAnswer } from '../../warehouse/transport/raw-client.ts';
 import {
   type Check,
   cannotTell,
@@ -22,234 +18,97 @@ import {
   entry,
   type Finding,
   holds,
-  quoteCheck,
   toRouteAssumption,
+  toRouteId,
+  tryForms,
 } from './check.ts';
 import {
   describeAnswer,
+  findDropped,
   isDone,
-  type JsonObject,
+  isNoRoute,
   readAttribute,
   readData,
   readEnvelope,
-  readIncluded,
   readNumber,
   readRelated,
-  type Service,
 } from './service.ts';
-
-/** An order that the service took, as it is read back. */
-interface PlacedOrder {
-  readonly id: number;
-  readonly resource: JsonObject;
-  readonly items: readonly JsonObject[];
-  readonly addresses: readonly JsonObject[];
-}
-
-/** The assumptions about the body of an order that the service may not share. */
-type OrderOptions = Pick<Operation, 'included' | 'billingAddress'>;
+import { countOpen, type OrderOptions, type ReadBack, selectType, type WriteSession } from './write-session.ts';
 
 /** The order that the checks share. */
 interface SharedOrder {
   readonly payload: OrderPayload;
   readonly orderTypeId: number;
-  readonly order: PlacedOrder;
+  readonly order: ReadBack;
   /** How the service took the order. */
   readonly options: OrderOptions;
 }
 
-/** The outcome of an order: it was taken, or refused with an answer. */
-type Placement = { readonly order: PlacedOrder } | { readonly refused: string };
-
-/** Days until the preferred shipping date of our orders, which are on hold, too. */
-const shippingDays = 60;
-const include = 'orderItems,deliveryAddress,billingAddress';
-
-interface AskedOrder {
-  readonly number: string;
-  state: number | 'refused' | 'unknown';
-}
-
-/** The orders that are placed to check what the service takes. Each is on hold, and is cancelled at the end. */
-export class WriteSession {
-  readonly service: Service;
-  readonly #givenSku: string | null;
-  /** The orders that were asked for, each with its id, or whether it was refused or is not known. */
-  readonly #asked: AskedOrder[] = [];
-
-  /** @param sku article of the orders; null: one that the client's orders name */
-  constructor(service: Service, sku: string | null) {
-    this.service = service;
-    this.#givenSku = sku;
-  }
-
-  /** Returns the payload of an order on hold, or the reason why there is none. */
-  async makePayload(): Promise<{ payload: OrderPayload; orderTypeId: number } | { problem: string }> {
-    const sku = this.#givenSku ?? (await this.service.findSku());
-    if (sku === null) return { problem: 'no order or shipment names an article; name one with --sku' };
-    const orderTypeId = (await this.readSettingIds('orderTypes'))[0];
-    if (orderTypeId === undefined) return { problem: 'the service lists have no order types' };
-    const { dateMs } = await this.service.call('common.status.get');
-    const line = { sku, quantity: 1 };
-    const deliveryAddress = {
-      lastName: 'Verify Do Not Ship',
-      street1: 'Keizersgracht',
-      houseNumber: '1',
-      postcode: '1015CJ',
-      city: 'Amsterdam',
-      countryCode: 'NL',
-    };
-    const externalOrderNumber = `VERIFY-${randomBytes(5).toString('hex')}`;
-    const preferredShippingDate = addDays(toUtcDay(dateMs ?? Date.now()), shippingDays);
-    const fixed = { locale: 'nl-NL', reference: 'verify', onHold: true, preferredShippingDate };
-    return { payload: { externalOrderNumber, ...fixed, items: [line, line], deliveryAddress }, orderTypeId };
-  }
-
-  /** Places one more order, with a payload that `change` may change. Returns why, if there is none. */
-  async placeAnother(options: OrderOptions, change = (payload: OrderPayload) => payload): Promise<Placement> {
-    const made = await this.makePayload();
-    return 'problem' in made ? { refused: made.problem } : this.place(change(made.payload), made.orderTypeId, options);
-  }
-
-  /** Returns the ids of a service list. */
-  async readSettingIds(list: string): Promise<number[]> {
-    const settings = readEnvelope(await this.service.call('common.settings.get'))?.result;
-    const entries = isObject(settings) && Array.isArray(settings[list]) ? settings[list] : [];
-    return entries.flatMap((one) => (isObject(one) ? (readNumber(one.id) ?? []) : []));
-  }
-
-  /** Places an order once. If its outcome is unknown, it is looked up by its number, as the outbox does. */
-  async place(payload: OrderPayload, orderTypeId: number, options: OrderOptions): Promise<Placement> {
-    const json = buildOrderDocument(payload, { orderTypeId, shippingMethodId: null }, options);
-    const { externalOrderNumber: number } = payload;
-    const asked: AskedOrder = { number, state: 'unknown' };
-    this.#asked.push(asked);
-    const answer = await this.service.call('v3.orders.create', { json }).catch((error: unknown) => {
-      if (error instanceof WarehouseError) return error;
-      throw error;
-    });
-    const isAnswer = !(answer instanceof WarehouseError);
-    if (isAnswer && !isDone(answer)) {
-      asked.state = 'refused';
-      return { refused: describeAnswer(answer) };
-    }
-    const id = (isAnswer ? readNumber((readData(answer) ?? [])[0]?.id) : null) ?? (await this.find(number));
-    if (id !== null) {
-      asked.state = id;
-      return { order: await this.read(id) };
-    }
-    if (isAnswer) return { refused: `${describeAnswer(answer)}, but no order has the number` };
-    if (answer.status !== undefined) return { refused: `${answer.status}, and no order has the number` };
-    throw answer;
-  }
-
-  /** Returns the id of the order with a number; null if there is none. */
-  async find(number: string): Promise<number | null> {
-    const query = { 'filter[externalOrderNumber][in]': [number] };
-    const rows = readData(await this.service.call('v3.orders.list', { query })) ?? [];
-    return readNumber(rows.find((row) => readAttribute(row, 'externalOrderNumber') === number)?.id);
-  }
-
-  /** Reads an order with its items and addresses. */
-  async read(id: number): Promise<PlacedOrder> {
-    const answer = await this.service.call('v3.orders.get', { path: { id }, query: { include } });
-    const [resource] = readData(answer) ?? [];
-    if (resource === undefined) throw makeReadError(answer);
-    const { inside, top } = readIncluded(answer);
-    const included = [...inside, ...top];
-    const select = (type: string) => included.filter((one) => one.type === type);
-    return { id, resource, items: select('orderItem'), addresses: select('address') };
-  }
-
-  /** Cancels every order that was placed. Returns what remains at the service, in words. */
-  async cleanUp(): Promise<string[]> {
-    const left: string[] = [];
-    for (const { number, state } of this.#asked) {
-      if (state === 'refused') continue;
-      const words = await this.#cancel(number, state === 'unknown' ? null : state).catch((error: unknown) => {
-        if (!(error instanceof CodedError)) throw error;
-        return `${number} may exist and could not be cancelled (${removeQuotes(describeError(error))}); cancel it by hand`;
-      });
-      left.push(words);
-    }
-    return left;
-  }
-
-  async #cancel(number: string, known: number | null): Promise<string> {
-    const id = known ?? (await this.find(number));
-    if (id === null) return `${number}: no answer said whether it exists; it is not listed now; look again later`;
-    const answer = await this.service.call('v3.orders.cancel', { path: { id } });
-    const { items } = await this.read(id);
-    const open = items.filter((item) => readAttribute(item, 'quantity') !== 0).length;
-    if (open === 0) return `${number} (id ${id}) is cancelled; the service keeps it in its list`;
-    return `${number} (id ${id}) still has ${open} open items, as DELETE answered ${describeAnswer(answer)}; cancel it by hand`;
-  }
-}
-
-function makeReadError(answer: JsonAnswer): CodedError {
-  return new CodedError('undecodable', `an order that was placed cannot be read: ${describeAnswer(answer)}`);
-}
-
-const noOrder = cannotTell('no order was placed');
-
 /** Checks the first order, and may place others. */
 type OrderCheck = (shared: SharedOrder, session: WriteSession) => Promise<Finding>;
+type Declaration = readonly [string, string, string, OrderCheck, Pick<Check, 'quoted' | 'replaces'>?];
+
+const createName = 'v3.orders.create';
+const updateName = 'v3.orders.update' satisfies OperationName;
+const itemCancelName = 'v3.orderItems.cancel';
+const releaseName = 'v2.order.release';
+const attachmentName = 'v3.orderAttachments.create';
+const quoted = true;
 
 /** The checks of an order that was placed, in their order. */
-const orderChecks: readonly (readonly [string, string, string, OrderCheck, Pick<Check, 'quoted' | 'replaces'>?])[] = [
+const orderChecks: readonly Declaration[] = [
   [
     'billing-address',
     '7.6',
     'An order without a billing address is billed to its delivery address',
     checkBilling,
-    { quoted: true },
+    { quoted },
   ],
+  ['pick-up-point', '7.6', 'An order keeps the pick-up point that is sent with it.', checkPickUpPoint],
   ['read-back', '7.5', 'An order is found by its number directly after it was placed.', checkReadBack],
   ['number-characters', '7.5', 'An order is found by its number, whatever characters the number has.', checkNumbers],
   ['number-unique', '7.1', 'A second order with the number of another is refused.', checkUnique],
+  [toRouteId(updateName), '7.7', toRouteAssumption(updateName), checkUpdate, { replaces: [updateName] }],
+  ['update-takes', '7.7', 'An update takes attributes only, also a new order number.', checkTakes, { quoted }],
+  ['required-members', '7.9', 'The interface does not say that these members are required.', checkOptional, { quoted }],
+  [toRouteId(releaseName), '15.1', toRouteAssumption(releaseName), checkRelease, { replaces: [releaseName] }],
   [
-    'route-v3.orders.update',
-    '7.7',
-    toRouteAssumption('v3.orders.update'),
-    checkUpdate,
-    { replaces: 'route-v3.orders.update' },
-  ],
-  ['update-takes', '7.7', 'An update takes attributes only, also a new order number.', checkTakes, { quoted: true }],
-  [
-    'required-members',
-    '7.9',
-    'The interface does not say that these members are required.',
-    checkOptional,
-    { quoted: true },
+    'attachment',
+    '9.3',
+    'The content of an attachment is its attribute `content`, in base64',
+    checkAttachment,
+    { quoted },
   ],
   [
     'item-cancel',
     '8.3',
     'The attributes `{"quantity": 0}` cancel an order item.',
     checkItemCancel,
-    { quoted: true, replaces: 'route-v3.orderItems.cancel' },
+    { quoted, replaces: [itemCancelName] },
   ],
   ['order-cancel', '7.8', 'DELETE /v3/orders/{id} cancels every item of an order that is not fulfilled.', checkCancel],
 ];
 
 /**
- * Returns the checks that write. They place orders on hold with a number that begins with `VERIFY-`; the caller calls
- * `cleanUp` of the session afterwards, whatever happens.
+ * Returns the checks that place orders on hold, with a number that begins with `VERIFY-`. The caller calls `cleanUp` of
+ * the session afterwards, whatever happens.
  */
-export function createWriteChecks(session: WriteSession): readonly Check[] {
+export function createOrderChecks(session: WriteSession): readonly Check[] {
   let shared: SharedOrder | null = null;
   const assumption =
     '`included` of a request is inside `data`: of orders (also changed ones), returns (also replaced ones) and slips.';
-  const first = quoteCheck('request-included', '7.9', assumption, async () => {
+  const first = defineCheck('request-included', '7.9', assumption, async () => {
     const placed = await placeFirst(session);
     shared = placed.shared;
     return placed.finding;
   });
   const others = orderChecks.map(([id, section, words, check, more]) => ({
-    ...defineCheck(id, section, words, async () => (shared === null ? noOrder : check(shared, session))),
+    ...defineCheck(id, section, words, async () =>
+      shared === null ? cannotTell('no order was placed') : check(shared, session),
+    ),
     ...more,
   }));
-  return [first, ...others];
+  return [{ ...first, quoted }, ...others];
 }
 
 async function checkReadBack({ payload }: SharedOrder, session: WriteSession): Promise<Finding> {
@@ -260,44 +119,38 @@ async function checkReadBack({ payload }: SharedOrder, session: WriteSession): P
 
 /** Places the first order: as the outbox does, and if that is refused, in the other forms. */
 async function placeFirst(session: WriteSession): Promise<{ shared: SharedOrder | null; finding: Finding }> {
-  const { included = 'inside', billingAddress = 'copy' } = session.service.operation('v3.orders.create');
-  const otherPlace = included === 'inside' ? 'top' : 'inside';
-  const otherBilling = billingAddress === 'copy' ? 'omit' : 'copy';
-  const forms: Required<OrderOptions>[] = [
-    { included, billingAddress },
-    { included: otherPlace, billingAddress },
-    { included, billingAddress: otherBilling },
-    { included: otherPlace, billingAddress: otherBilling },
-  ];
-  const refusals: string[] = [];
-  for (const options of forms) {
+  const { included = 'inside', billingAddress = 'copy' } = session.service.operation(createName);
+  const places = [included, included === 'inside' ? 'top' : 'inside'] as const;
+  const billings = [billingAddress, billingAddress === 'copy' ? 'omit' : 'copy'] as const;
+  const forms = billings.flatMap((billing) => places.map((place) => ({ included: place, billingAddress: billing })));
+  let shared: SharedOrder | null = null;
+  const attempt = async (options: Required<OrderOptions>) => {
     const made = await session.makePayload();
-    if ('problem' in made) return { shared: null, finding: cannotTell(made.problem) };
     const placed = await session.place(made.payload, made.orderTypeId, options);
-    const problem = 'refused' in placed ? placed.refused : placed.order.items.length > 0 ? null : 'taken without items';
-    const words = `included ${options.included}, billing address ${options.billingAddress}`;
-    if ('refused' in placed || problem !== null) {
-      refusals.push(`${words}: ${problem}`);
-      continue;
-    }
-    const evidence = [...refusals, `${words}: taken with ${placed.order.items.length} items`].join('; ');
-    const setting = entry('v3.orders.create', { included: options.included });
-    const finding =
-      options.included === included
-        ? holds(evidence)
-        : differs(`${evidence}; returns and slips were not tried, and may need the same`, setting);
-    return { shared: { ...made, order: placed.order, options }, finding };
-  }
-  return { shared: null, finding: cannotTell(`every form was refused: ${refusals.join('; ')}`) };
+    const items = 'refused' in placed ? 0 : selectType(placed.order, 'orderItem').length;
+    if ('order' in placed && items > 0) shared = { ...made, order: placed.order, options };
+    const outcome = 'refused' in placed ? placed.refused : `taken with ${items} items`;
+    const words = `included ${options.included}, billing address ${options.billingAddress}: ${outcome}`;
+    return { works: items > 0, words };
+  };
+  const finding = await tryForms(
+    forms,
+    attempt,
+    (form) => entry(createName, { included: form.included }),
+    'no order can be placed',
+  );
+  // The billing address has a check of its own.
+  const place = (shared as SharedOrder | null)?.options.included;
+  return { shared, finding: place === included ? holds(finding.evidence) : finding };
 }
 
 /** Judges the billing address of the first order, and places an order in the other form to learn whether it is taken. */
 async function checkBilling({ options, order }: SharedOrder, session: WriteSession): Promise<Finding> {
-  const inUse = session.service.operation('v3.orders.create').billingAddress ?? 'copy';
+  const inUse = session.service.operation(createName).billingAddress ?? 'copy';
   const took = options.billingAddress ?? 'copy';
-  const words = `${describeBilling[took]}: taken, the order shows ${order.addresses.length} addresses`;
+  const words = `${describeBilling[took]}: taken, the order shows ${selectType(order, 'address').length} addresses`;
   if (took !== inUse)
-    return differs(`${describeBilling[inUse]}: refused; ${words}`, entry('v3.orders.create', { billingAddress: took }));
+    return differs(`${describeBilling[inUse]}: refused; ${words}`, entry(createName, { billingAddress: took }));
   const other = took === 'copy' ? 'omit' : 'copy';
   const placed = await session.placeAnother({ ...options, billingAddress: other });
   return holds(`${words}; ${describeBilling[other]}: ${'refused' in placed ? placed.refused : 'taken, too'}`);
@@ -305,11 +158,89 @@ async function checkBilling({ options, order }: SharedOrder, session: WriteSessi
 
 const describeBilling = { copy: 'with a copy of the delivery address', omit: 'without a billing address' } as const;
 
+const pickUpPoint = {
+  name: 'Verify',
+  street1: 'Keizersgracht',
+  houseNumber: '1',
+  postcode: '1015CJ',
+  city: 'Amsterdam',
+  countryCode: 'NL',
+};
+
+/** Places an order with a pick-up point, and compares it with the one that the order shows. */
+async function checkPickUpPoint({ options }: SharedOrder, session: WriteSession): Promise<Finding> {
+  const placed = await session.placeAnother(options, (payload) => ({ ...payload, pickUpPoint }));
+  const sent = `with ${Object.keys(pickUpPoint).join(', ')}`;
+  if ('refused' in placed) return cannotTell(`${sent}: ${placed.refused}; ask which members a pick-up point has`);
+  const [shown] = selectType(placed.order, 'pickUpPoint');
+  if (shown === undefined) return differs(`${sent}: taken, but the order shows no pick-up point`);
+  const dropped = findDropped({ attributes: pickUpPoint }, shown);
+  return dropped.length === 0
+    ? holds(`${sent}: taken, and shown as sent`)
+    : differs(`${sent}: taken, but not shown as sent: ${dropped.join(', ')}; ask which members a pick-up point has`);
+}
+
+/** Releases an order on hold, looks whether it is, and cancels it at once. */
+async function checkRelease({ options }: SharedOrder, session: WriteSession): Promise<Finding> {
+  const placed = await session.placeAnother(options);
+  if ('refused' in placed) return cannotTell(`an order on hold: ${placed.refused}`);
+  const { id, resource } = placed.order;
+  const externalOrderNumber = readAttribute(resource, 'externalOrderNumber');
+  const answer = await session.service.call(releaseName, { json: { externalOrderNumber } });
+  const after = await session.read(id);
+  await session.service.call('v3.orders.cancel', { path: { id } });
+  const isReleased = readAttribute(after.resource, 'onHold') === false;
+  const loss = describeLoss(findLoss(toMembers(placed.order), toMembers(after), ['onHold']));
+  const words = `${describeAnswer(answer)}; onHold is ${isReleased ? 'false' : 'not false'}${loss === null ? '' : `, but ${loss}`}`;
+  if (isReleased && loss === null && readEnvelope(answer)?.isOk) return holds(words);
+  return isNoRoute(answer) ? cannotTell(`${words}; ask for the method and the path`) : differs(words);
+}
+
+/** Names for the content of an attachment, the most likely first. */
+const contentMembers = ['content', 'data', 'document', 'file', 'fileContent', 'body'];
+const filename = 'verify.pdf';
+
+/**
+ * Adds a document that is no pdf, which must be refused, and a pdf, which must be taken, with each name of the content
+ * until both are true. No answer shows the content, so only this proves that the service reads it.
+ */
+async function checkAttachment({ order, payload }: SharedOrder, session: WriteSession): Promise<Finding> {
+  const { contentMember: inUse = 'content' } = session.service.operation(attachmentName);
+  const pdf = await writePdf();
+  const add = async (contentMember: string, content: string) => {
+    const attributes = toAttachmentAttributes(payload.externalOrderNumber, { filename, content }, { contentMember });
+    const relationships = { order: { data: { id: order.id, type: 'order' } } };
+    const data = { type: 'orderAttachment', attributes, relationships };
+    const answer = await session.service.call(attachmentName, { json: { data } });
+    const dropped = findDropped({ attributes, relationships }, (readData(answer) ?? [])[0]);
+    return { answer, dropped: dropped.filter((name) => name !== contentMember) };
+  };
+  const attempt = async (member: string) => {
+    const wrong = await add(member, Buffer.from('no pdf').toString('base64'));
+    const right = await add(member, pdf);
+    const lacks = isDone(right.answer) ? right.dropped : [];
+    const words = `${member}: no pdf ${describeAnswer(wrong.answer)}, a pdf ${describeAnswer(right.answer)}`;
+    const works = !isDone(wrong.answer) && isDone(right.answer) && lacks.length === 0;
+    const shown = lacks.length === 0 ? '' : `, not shown as sent: ${lacks.join(', ')}`;
+    return { works, words: `${words}${shown}`, isTaken: isDone(right.answer) };
+  };
+  const forms = [...new Set([inUse, ...contentMembers])];
+  const advice = 'ask for the member; attachments need an arrangement with the account manager';
+  return tryForms(forms, attempt, (contentMember) => entry(attachmentName, { contentMember }), advice);
+}
+
+/** Returns a pdf with one empty page of A4, in base64. */
+async function writePdf(): Promise<string> {
+  const { PDFDocument, PageSizes } = await import('@cantoo/pdf-lib');
+  const document = await PDFDocument.create({ updateMetadata: false });
+  document.addPage(PageSizes.A4);
+  return document.saveAsBase64();
+}
+
 async function checkCancel({ order: { id } }: SharedOrder, session: WriteSession): Promise<Finding> {
   const answer = await session.service.call('v3.orders.cancel', { path: { id } });
-  const { items } = await session.read(id);
-  const open = items.filter((item) => readAttribute(item, 'quantity') !== 0).length;
-  const words = `${describeAnswer(answer)}; ${open} of ${items.length} items are open`;
+  const open = countOpen(await session.read(id));
+  const words = `${describeAnswer(answer)}; ${open} items are open`;
   return isDone(answer) && open === 0 ? holds(words) : differs(words);
 }
 
@@ -357,7 +288,6 @@ async function checkUnique({ payload, orderTypeId, options }: SharedOrder, sessi
     : differs('a second order with the same number was taken: an order that is sent twice is shipped twice');
 }
 
-const updateName = 'v3.orders.update' satisfies OperationName;
 const methods = ['PATCH', 'PUT', 'POST'] as const;
 const changedReference = 'verify-changed';
 /** Earlier than every preferred shipping date, so that the order keeps its date. */
@@ -399,16 +329,16 @@ async function tryUpdate(
   const answer = await session.service.ask(method, path, { path: { id }, json });
   const after = await session.read(id);
   const isChanged = readAttribute(after.resource, 'reference') === changedReference;
-  const toMembers = ({ resource, items, addresses }: PlacedOrder) =>
-    listMembers({ ...resource, included: [...items, ...addresses] });
   const loss = isChanged ? describeLoss(findLoss(toMembers(before), toMembers(after), ['reference'])) : null;
   const words = `${describeAnswer(answer)}${isChanged ? '' : ', unchanged'}${loss === null ? '' : `, but ${loss}`}`;
   return { words, isChanged, loss };
 }
 
+const toMembers = ({ resource, included }: ReadBack) => listMembers({ ...resource, included: [...included] });
+
 /** Returns the body of an update as the outbox sends it: the whole state of the order, which stays on hold. */
 function buildBody(
-  order: PlacedOrder,
+  order: ReadBack,
   taken: Awaited<ReturnType<typeof buildTakenChange>> | undefined,
   options: Pick<Operation, 'included' | 'sendsRelationships'>,
 ) {
@@ -464,7 +394,10 @@ async function tryChange(
   const before = await session.read(id);
   const { list = null, relationship = '' } = changes[member] ?? {};
   const [linked] = readRelated(before.resource, relationship);
-  const other = list === null ? null : (await session.readSettingIds(list)).find((one) => one !== linked);
+  const other =
+    list === null
+      ? null
+      : (await session.readList(list)).map(({ id }) => readNumber(id)).find((one) => one !== null && one !== linked);
   if (other === undefined) return { words: 'not tried', takenAt: null, isTried: false };
   const change: TakenChange =
     other === null ? { [member]: { ...payload.deliveryAddress, street1: changedStreet } } : { [`${member}Id`]: other };
@@ -477,7 +410,7 @@ async function tryChange(
     const answer = await session.service.call(updateName, { path: { id }, json: buildBody(before, taken, options) });
     const after = await session.read(id);
     const [now] = readRelated(after.resource, relationship);
-    const address = after.addresses.find((one) => readNumber(one.id) === now);
+    const address = selectType(after, 'address').find((one) => readNumber(one.id) === now);
     const isChanged = other === null ? readAttribute(address, 'street1') === changedStreet : now === other;
     const words = `${describeAnswer(answer)}${other === null ? `, included ${takenAt}` : ''}`;
     if (isChanged) return { words: `${words}, changed`, takenAt, isTried: true };
@@ -486,7 +419,6 @@ async function tryChange(
   return { words: refusals.join(' and '), takenAt: null, isTried: true };
 }
 
-const createName = 'v3.orders.create';
 /** The members that can be left out of an order that still names what is sent where. */
 const members = optionalMembers[createName].filter(
   (member) => member === 'locale' || member.startsWith('deliveryAddress.'),
@@ -517,39 +449,30 @@ function omit(payload: OrderPayload, member: string): OrderPayload {
   return { ...payload, deliveryAddress: without(payload.deliveryAddress, second) };
 }
 
-const itemCancelName = 'v3.orderItems.cancel';
 type Form = Required<Pick<Operation, 'method' | 'path' | 'attributes'>>;
 
 /** Cancels the first item of the order, in each form until one works. */
 async function checkItemCancel({ order }: SharedOrder, session: WriteSession): Promise<Finding> {
-  const id = readNumber(order.items[0]?.id);
+  const id = readNumber(selectType(order, 'orderItem')[0]?.id);
   if (id === null) return cannotTell('the order has no item');
   const { method, path, attributes = { quantity: 0 } } = session.service.operation(itemCancelName);
-  const inUse: Form = { method, path, attributes };
-  const tried: string[] = [];
-  for (const form of [inUse, ...listForms(inUse)]) {
+  const attempt = async (form: Form) => {
     const json = { data: { id, type: 'orderItem', attributes: form.attributes } };
     const answer = await session.service.ask(form.method, form.path, { path: { id }, json });
-    const { items } = await session.read(order.id);
-    const item = items.find((one) => readNumber(one.id) === id);
-    const isCancelled = readAttribute(item, 'quantity') === 0;
-    tried.push(`${form.method} with ${Object.keys(form.attributes).join(', ')}: ${describeAnswer(answer)}`);
-    if (!isCancelled) continue;
-    if (form === inUse) return holds(tried.join('; '));
-    const isSameForm = JSON.stringify(form.attributes) === JSON.stringify(attributes);
-    const { attributes: _, ...route } = form;
-    return differs(tried.join('; '), entry(itemCancelName, isSameForm ? route : form));
-  }
-  return cannotTell(`${tried.join('; ')}; none cancels the item; ask for the method, the path and the attributes`);
+    const item = selectType(await session.read(order.id), 'orderItem').find((one) => readNumber(one.id) === id);
+    const words = `${form.method} with ${Object.keys(form.attributes).join(', ')}: ${describeAnswer(answer)}`;
+    return { works: readAttribute(item, 'quantity') === 0, words };
+  };
+  const inUse: Form = { method, path, attributes };
+  const toSetting = ({ attributes: other, ...route }: Form) =>
+    entry(itemCancelName, isDeepStrictEqual(other, attributes) ? route : { ...route, attributes: other });
+  const advice = 'none cancels the item; ask for the method, the path and the attributes';
+  return tryForms(listForms(inUse), attempt, toSetting, advice);
 }
 
 function listForms(inUse: Form): Form[] {
   const bodies = [inUse.attributes, { quantity: 0 }, { cancelled: true }, { status: 'CANCELLED' }];
   const routes = (['PATCH', 'PUT', 'DELETE'] as const).map((method) => ({ method, path: '/v3/orderItems/{id}' }));
-  const forms = routes.flatMap((route) => bodies.map((attributes) => ({ ...route, attributes })));
-  const seen = new Set([JSON.stringify(inUse)]);
-  return forms.filter((form) => {
-    const text = JSON.stringify(form);
-    return seen.has(text) ? false : seen.add(text) !== undefined;
-  });
+  const forms = [inUse, ...routes.flatMap((route) => bodies.map((attributes) => ({ ...route, attributes })))];
+  return [...new Map(forms.map((form) => [JSON.stringify(form), form])).values()];
 }

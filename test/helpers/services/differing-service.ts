@@ -14,10 +14,12 @@ interface Differences {
   readonly requiresTopIncluded?: boolean;
   /** The only attributes that cancel an order item. */
   readonly cancelAttributes?: object;
+  /** The attribute that carries the content of an attachment, instead of `content`. */
+  readonly contentMember?: string;
 }
 
 interface Body {
-  readonly data?: { readonly included?: unknown; readonly attributes?: unknown };
+  readonly data?: { readonly included?: unknown; readonly attributes?: Readonly<Record<string, unknown>> };
 }
 
 /**
@@ -69,7 +71,7 @@ export function useDifferingService(sandbox: SandboxControl) {
 
 /** Returns the request as the sandbox knows it, or the status with which the service refuses it. */
 function changeRequest(
-  { routes = {}, requiresPageSize, requiresTopIncluded, cancelAttributes }: Differences,
+  { routes = {}, requiresPageSize, requiresTopIncluded, cancelAttributes, contentMember }: Differences,
   { method = 'GET', url = '/' }: IncomingMessage,
   body: string,
 ): { readonly status: number } | { readonly method: string; readonly url: string; readonly body: string } {
@@ -82,7 +84,10 @@ function changeRequest(
   if (requiresTopIncluded && document.data?.included !== undefined) return { status: 400 };
   const isCancel = cancelAttributes !== undefined && /^PATCH \/v3\/orderItems\//i.test(route);
   if (isCancel && !isDeepStrictEqual(document.data?.attributes, cancelAttributes)) return { status: 400 };
-  const sent = isCancel ? JSON.stringify({ data: { ...document.data, attributes: { quantity: 0 } } }) : body;
+  const isAttachment = contentMember !== undefined && /^POST \/v3\/orderAttachments$/i.test(route);
+  const { content: _, [contentMember ?? '']: content, ...others } = document.data?.attributes ?? {};
+  const attributes = isCancel ? { quantity: 0 } : { ...others, content };
+  const sent = isCancel || isAttachment ? JSON.stringify({ data: { ...document.data, attributes } }) : body;
   for (const [assumed, replacement] of Object.entries(routes)) {
     const id = matchRoute(replacement, route);
     if (id !== null) {

@@ -120,7 +120,9 @@ describe('against a service that differs', () => {
     expect(await pull('pull-inbounds')).toMatchObject({ status: 'failed' });
     const { code, output } = await verify(['--write-operations', written]);
     expect(code).toBe(1);
-    expect(output).toMatch(/^differs +page-size-v3.inbounds.list \(12.4\): without page\[size\] 400 .*; with 100 200/m);
+    expect(output).toMatch(
+      /^differs +page-size-v3.inbounds.list \(12.4\): without page\[size\] 400 .*; with page\[size\] 100 200/m,
+    );
     expect(output).toContain('assumed: `returnItems` and `inbounds` may not know `page[size]`');
     expect(JSON.parse(readFileSync(written, 'utf8'))).toEqual({
       'v3.returnItems.list': { method: 'GET', path: '/v3/returnItems', pageSize: true },
@@ -155,6 +157,7 @@ describe('against a service that differs', () => {
       routes: { 'PATCH /v3/orders/:id': 'PUT /v3/orders/:id' },
       requiresTopIncluded: true,
       cancelAttributes: { status: 'CANCELLED' },
+      contentMember: 'document',
     });
     const refused = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.push();
@@ -167,10 +170,16 @@ describe('against a service that differs', () => {
       '--write-operations',
       written,
     ]);
-    expect(output).toContain('This places up to 19 orders on hold');
+    expect(output).toContain('This places up to 21 orders on hold');
     expect(code).toBe(1);
-    const writing = ['request-included', 'route-v3.orders.update', 'update-takes', 'required-members', 'item-cancel'];
-    expect(differs).toEqual(writing);
+    expect(differs).toEqual([
+      'request-included',
+      'route-v3.orders.update',
+      'update-takes',
+      'required-members',
+      'attachment',
+      'item-cancel',
+    ]);
     expect(report.operations).toEqual({
       'v3.orders.create': {
         method: 'POST',
@@ -184,6 +193,7 @@ describe('against a service that differs', () => {
         included: 'top',
         takes: ['deliveryAddress', 'billingAddress', 'shippingMethod', 'orderType'],
       },
+      'v3.orderAttachments.create': { method: 'POST', path: '/v3/orderAttachments', contentMember: 'document' },
       'v3.orderItems.cancel': { method: 'PATCH', path: '/v3/orderItems/{id}', attributes: { status: 'CANCELLED' } },
     });
     const push = async (kind: string, payload: object) => {

@@ -4,6 +4,7 @@
  */
 
 import type { z } from 'zod';
+import type { Operation } from '../../../../../config/operations.ts';
 import { makeUndecodableError, WarehouseError } from '../../../../core/errors.ts';
 import { findUnclaimedIds } from '../../../../erp/outbox/look-ups.ts';
 import { slipPayload } from '../../../../payloads/goods.ts';
@@ -58,18 +59,22 @@ export const inboundPackingSlipCreate = defineKind<SlipPayload>({
   push: createSlip,
 });
 
-async function createSlip(payload: SlipPayload, context: PushContext): Promise<PushResult> {
+/** Returns the body that announces goods. `place` is the position of `included`. */
+export function toSlipDocument(payload: SlipPayload, reference: string, place: Operation['included']): object {
   const { items, metadata, ...others } = payload;
   const included = (items ?? []).map((item) => ({ type: 'inboundPackingSlipItem', attributes: pickGiven(item) }));
   const data = {
     type: 'inboundPackingSlip',
     attributes: {
-      ...pickGiven({ ...others, reference: context.row.reference }),
+      ...pickGiven({ ...others, reference }),
       ...(metadata ? { metadata: pickGiven(metadata) } : {}),
     },
   };
-  const isOnTop = context.operations[operation].included === 'top';
-  const body = isOnTop ? { data, included } : { data: { ...data, included } };
+  return place === 'top' ? { data, included } : { data: { ...data, included } };
+}
+
+async function createSlip(payload: SlipPayload, context: PushContext): Promise<PushResult> {
+  const body = toSlipDocument(payload, context.row.reference, context.operations[operation].included);
   const answer = await context.send({ operation, body });
   const document = decodeDocument(operation, answer.body, 'single');
   const [created] = readSlips(document);

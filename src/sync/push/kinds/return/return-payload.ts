@@ -1,3 +1,4 @@
+import type { Operation } from '../../../../../config/operations.ts';
 import { isObject } from '../../../../core/json.ts';
 import type { ReturnPayload } from '../../../../payloads/return.ts';
 import { decodeRow, type RowOf } from '../../../../warehouse/decoding/fields.ts';
@@ -27,7 +28,7 @@ export async function buildReturnDocument(
   context: PushContext,
   id: number | null,
 ): Promise<object> {
-  const { shipmentId, comments, metadata } = payload;
+  const { shipmentId } = payload;
   const items = payload.items ?? [];
   const reasonIds: (number | null)[] = [];
   for (const [index, item] of items.entries())
@@ -39,7 +40,25 @@ export async function buildReturnDocument(
     const named = missing.map(({ shipmentItemId }) => shipmentItemId).join(', ');
     throw new NotFoundError(`shipment ${shipmentId} has no item ${named}; its items are ${held || 'none'}`);
   }
-  const included = items.map(
+  const place = context.operations[id === null ? creation : replacement].included;
+  return toReturnDocument(payload, { reference: context.row.reference, id, products, reasonIds, place });
+}
+
+/** What a return needs besides its payload. `place` is the position of `included`. */
+interface ReturnFacts {
+  readonly reference: string;
+  readonly id: number | null;
+  readonly products: ReadonlyMap<number, Pick<RowOf<typeof shipmentItem>, 'sku' | 'product_id'>>;
+  readonly reasonIds: readonly (number | null)[];
+  readonly place: Operation['included'];
+}
+
+/** Returns the body that announces a return or replaces an announcement. */
+export function toReturnDocument(
+  { shipmentId, comments, metadata, items }: ReturnPayload,
+  { reference, id, products, reasonIds, place }: ReturnFacts,
+): object {
+  const included = (items ?? []).map(
     ({ shipmentItemId, quantity: pieces, reason, externalReference, metadata: itemMetadata }, index) => {
       const item = products.get(shipmentItemId);
       const link = (type: string, to: number | null | undefined) =>
@@ -66,13 +85,12 @@ export async function buildReturnDocument(
   const data = {
     ...(id === null ? {} : { id }),
     type: 'returnMerchandiseAuthorization',
-    attributes: pickGiven({ externalReference: context.row.reference, comments, metadata }),
+    attributes: pickGiven({ externalReference: reference, comments, metadata }),
     relationships: {
       shipment: { data: { id: shipmentId, type: 'shipment' } },
       returnMerchandiseAuthorizationItems: { data: included.map((item) => ({ id: item.id, type: itemType })) },
     },
   };
-  const { included: place } = context.operations[id === null ? creation : replacement];
   return place === 'top' ? { data, included } : { data: { ...data, included } };
 }
 
