@@ -76,7 +76,7 @@ const listPlaces = (name: OperationName, { service }: WriteSession): readonly Pl
 
 /**
  * Creates a resource once. What remains of it is said at the end, also if no answer says whether it was created.
- * @param finish removes the resource if that can be done, and returns what becomes of it
+ * @param finish removes the resource if that can be done, and describes what remains
  * @returns the answer, and the id of the resource; null if it was refused
  */
 async function create(
