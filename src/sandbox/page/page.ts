@@ -3,14 +3,15 @@
 import { readFileSync } from 'node:fs';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { type Child, type Html, html } from '../../core/html.ts';
+import { type Child, html } from '../../core/html.ts';
 import { sandboxAssetsFolder, styleFolder } from '../../core/installation.ts';
 import { isForm } from '../normalize-body.ts';
+import { isFromHost } from '../refusal.ts';
 import type { World } from '../world.ts';
-import { renderData, renderResults } from './data.ts';
-import { field, hidden, readReferrer, readView, renderFrame, type View, writeAddress } from './elements.ts';
+import { renderData } from './data.ts';
+import { field, hidden, type View, writeAddress, writeMoment } from './elements.ts';
 import { renderActions, renderFaults } from './forms.ts';
-import { renderExchange, renderFindings, renderLog, renderLogFilter } from './requests.ts';
+import { renderExchange, renderFindings, renderLog } from './requests.ts';
 
 const contentPolicy = [
   "default-src 'none'",
@@ -64,47 +65,74 @@ export function sendPage(reply: FastifyReply, page: string): FastifyReply {
     .send(page);
 }
 
-function renderParts(world: World, view: View): Record<string, Child> {
-  const client = world.findClient(view.client);
-  const store = client?.simulation.store;
-  return {
-    clock: renderClock(world),
-    results: store === undefined ? '' : renderResults(store, view),
-    'active-faults': renderFaults(world),
-    log: renderLog(world, view),
-    'all-findings': renderFindings(world),
-    data: store === undefined ? '' : renderData(store),
-  };
+const maxLength = 200;
+
+/** Reads the choices from an address of the page. Replaces an unknown client by the first one. */
+function readView(url: string, { clientNames }: World): View {
+  const query = new URLSearchParams(url.split('?', 2)[1]);
+  const read = (name: string) => (query.get(name) ?? '').trim().slice(0, maxLength);
+  const client = clientNames.find((name) => name === read('client')) ?? clientNames[0] ?? '';
+  return { client, q: read('q'), said: read('said') };
 }
 
-function renderClock({ clock, options: { speed } }: World): Html {
-  const now = new Date(clock.nowMs()).toISOString();
+/** Renders the parts of the page that the script loads again. */
+function renderParts(world: World, view: View): Record<string, Child> {
+  const { speed } = world.options;
   const pace = speed === 0 ? 'stopped' : `${speed} virtual seconds per second`;
-  return html`Virtual time <time datetime="${now}">${now.slice(0, 19).replace('T', ' ')}</time> UTC, ${pace}`;
+  return {
+    clock: `Virtual time ${writeMoment(world.clock.nowMs())} UTC, ${pace}`,
+    data: renderData(world.requireClient(view.client).simulation.store, view),
+    log: renderLog(world, view),
+    'all-findings': renderFindings(world),
+    'active-faults': renderFaults(world),
+  };
 }
 
 function renderPage(world: World, view: View): string {
   const parts = renderParts(world, view);
   const part = (id: string) => html`<div id="${id}" class="part">${parts[id]}</div>`;
-  const store = world.findClient(view.client)?.simulation.store;
+  const { store } = world.requireClient(view.client).simulation;
   const links = world.clientNames.map((name) => {
-    const isHere = name === view.client;
-    return html`<li><a href="${writeAddress({ client: name })}"${isHere ? html` aria-current="page"` : ''}>${name}</a></li>`;
+    const current = name === view.client ? html` aria-current="page"` : '';
+    return html`<li><a href="${writeAddress({ client: name })}"${current}>${name}</a></li>`;
   });
-  const header = html`<nav aria-label="Clients"><ul>${links}</ul></nav>
-<div id="clock">${parts.clock}</div><a href="/openapi.json">OpenAPI document</a>`;
+  const clear = view.q === '' ? '' : html` <a href="${writeAddress({ client: view.client })}">Clear</a>`;
+  const label = 'Order number, id, SKU, reference, or a text in a request';
   return renderFrame(
     `Sandbox: ${view.client}`,
-    header,
+    html`<nav aria-label="Clients"><ul>${links}</ul></nav>
+${part('clock')}<a href="/openapi.json">OpenAPI document</a>`,
     html`<h1>Sandbox of the warehouse fulfilment service</h1>
-<p id="message" class="said" role="status">${findMessage(view.said)}</p>
+<p class="said" role="status">${findMessage(view.said)}</p>
 <form class="filter" role="search" method="get" action="/">${hidden('client', view.client)}
-${field('q', 'Order number, shipment id, SKU, return or inbound reference', { type: 'search', value: view.q })} <button>Search</button></form>
-${part('results')}
+${field('q', label, { type: 'search', value: view.q })} <button>Search</button>${clear}</form>
 <div class="columns"><section aria-label="Actions"><h2>Actions</h2>
-${store === undefined ? '' : renderActions(world, store)}<h3>Active faults</h3>${part('active-faults')}</section>
-<div><div class="bar">${renderLogFilter(view)}</div>${part('log')}${part('all-findings')}${part('data')}</div></div>`,
+${renderActions(world, store)}<h3>Active faults</h3>${part('active-faults')}</section>
+<div>${part('data')}${part('log')}${part('all-findings')}</div></div>`,
   );
+}
+
+/** Renders a whole page around its content. */
+function renderFrame(title: string, header: Child, body: Child): string {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title}</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/_sandbox/page.css">
+<script src="/_sandbox/page.js" defer></script>
+</head>
+<body class="sandbox">
+<a class="skip" href="#main">Skip to content</a>
+<header><a class="name" href="/">Sandbox</a>${header}</header>
+<main id="main" tabindex="-1">
+${body}
+</main>
+</body>
+</html>
+`.text;
 }
 
 /** What the page says after an action, by the path of the control. */
@@ -121,7 +149,7 @@ const messages: Readonly<Record<string, string>> = {
 
 const findMessage = (said: string): string => (Object.hasOwn(messages, said) ? (messages[said] ?? '') : '');
 
-/** Returns whether a browser without script has sent a form of the page to a control. Programs get JSON instead. */
+/** Returns whether a browser has sent a form of the page to a control. Programs get JSON instead. */
 export function isPageForm(request: FastifyRequest): boolean {
   const isControl = request.routeOptions.config.operation === null;
   return isControl && isForm(request) && (request.headers.accept ?? '').includes('text/html');
@@ -137,13 +165,20 @@ function leadBack(request: FastifyRequest, reply: FastifyReply, answer: unknown)
   reply.code(303).header('location', `/?${query}`);
 }
 
+/** Returns the address of the page from which a form was sent, if it is a page of this sandbox. */
+function readReferrer(request: FastifyRequest): string {
+  const { referer = '' } = request.headers;
+  return isFromHost(referer, request.host) ? `/${new URL(referer).search}` : '/';
+}
+
 /** Renders why a form was refused. */
 export function renderRefusedForm(request: FastifyRequest, problems: readonly string[]): string {
+  const why = problems.map((problem) => html`<p>${problem}</p>`);
   return renderFrame(
     'Sandbox: refused',
     '',
     html`<h1>Refused</h1>
-<div id="refused" class="why" role="alert">${problems.map((problem) => html`<p>${problem}</p>`)}</div>
+<div class="why" role="alert">${why}</div>
 <p><a href="${readReferrer(request)}">Back to the page</a></p>`,
   );
 }
