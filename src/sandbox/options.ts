@@ -34,10 +34,8 @@ export type WorldOptions = Readonly<z.infer<typeof worldOptionsSchema>>;
 
 /** How strict a sandbox is. This is chosen at each start: a state file does not keep it, and a reset does not change it. */
 export interface Strictness {
-  /** Whether requests must match docs/interface.md exactly, rather than what similar services accept. */
+  /** Whether only requests that match docs/interface.md exactly are accepted, rather than what similar services accept. */
   readonly strict?: boolean;
-  /** Whether operations and members that docs/interface.md does not name are unknown. */
-  readonly onlyDescribed?: boolean;
   /** The dialect at the start, after a reset, and for switches that name none. */
   readonly dialect?: Dialect;
 }
@@ -54,6 +52,8 @@ export const switchesSchema = z.strictObject({
   included: z.enum(['inside', 'top']).default('inside'),
   /** Whether a full last page has a next link, which leads to an empty page. */
   emptyLastPage: z.boolean().default(false),
+  /** What the v2 search of shipments finds of a shipment with several packages. */
+  foundItems: z.enum(['package', 'shipment']).default('package'),
   tokenSeconds: z.number().int().positive().default(1_200),
   unknownProducts: z.enum(unknownProductRules),
   repeatedReturnLines: z.boolean().default(false),

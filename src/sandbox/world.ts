@@ -30,116 +30,115 @@ export interface SandboxClient {
 /** From this number of tokens on, each new token first removes the expired ones. */
 const tokensBeforeCleanup = 1_000;
 
+/** What a reset replaces. */
+interface WorldState {
+  readonly options: WorldOptions;
+  readonly clock: VirtualClock;
+  switches: Switches;
+  /** Changed in place, because all clients share it. */
+  readonly simulationOptions: SimulationOptions;
+  readonly clients: ReadonlyMap<string, SandboxClient>;
+  readonly faults: Faults;
+}
+
 /** All data of the sandbox. Each client sees only its own part. */
 export class World {
   readonly log = new RequestLog();
   readonly findings = new Findings();
   readonly strict: boolean;
-  readonly onlyDescribed: boolean;
   readonly #firstDialect: Dialect | undefined;
   /** The options of the first start. A reset does not change them. */
   readonly started: WorldOptions;
-  #options: WorldOptions;
-  #clock: VirtualClock;
-  #clients: Map<string, SandboxClient>;
+  #state: WorldState;
   #tokens = new Map<string, { client: string; expiresAtMs: number }>();
-  #switches: Switches;
-  #simulationOptions: SimulationOptions;
-  faults: Faults;
   /** Number of calls that may have changed the state. The state is saved only if this number has grown. */
   changes = 0;
   /** Number of resets. */
   resets = 0;
 
   /** Creates a world. If it continues a saved one, its clients are empty, and the caller fills them. */
-  constructor(
-    options: WorldOptions,
-    { strict = false, onlyDescribed = false, dialect }: Strictness = {},
-    saved?: SavedWorld,
-  ) {
+  constructor(options: WorldOptions, { strict = false, dialect }: Strictness = {}, saved?: SavedWorld) {
     this.strict = strict;
-    this.onlyDescribed = onlyDescribed;
     this.#firstDialect = dialect;
-    this.#options = options;
     this.started = saved?.started ?? options;
-    this.#clock = new VirtualClock(saved?.nowMs ?? options.startMs, options.speed);
-    this.#switches =
-      saved === undefined ? parseSwitches({}, options, dialect) : { ...saved.switches, ...(dialect && { dialect }) };
-    this.#simulationOptions = toSimulationOptions(options, this.#switches);
-    this.#clients = createClients(options, this.#simulationOptions, saved === undefined);
-    this.faults = new Faults(new Random(options.seed));
+    this.#state = this.#createState(options, saved);
+  }
+
+  #createState(options: WorldOptions, saved?: SavedWorld): WorldState {
+    const dialect = this.#firstDialect;
+    const switches = saved ? { ...saved.switches, ...(dialect && { dialect }) } : parseSwitches({}, options, dialect);
+    const simulationOptions = toSimulationOptions(options, switches);
+    return {
+      options,
+      clock: new VirtualClock(saved?.nowMs ?? options.startMs, options.speed),
+      switches,
+      simulationOptions,
+      clients: createClients(options, simulationOptions, { isNew: saved === undefined, showsExtras: !this.strict }),
+      faults: new Faults(new Random(options.seed)),
+    };
   }
 
   /** Starts over with new clients, no faults, no tokens, no logged requests, no findings and the first switches. */
   reset(options: Partial<WorldOptions> = {}): void {
     this.resets++;
-    this.#options = { ...this.#options, ...options };
-    this.#clock = new VirtualClock(this.#options.startMs, this.#options.speed);
-    this.#switches = parseSwitches({}, this.#options, this.#firstDialect);
-    this.#simulationOptions = toSimulationOptions(this.#options, this.#switches);
-    this.#clients = createClients(this.#options, this.#simulationOptions, true);
+    this.#state = this.#createState({ ...this.options, ...options });
     this.#tokens.clear();
-    this.faults = new Faults(new Random(this.#options.seed));
     this.log.clear();
     this.findings.clear();
   }
 
   get options(): WorldOptions {
-    return this.#options;
+    return this.#state.options;
   }
 
   get clock(): VirtualClock {
-    return this.#clock;
+    return this.#state.clock;
+  }
+
+  get faults(): Faults {
+    return this.#state.faults;
   }
 
   get switches(): Switches {
-    return this.#switches;
+    return this.#state.switches;
   }
 
   /** Sets all switches. Those that are left out get their defaults. */
   setSwitches(given: unknown): void {
-    this.#switches = parseSwitches(given, this.#options, this.#firstDialect);
-    Object.assign(this.#simulationOptions, toSimulationOptions(this.#options, this.#switches));
+    this.#state.switches = parseSwitches(given, this.options, this.#firstDialect);
+    Object.assign(this.#state.simulationOptions, toSimulationOptions(this.options, this.switches));
   }
 
   get clientNames(): string[] {
-    return [...this.#clients.keys()];
+    return [...this.#state.clients.keys()];
   }
 
-  /** Simulates a client up to the present and returns it. Returns undefined if the client does not exist. */
-  findClient(name: string): SandboxClient | undefined {
-    const client = this.#clients.get(name);
-    if (client === undefined) return undefined;
-    const nowMs = this.#clock.nowMs();
+  /** Simulates a client up to the present and returns it. */
+  requireClient(name: string): SandboxClient {
+    const client = this.getUnadvancedClient(name);
+    const nowMs = this.clock.nowMs();
     simulateUntil(client.simulation, nowMs);
     client.simulation.store.unlistOldRows(nowMs);
     return client;
   }
 
-  /** Simulates a client up to the present and returns it. */
-  requireClient(name: string): SandboxClient {
-    const found = this.findClient(name);
-    if (found === undefined) throw badParameter('client', `is not one of ${this.clientNames.join(', ')}`);
-    return found;
-  }
-
   /** Returns a client without simulating it up to the present. Saving and loading use this. */
   getUnadvancedClient(name: string): SandboxClient {
-    const found = this.#clients.get(name);
-    if (found === undefined) throw new Error(`there is no client ${name}`);
+    const found = this.#state.clients.get(name);
+    if (found === undefined) throw badParameter('client', `is not one of ${this.clientNames.join(', ')}`);
     return found;
   }
 
   /** Grants a token. It expires in real time: in fast virtual time, clients would renew it all the time. */
   grantToken(username: string, password: string): Record<string, unknown> {
     // The password of a client is its name.
-    if (!this.#clients.has(username) || password !== username)
+    if (!this.#state.clients.has(username) || password !== username)
       throw new Refusal(400, 'The user name or password is incorrect.');
     if (this.#tokens.size >= tokensBeforeCleanup) this.#dropExpiredTokens();
     const token = randomBytes(24).toString('base64url');
-    const { tokenSeconds } = this.#switches;
+    const { tokenSeconds } = this.switches;
     this.#tokens.set(token, { client: username, expiresAtMs: performance.now() + tokenSeconds * 1_000 });
-    const nowMs = this.#clock.nowMs();
+    const nowMs = this.clock.nowMs();
     return {
       access_token: token,
       token_type: 'bearer',
@@ -180,12 +179,12 @@ function toSimulationOptions(
 function createClients(
   { clients, seed, startMs, zone, lists: { clients: ownLists, ...lists } = {} }: WorldOptions,
   simulationOptions: SimulationOptions,
-  isNew: boolean,
+  { isNew, showsExtras }: { readonly isNew: boolean; readonly showsExtras: boolean },
 ): Map<string, SandboxClient> {
   const entries = clients.map((name, index): [string, SandboxClient] => {
     const random = new Random(deriveSeed(seed, name));
     const ids = new Ids(random, { index, count: clients.length });
-    const store = new ClientStore(name, zone, new ServiceLists({ ...lists, ...ownLists?.[name] }));
+    const store = new ClientStore(name, zone, new ServiceLists({ ...lists, ...ownLists?.[name] }), showsExtras);
     const simulation = new Simulation(store, random, ids, simulationOptions);
     if (isNew) {
       for (const product of createFirstProducts(ids, store.lists)) store.addProduct(product);
@@ -220,43 +219,26 @@ class VirtualClock {
 /** How long writes are kept. Must exceed the largest `lagMs` of a fault. */
 const keepWritesMs = 15 * 60_000;
 const maxWrites = 100_000;
-const maxWritesPerRow = 50;
 
 interface Write {
   readonly atMs: number;
+  /** The row, as type and id. */
+  readonly key: string;
   /** A copy of the row before the write; null if the write created the row. */
   readonly before: StoredRow | null;
 }
 
 /** Decides which rows of a client are visible, in which version. Lags count real time, in which callers wait. */
 class ListVisibility {
-  readonly #writes = new Map<string, Write[]>();
+  #writes: Write[] = [];
   readonly #hiddenUntilMs = new Map<string, number>();
 
   /** Records a write: before a row is changed, or with null after it was created. */
   addWrite(type: string, id: number, before: StoredRow | null): void {
-    const key = `${type} ${id}`;
     const nowMs = performance.now();
-    const writes = [
-      ...(this.#writes.get(key) ?? []).slice(-maxWritesPerRow),
-      { atMs: nowMs, before: before && structuredClone(before) },
-    ];
-    // Set again at the end, so that the map lists the oldest writes first.
-    this.#writes.delete(key);
-    this.#writes.set(
-      key,
-      writes.filter(({ atMs }) => atMs > nowMs - keepWritesMs),
-    );
-    this.#dropOldWrites(nowMs);
-  }
-
-  /** Drops rows whose last write is too old, and the oldest rows if there are too many. */
-  #dropOldWrites(nowMs: number): void {
-    for (const [key, writes] of this.#writes) {
-      const isOld = (writes.at(-1)?.atMs ?? 0) <= nowMs - keepWritesMs;
-      if (!isOld && this.#writes.size <= maxWrites) return;
-      this.#writes.delete(key);
-    }
+    this.#writes.push({ atMs: nowMs, key: `${type} ${id}`, before: before && structuredClone(before) });
+    if (this.#writes.length < 2 * maxWrites && (this.#writes[0]?.atMs ?? nowMs) > nowMs - 2 * keepWritesMs) return;
+    this.#writes = this.#writes.slice(-maxWrites).filter(({ atMs }) => atMs > nowMs - keepWritesMs);
   }
 
   /** The hidden rows, as type and id, each with the virtual time at which it becomes visible again. */
@@ -282,8 +264,8 @@ class ListVisibility {
   selectVersion<T extends StoredRow>(type: string, row: T, nowMs: number, lagMs: number): T | null {
     if (this.isHidden(type, row.id, nowMs)) return null;
     if (lagMs === 0) return row;
-    const since = performance.now() - lagMs;
-    const first = this.#writes.get(`${type} ${row.id}`)?.find(({ atMs }) => atMs > since);
+    const [since, key] = [performance.now() - lagMs, `${type} ${row.id}`];
+    const first = this.#writes.find((write) => write.atMs > since && write.key === key);
     return first === undefined ? row : (first.before as T | null);
   }
 }

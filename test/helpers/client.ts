@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect } from 'vitest';
 import { operations } from '../../src/sandbox/operations/all.ts';
-import { answerSchema } from '../../src/sandbox/operations/v3-dialect.ts';
 import type { SandboxControl } from './sandbox-control.ts';
 
 /** A resource of an answer, as far as tests read it. `readOne` reads a document with a single resource. */
@@ -42,8 +41,8 @@ interface RequestParts {
 const answered = new Set<string>();
 
 /**
- * Calls operations of the sandbox over HTTP by their names, as one client. It checks every successful answer against
- * the schema of the operation, which allows no missing, misspelt or additional member.
+ * Calls operations of the sandbox over HTTP by their names, as one client. It checks every successful answer in the dialect
+ * `plain` against the schema of the operation, which allows no missing, misspelt or additional member.
  */
 export class ServiceClient {
   readonly #control: SandboxControl;
@@ -67,10 +66,8 @@ export class ServiceClient {
     const path = operation.path.replaceAll(/:(\w+)/g, (_, part) => encodeURIComponent(parts.path?.[part] ?? ''));
     const answer = await this.fetch(operation.method, `${path}${parts.query ? `?${parts.query}` : ''}`, parts);
     if (answer.status !== 200) return answer;
-    expect(
-      answerSchema(operation, this.#control.dialect).safeParse(answer.body).error?.issues ?? [],
-      `answer of ${name}`,
-    ).toEqual([]);
+    if (this.#control.dialect === 'plain' || !name.startsWith('v3.'))
+      expect(operation.answer.safeParse(answer.body).error?.issues ?? [], `answer of ${name}`).toEqual([]);
     if (answer.body.messageCode !== 'NOK') answered.add(name);
     return answer;
   }

@@ -15,7 +15,6 @@ interface SandboxOptions {
   readonly ordersPerDay?: number;
   readonly startMs?: () => number;
   readonly strict?: boolean;
-  readonly onlyDescribed?: boolean;
   readonly unknownProducts?: UnknownProducts;
 }
 
@@ -27,13 +26,7 @@ const firstDialect = z.enum(dialects).parse(process.env.SANDBOX_DIALECT ?? 'plai
  */
 export function useSandbox(
   clients: readonly string[] = ['default'],
-  {
-    ordersPerDay = 8,
-    startMs = () => Date.now(),
-    strict = true,
-    onlyDescribed = false,
-    unknownProducts,
-  }: SandboxOptions = {},
+  { ordersPerDay = 8, startMs = () => Date.now(), strict = true, unknownProducts }: SandboxOptions = {},
 ): SandboxControl {
   const fixed = { clients, seed: 1, speed: 0, zone: 'Europe/Amsterdam', ordersPerDay, unknownProducts };
   const options = () => ({ ...fixed, startMs: startMs() });
@@ -41,7 +34,7 @@ export function useSandbox(
   let world: World;
   const control = new SandboxControl();
   beforeAll(async () => {
-    world = new World(options(), { strict, onlyDescribed, dialect: firstDialect });
+    world = new World(options(), { strict, dialect: firstDialect });
     app = createSandbox(world);
     control.url = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
   });

@@ -32,7 +32,6 @@ interface SandboxOptions {
   readonly strict?: boolean;
   readonly unknownProducts?: UnknownProducts;
   readonly dialect?: Dialect;
-  readonly onlyDescribed?: boolean;
   readonly state?: string;
   readonly lists?: string;
 }
@@ -74,9 +73,8 @@ function saveFirst(world: World, file: string): void {
 /** Opens the world of the state file if there is one, else creates a new world. */
 async function openWorld(options: SandboxOptions): Promise<World> {
   const names = parseClientNames(options.clients);
-  const { state, speed, seed, ordersPerDay, lateChanges = false, unknownProducts, dialect } = options;
-  const { strict = false, onlyDescribed = false } = options;
-  const strictness = { strict, onlyDescribed: strict || onlyDescribed, ...(dialect && { dialect }) };
+  const { state, speed, seed, ordersPerDay, lateChanges = false, unknownProducts, dialect, strict = false } = options;
+  const strictness = { strict, ...(dialect && { dialect }) };
   if (state !== undefined && existsSync(state)) {
     const world = await loadWorld(state, speed, strictness);
     assertSameOptions(world, options, names);
@@ -183,8 +181,7 @@ export function addSandboxCommand(cli: Command): void {
     .option('--speed <factor>', 'virtual seconds per second; 0: only /_sandbox/advance (60)', parseWholeNumber)
     .option('--orders-per-day <number>', 'orders that the robot adds for each client; 0: none (68)', parseWholeNumber)
     .option('--late-changes', 'the robot also makes changes that polls cannot see, such as changes after SHIPPED')
-    .option('--only-described', 'do not serve operations that the interface does not name, such as stock in bulk')
-    .option('--strict', 'refuse what the interface does not show, such as unknown members; implies --only-described')
+    .option('--strict', 'refuse what the interface does not show, such as unknown members or stock in bulk')
     .addOption(unknownProducts.choices(['refuse', 'accept']))
     .option('--lists <file>', 'YAML or JSON file with the service lists that clients map their codes to')
     .addOption(dialect.choices(dialects))

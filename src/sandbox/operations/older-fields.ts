@@ -16,16 +16,6 @@ export const quantityIn = integerIn.pipe(z.int().min(1, 'must be at least 1').ma
 export const toNumber = (decimal: number | string | null | undefined): number | null =>
   decimal === null || decimal === undefined ? null : Number(decimal);
 
-/** Returns the schemas of texts whose names are a prefix and a suffix, such as `billingAddressStreet`. */
-export const textFields = <P extends string, const Suffixes extends readonly string[]>(
-  prefix: P,
-  ...suffixes: Suffixes
-) =>
-  Object.fromEntries(suffixes.map((suffix) => [`${prefix}${suffix}`, textIn])) as Record<
-    `${P}${Suffixes[number]}`,
-    typeof textIn
-  >;
-
 /** A date or a date-time. */
 export const dayIn = z
   .union(
@@ -94,13 +84,10 @@ const addressSuffixes = {
 } as const;
 
 /** Reads the lines of an address, whose names in the body begin with a prefix. Numbers become texts, as in v3. */
-export function readAddress(
-  body: Readonly<Record<string, unknown>>,
-  prefix: string,
-  countryCode: string | null,
-): AddressLines {
+export function readAddress(body: object, prefix: string, countryCode: string | null): AddressLines {
+  const members = body as Readonly<Record<string, unknown>>;
   const lines = Object.entries(addressSuffixes).map(([line, suffix]) => {
-    const value = body[`${prefix}${suffix}`] ?? '';
+    const value = members[`${prefix}${suffix}`] ?? '';
     return [line, value === '' ? null : String(value)];
   });
   return { ...(Object.fromEntries(lines) as Record<keyof typeof addressSuffixes, string | null>), countryCode };

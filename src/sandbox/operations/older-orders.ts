@@ -7,8 +7,8 @@ import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
 import { emptyDraft, type OrderDraft, placeOrder, releaseOrder } from '../rules/orders.ts';
 import type { ClientStore } from '../store/client-store.ts';
-import type { AddressLines, Texts } from '../store/model.ts';
-import { noReplyAddress, type ServiceLists } from '../store/service-lists.ts';
+import type { Texts } from '../store/model.ts';
+import { noReplyAddress } from '../store/service-lists.ts';
 import {
   dayIn,
   decimalIn,
@@ -20,7 +20,6 @@ import {
   quantityIn,
   readAddress,
   readPrefixedMembers,
-  textFields,
   textIn,
   toNumber,
   toWarehouseDay,
@@ -39,37 +38,26 @@ export const readExtras = (metadata: Texts) =>
 /** The result of an order search (docs/interface.md, 15.4 Order lookup result). */
 const orderLookup = z.strictObject({ orderNumber: z.int(), externalOrderNumber: z.string(), ...extraSchemas });
 
-const suffixes = [
-  'FirstName',
-  'LastName',
-  'PostalCode',
-  'Street',
-  'HouseNumber',
-  'HouseNumberAddition',
-  'CityName',
-] as const;
+/** Returns members of one type, whose names are a prefix and a suffix, such as `billingAddressStreet`. */
+function members<T extends z.ZodType, N extends string, P extends string = ''>(
+  type: T,
+  suffixes: readonly N[],
+  prefix = '' as P,
+) {
+  return Object.fromEntries(suffixes.map((suffix) => [`${prefix}${suffix}`, type])) as Record<`${P}${N}`, T>;
+}
+
 const textOrNumberIn = z.union([z.int(), z.string()]).nullish();
-
-/** Returns the schemas of the fields of an address, such as `BillingAddressStreet`: prefix plus suffix. */
-function addressFields<P extends string>(prefix: P) {
-  const fields = suffixes.map((suffix) => [`${prefix}${suffix}`, suffix === 'HouseNumber' ? textOrNumberIn : textIn]);
-  return {
-    ...Object.fromEntries(fields),
-    [`${prefix}CountryIso`]: z.union([z.string(), z.int()]).nullish(),
-  } as Record<`${P}${(typeof suffixes)[number] | 'CountryIso'}`, z.ZodType<string | number | null | undefined>>;
-}
-
-/** Returns the schemas of fields that docs/interface.md does not show. */
-function extraFields<P extends string, N extends string>(prefix: P, ...suffixes: readonly N[]) {
-  const fields = suffixes.map((suffix) => [`${prefix}${suffix}`, markExtra(textOrNumberIn)]);
-  return Object.fromEntries(fields) as Record<`${P}${N}`, typeof textOrNumberIn>;
-}
+const oldestLines = ['FirstName', 'LastName', 'PostalCode', 'Street', 'HouseNumberAddition', 'CityName'] as const;
+const oldestLineNumbers = ['HouseNumber', 'CountryIso'] as const;
+const extraLines = ['ExtraName', 'ExtraAddress'] as const;
+const pointNames = ['Id', 'Name', 'Street', 'HouseNumberAddition', 'PostalCode', 'CityName', 'CountryIso'] as const;
+const pointExtras = ['Region', 'ExtraAddress'] as const;
 
 /** docs/interface.md, 16.2 Order add: body, with members that it does not show. */
 const oldestBody = z.strictObject({
   ExternalOrderNumber: z.string().min(1).max(50),
   PreferredShippingDate: dayIn,
-  Email: textIn,
   LanguageId: integerIn,
   OrderTypeId: integerIn,
   // The list of its ids is obsolete (docs/interface.md, 6.2 Settings).
@@ -86,71 +74,55 @@ const oldestBody = z.strictObject({
       }),
     )
     .min(1),
-  PhoneNumber: textIn,
-  ...addressFields('BillingAddress'),
-  ...addressFields('DeliveryAddress'),
-  ...extraFields('BillingAddress', 'ExtraName', 'ExtraAddress'),
-  ...extraFields('DeliveryAddress', 'ExtraName', 'ExtraAddress'),
-  ...extraFields('PickUpPoint', 'Id', 'Name', 'Street', 'HouseNumber', 'HouseNumberAddition', 'PostalCode'),
-  ...extraFields('PickUpPoint', 'CityName', 'CountryIso', 'Region', 'ExtraAddress'),
+  ...members(textIn, ['Email', 'PhoneNumber']),
+  ...members(textIn, oldestLines, 'BillingAddress'),
+  ...members(textIn, oldestLines, 'DeliveryAddress'),
+  ...members(textOrNumberIn, oldestLineNumbers, 'BillingAddress'),
+  ...members(textOrNumberIn, oldestLineNumbers, 'DeliveryAddress'),
+  ...members(markExtra(textOrNumberIn), extraLines, 'BillingAddress'),
+  ...members(markExtra(textOrNumberIn), extraLines, 'DeliveryAddress'),
+  ...members(markExtra(textOrNumberIn), [...pointNames, ...pointExtras, 'HouseNumber'], 'PickUpPoint'),
 });
 
 const wholeNumber = z.int('must be a whole number');
-const orderNumberBody = z.strictObject({ externalOrderNumber: z.string().min(1, 'must not be empty') });
-
-const deprecatedText = textIn.meta({ deprecated: true });
 const requiredText = z.string().min(1, 'must not be empty');
+const orderNumberBody = z.strictObject({ externalOrderNumber: requiredText });
+const bankAccount = ['bankAccountNumber', 'bankAccountHolderName', 'bankAccountCityName'] as const;
+const optionalLines = ['FirstName', 'Insertion', 'ExtraName', 'HouseNumberAddition', 'Region', 'ExtraAddress'] as const;
+const lines = ['LastName', 'PostalCode', 'Street'] as const;
 
 /** docs/interface.md, 15.2 Add order: fields. */
 const v2Body = z.strictObject({
   externalOrderNumber: requiredText.max(50),
-  ...textFields('', 'extraReference', 'actionCode', 'email', 'phoneNumber', 'vatNumber', 'clientReference'),
+  ...members(textIn, ['extraReference', 'actionCode', 'email', 'phoneNumber', 'vatNumber', 'clientReference']),
+  ...members(textIn, extraNames),
   preferredShippingDate: dayIn,
-  partialDelivery: z.boolean().nullish(),
-  onHold: z.boolean().nullish(),
+  ...members(z.boolean().nullish(), ['partialDelivery', 'onHold']),
   currency: z
     .string()
     .regex(/^[A-Z]{3}$/, 'must be a currency code of three letters')
     .default('EUR'),
-  bankAccountNumber: deprecatedText,
-  bankAccountHolderName: deprecatedText,
-  bankAccountCityName: deprecatedText,
+  ...members(textIn.meta({ deprecated: true }), bankAccount),
   paymentMethodId: z.literal(1, 'must be 1').meta({ deprecated: true }),
-  shippingMethodId: wholeNumber.nullish(),
-  deliveryAddressLastName: requiredText,
-  deliveryAddressPostalCode: requiredText,
-  deliveryAddressStreet: requiredText,
+  ...members(wholeNumber, ['languageId', 'orderTypeId']),
+  ...members(wholeNumber.nullish(), ['shippingMethodId', 'warehouseId']),
+  ...members(requiredText, lines, 'deliveryAddress'),
+  ...members(textIn, optionalLines, 'deliveryAddress'),
   deliveryAddressCountryIso: z.string().regex(/^[A-Z]{2}$/, 'must be a country code of two letters'),
-  deliveryAddressHouseNumber: wholeNumber.nullish(),
   // docs/interface.md writes this name with a capital D.
-  ...textFields('DeliveryAddress', 'CityName'),
-  ...textFields(
-    'deliveryAddress',
-    'FirstName',
-    'Insertion',
-    'ExtraName',
-    'HouseNumberAddition',
-    'Region',
-    'ExtraAddress',
-  ),
-  ...textFields('billingAddress', 'FirstName', 'Insertion', 'LastName', 'ExtraName', 'PostalCode', 'Street'),
-  ...textFields('billingAddress', 'HouseNumberAddition', 'CityName', 'Region', 'CountryIso', 'ExtraAddress'),
+  DeliveryAddressCityName: textIn,
+  ...members(textIn, [...lines, ...optionalLines, 'CityName', 'CountryIso'], 'billingAddress'),
+  ...members(textIn, [...pointNames, ...pointExtras], 'pickUpPoint'),
+  deliveryAddressHouseNumber: wholeNumber.nullish(),
   billingAddressHouseNumber: wholeNumber.nullish(),
-  ...textFields('', ...extraNames),
-  languageId: wholeNumber,
-  orderTypeId: wholeNumber,
-  ...textFields('pickUpPoint', 'Id', 'Name', 'Street', 'HouseNumberAddition', 'PostalCode', 'CityName', 'CountryIso'),
-  ...textFields('pickUpPoint', 'Region', 'ExtraAddress'),
   pickUpPointHouseNumber: wholeNumber.nullish(),
-  warehouseId: wholeNumber.nullish(),
   orderItems: z
     .array(
       z.strictObject({
         sku: requiredText,
         quantity: z.int().min(1, 'must be at least 1').max(1_000_000),
-        ...textFields('', 'name', 'extra6', 'extra7'),
-        price: z.number().nullish(),
-        vat: z.number().nullish(),
+        ...members(textIn, ['name', 'extra6', 'extra7']),
+        ...members(z.number().nullish(), ['price', 'vat']),
         warehouseId: wholeNumber.nullish(),
       }),
     )
@@ -175,12 +147,7 @@ export const olderOrderOperations = [
     form: 'allowed',
     body: oldestBody,
     answer: envelope(z.int()),
-    run: (call) => {
-      const { simulation, nowMs } = call;
-      const order = placeOrder(simulation, readOldestOrder(call.body, simulation.store, nowMs), nowMs);
-      call.recordWrite('order', order.id, null);
-      return ok('Order added', order.id);
-    },
+    run: addOrder,
   }),
   defineOperation({
     name: 'v2.order.add',
@@ -190,12 +157,7 @@ export const olderOrderOperations = [
     documented: false,
     body: v2Body,
     answer: envelope(z.int()),
-    run: (call) => {
-      const { simulation, nowMs } = call;
-      const order = placeOrder(simulation, readV2Order(call.body, simulation.store, nowMs), nowMs);
-      call.recordWrite('order', order.id, null);
-      return ok(order.notValid ? 'Order added, Not Valid: its house number is missing' : 'Order added', order.id);
-    },
+    run: addOrder,
   }),
   defineOperation({
     name: 'v2.order.search',
@@ -203,7 +165,7 @@ export const olderOrderOperations = [
     summary: 'Finds an order, query variant',
     replacedBy: 'GET /v3/orders with filter[externalOrderNumber][in]',
     documented: false,
-    query: { externalOrderNumber: z.string().min(1, 'must not be empty') },
+    query: { externalOrderNumber: requiredText },
     required: ['externalOrderNumber'],
     answer: envelope(orderLookup),
     run: (call) => lookUpOrder(call, call.query.externalOrderNumber ?? ''),
@@ -243,44 +205,46 @@ function lookUpOrder(call: Call<unknown, unknown>, externalOrderNumber: string) 
   return ok('Order found', { ...result, ...readExtras(order.metadata) });
 }
 
-/** Reads the order from a body of the oldest generation. It needs an address with a country. */
-function readOldestOrder(body: z.output<typeof oldestBody>, { zone, lists }: ClientStore, nowMs: number): OrderDraft {
-  const read = (prefix: 'BillingAddress' | 'DeliveryAddress') => {
-    const country = body[`${prefix}CountryIso`] ?? '';
-    return readAddress(body, prefix, country === '' ? null : findCountryCode(lists, country));
-  };
-  const isGiven = (lines: AddressLines) => Object.values(lines).some((value) => value !== null);
-  const [billing, delivery] = [read('BillingAddress'), read('DeliveryAddress')];
-  const deliveryAddress = isGiven(delivery) ? delivery : billing;
-  if (deliveryAddress.countryCode === null) throw ruleBroken('An order needs an address with its CountryIso');
-  return {
-    ...emptyDraft,
-    externalOrderNumber: body.ExternalOrderNumber,
-    locale: findLocale(lists, body.LanguageId),
-    email: body.Email || noReplyAddress,
-    phoneNumber: body.PhoneNumber || null,
-    preferredShippingDate: toWarehouseDay(zone, body.PreferredShippingDate),
-    orderedOn: zone.day(nowMs),
-    orderTypeId: body.OrderTypeId,
-    shippingMethodId: findMainMethodId(lists, body.ShippingMethodId),
-    lines: body.OrderItems.map(({ Sku, Name, Price, Quantity, Vat }) => ({
-      sku: Sku,
-      quantity: Quantity,
-      fulfillFrom: null,
-      price: toNumber(Price),
-      vat: Vat ?? null,
-      name: Name || null,
-      metadata: {},
-    })),
-    deliveryAddress,
-    billingAddress: isGiven(billing) ? billing : deliveryAddress,
-    pickUpPoint: readPrefixedMembers(body, 'PickUpPoint'),
-  };
+function addOrder(call: Call<unknown, z.output<typeof oldestBody> | z.output<typeof v2Body>>) {
+  const { simulation, store, body, nowMs } = call;
+  const order = placeOrder(simulation, readOrder(lowerNames(body) as OrderMembers, store, nowMs), nowMs);
+  call.recordWrite('order', order.id, null);
+  return ok(order.notValid ? 'Order added, Not Valid: its house number is missing' : 'Order added', order.id);
 }
 
-function readV2Order(body: z.output<typeof v2Body>, { zone, lists }: ClientStore, nowMs: number): OrderDraft {
-  const delivery = readAddress(body, 'deliveryAddress', body.deliveryAddressCountryIso);
-  const deliveryAddress = { ...delivery, city: body.DeliveryAddressCityName || null };
+/** Changes the first letter of all names, so that both generations have the same. */
+function lowerNames(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(lowerNames);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value);
+  return Object.fromEntries(entries.map(([name, member]) => [lowerFirst(name), lowerNames(member)]));
+}
+
+const lowerFirst = (name: string) => `${name.charAt(0).toLowerCase()}${name.slice(1)}`;
+
+type V2Order = z.output<typeof v2Body>;
+type OldestItem = z.output<typeof oldestBody>['OrderItems'][number];
+/** The members of an order of both generations. The oldest has other types of some, and lacks others. */
+interface OrderMembers extends Partial<Omit<V2Order, 'orderItems'>> {
+  readonly externalOrderNumber: string;
+  readonly languageId: number;
+  readonly orderTypeId: number;
+  readonly orderItems: readonly (Omit<V2Order['orderItems'][number], 'price' | 'vat'> & {
+    readonly price?: OldestItem['Price'];
+    readonly vat?: OldestItem['Vat'];
+  })[];
+}
+
+/** Reads an order. If one of its two addresses is absent, it is the other one. An address must have a country. */
+function readOrder(body: OrderMembers, { zone, lists }: ClientStore, nowMs: number): OrderDraft {
+  const [billing, delivery] = (['billingAddress', 'deliveryAddress'] as const).map((prefix) => {
+    const country = body[`${prefix}CountryIso`] || null;
+    const address = readAddress(body, prefix, country && findCountryCode(lists, country));
+    return Object.values(address).some((line) => line !== null) ? address : null;
+  });
+  const [deliveryAddress, billingAddress] = [delivery ?? billing, billing ?? delivery];
+  if (!deliveryAddress?.countryCode || !billingAddress)
+    throw ruleBroken('An order needs an address with its CountryIso');
   return {
     ...emptyDraft,
     externalOrderNumber: body.externalOrderNumber,
@@ -297,29 +261,25 @@ function readV2Order(body: z.output<typeof v2Body>, { zone, lists }: ClientStore
     onHold: body.onHold ?? false,
     metadata: keepTexts(body, extraNames),
     orderedOn: zone.day(nowMs),
-    currency: body.currency,
+    currency: body.currency ?? emptyDraft.currency,
     orderTypeId: body.orderTypeId,
     shippingMethodId: findMainMethodId(lists, body.shippingMethodId),
     lines: body.orderItems.map((item) => ({
       sku: item.sku,
       quantity: item.quantity,
       fulfillFrom: findWarehouseCode(lists, item.warehouseId),
-      price: item.price ?? null,
+      price: toNumber(item.price),
       vat: item.vat ?? null,
       name: item.name || null,
       metadata: keepTexts(item, ['extra6', 'extra7']),
     })),
     deliveryAddress,
-    billingAddress: readBillingAddress(body, lists) ?? deliveryAddress,
+    billingAddress,
     pickUpPoint: readPrefixedMembers(body, 'pickUpPoint'),
   };
 }
 
-function readBillingAddress(body: z.output<typeof v2Body>, lists: ServiceLists): AddressLines | null {
-  if (!Object.entries(body).some(([name, value]) => name.startsWith('billingAddress') && value)) return null;
-  const { billingAddressCountryIso: country } = body;
-  return readAddress(body, 'billingAddress', country ? findCountryCode(lists, country) : null);
-}
-
-const keepTexts = (given: Readonly<Record<string, unknown>>, names: readonly string[]): Texts =>
-  Object.fromEntries(names.filter((name) => given[name]).map((name) => [name, String(given[name])]));
+const keepTexts = (given: object, names: readonly string[]): Texts => {
+  const entries = Object.entries(given).filter(([name, value]) => names.includes(name) && value);
+  return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]));
+};

@@ -7,7 +7,7 @@ import { countStock, createProduct } from '../rules/products.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import { type Product, shipmentStatuses } from '../store/model.ts';
 import { decimalIn, textIn } from './older-fields.ts';
-import { defineOperation, envelope, nok, ok } from './operation.ts';
+import { defineOperation, envelope, markExtra, nok, ok } from './operation.ts';
 
 const productSchema = z.strictObject({
   id: z.int(),
@@ -23,6 +23,7 @@ const productBody = z.strictObject({
   Name: z.string().min(1),
   Description: textIn,
   EncodedImage: z.union([z.literal(''), z.base64('must be base64')]).nullish(),
+  Barcode: markExtra(textIn),
 });
 
 const articleSchema = z.strictObject({
@@ -43,10 +44,10 @@ export const olderProductOperations = [
     answer: envelope(productSchema),
     run: (call) => {
       const { Sku, Barcode } = call.body;
-      const { products, productByBarcode } = call.store;
-      const product = Sku ? products.get(Sku) : productByBarcode.get(Barcode ?? '');
-      const seen = product && call.viewRow('product', product);
-      return answerProduct(seen);
+      const { products, listedProducts } = call.store;
+      const hasBarcode = ({ barcode }: Product) => Boolean(Barcode) && barcode === Barcode;
+      const product = Sku ? products.get(Sku) : [...listedProducts].find(hasBarcode);
+      return answerProduct(product && call.viewRow('product', product));
     },
   }),
   defineOperation({
@@ -88,8 +89,7 @@ export const olderProductOperations = [
     answer: envelope(z.int()),
     run: ({ store, path }) => {
       const product = store.products.get(path.sku ?? '');
-      if (product === undefined) return nok('Product not found');
-      return ok('Stock', countStock(product));
+      return product === undefined ? nok('Product not found') : ok('Stock', countStock(product));
     },
   }),
   defineOperation({
@@ -140,8 +140,9 @@ function answerProduct(product: Product | null | undefined) {
 }
 
 function readChanges(body: z.output<typeof productBody>): Partial<Product> {
-  const { Name, Weight, Description, EncodedImage } = body;
+  const { Name, Weight, Description, EncodedImage, Barcode } = body;
   return {
+    ...(Barcode !== undefined && { barcode: Barcode || null }),
     name: Name,
     weight: Weight ?? null,
     description: Description ?? null,

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
-import { isInDelivery, toPackageNumber } from '../robot/fulfil.ts';
+import { isInDelivery, listPackageNumbers, toTrackingUrl } from '../robot/fulfil.ts';
 import { announceReturn } from '../rules/announcements.ts';
 import { writePage } from '../rules/pdf.ts';
 import { type ClientStore, toFractions } from '../store/client-store.ts';
@@ -13,7 +13,7 @@ import type { Simulation } from '../store/simulation.ts';
 import { toDayNumber } from '../zone.ts';
 import { dayIn, integerIn, textIn, toWarehouseDay } from './older-fields.ts';
 import { extraSchemas, readExtras } from './older-orders.ts';
-import { type Call, defineOperation, envelope, flag, ok, wholeNumber } from './operation.ts';
+import { type Call, defineOperation, envelope, flag, markExtra, ok, wholeNumber } from './operation.ts';
 
 const text = z.string().nullable();
 
@@ -88,8 +88,19 @@ const listedFields: Fields = {
   orderNumber: [z.int(), ({ order }) => order.id],
   orderType: [z.int(), ({ shipment }) => shipment.orderTypeId],
   shippedColli: [
-    z.array(z.strictObject({ colloNr: z.string(), packageNumber: z.string() })),
-    ({ packages }) => packages.map((packageNumber, index) => ({ colloNr: String(index + 1), packageNumber })),
+    z.array(
+      z.strictObject({
+        colloNr: z.string(),
+        packageNumber: z.string(),
+        trackTraceUrl: markExtra(z.string()).optional(),
+      }),
+    ),
+    ({ store, packages }) =>
+      packages.map((packageNumber, index) => ({
+        colloNr: String(index + 1),
+        packageNumber,
+        ...(store.showsExtras && { trackTraceUrl: toTrackingUrl(packageNumber) }),
+      })),
   ],
   shippedProducts: [z.array(shippedProduct), toShippedProducts],
   /** The lists spell this name so. */
@@ -121,12 +132,6 @@ function toShippedProducts({ store, shipment, order }: ShipmentView) {
 
 const orderTypes = z.strictObject({ orderTypes: z.array(z.int()).optional() }).nullable();
 const listAnswer = envelope(z.array(toSchema(listedFields).extend(extraSchemas)));
-const list = {
-  answer: listAnswer,
-  documented: false,
-  replacedBy: 'GET /v3/shipments with filters on orderType and status',
-} as const;
-const extraList = { answer: listAnswer, described: false } as const;
 const foundAnswer = envelope(z.array(toSchema(foundFields)));
 const rmaBody = z.strictObject({
   shipmentId: z.int(),
@@ -175,36 +180,14 @@ export const olderShipmentOperations = [
       );
     },
   }),
-  defineOperation({
-    ...list,
-    name: 'v2.shipment.list',
-    route: 'GET /v2/shipment/list',
-    summary: 'Shipments no older than 90 days',
-    run: (call) => answerShipments(call, []),
-  }),
-  defineOperation({
-    ...list,
-    name: 'v2.shipment.listByStatus',
-    route: 'GET /v2/shipment/list/:status',
-    summary: 'Shipments in one status',
-    run: (call) => answerShipments(call, filterByStatus(call)),
-  }),
-  defineOperation({
-    ...list,
-    name: 'v2.shipment.listByOrderTypes',
-    route: 'POST /v2/shipment/list',
-    summary: 'Shipments of certain order types',
-    body: orderTypes,
-    run: (call) => answerShipments(call, filterByOrderTypes(call)),
-  }),
-  defineOperation({
-    ...list,
-    name: 'v2.shipment.listByOrderTypesAndStatus',
-    route: 'POST /v2/shipment/list/:status',
-    summary: 'Shipments of certain order types in one status',
-    body: orderTypes,
-    run: (call) => answerShipments(call, [...filterByOrderTypes(call), ...filterByStatus(call)]),
-  }),
+  defineList('v2.shipment.list', 'GET /v2/shipment/list', 'Shipments no older than 90 days'),
+  defineList('v2.shipment.listByStatus', 'GET /v2/shipment/list/:status', 'Shipments in one status'),
+  defineList('v2.shipment.listByOrderTypes', 'POST /v2/shipment/list', 'Shipments of certain order types'),
+  defineList(
+    'v2.shipment.listByOrderTypesAndStatus',
+    'POST /v2/shipment/list/:status',
+    'Shipments of certain order types in one status',
+  ),
   defineOperation({
     name: 'v2.shipment.search',
     route: 'POST /v2/shipment/search',
@@ -279,23 +262,25 @@ export const olderShipmentOperations = [
     },
   }),
   defineOperation({
-    ...extraList,
     name: 'v2.shipment.get',
     route: 'GET /v2/shipment/get',
     summary: 'One shipment of any age, or all that the list has',
+    described: false,
     query: { id: wholeNumber },
+    answer: listAnswer,
     run: (call) => {
       const { id } = call.query;
-      return id === undefined ? answerShipments(call, []) : answerListed(call.store, findShipments(call, { id }));
+      return id === undefined ? answerListed(call, []) : answerShipments(call.store, findShipments(call, { id }));
     },
   }),
   defineOperation({
-    ...extraList,
     name: 'v2.shipment.byOrderType',
     route: 'POST /v2/shipment/byordertype',
     summary: 'Shipments of certain order types',
+    described: false,
     body: orderTypes,
-    run: (call) => answerShipments(call, filterByOrderTypes(call)),
+    answer: listAnswer,
+    run: (call) => answerListed(call, filterByOrderTypes(call)),
   }),
   defineOperation({
     name: 'v2.shipment.sync',
@@ -316,14 +301,28 @@ export const olderShipmentOperations = [
   }),
 ];
 
-/** Answers with the listed shipments that pass all filters and that the client has not acknowledged. */
-function answerShipments(call: Call<unknown, unknown>, filters: readonly Filter<Shipment>[]) {
-  const shipments = [...readRowsAfter(call.store.listedShipments.select(filters), 0)];
-  const shown = shipments.filter((shipment) => !shipment.acknowledged && call.viewRow('shipment', shipment));
-  return answerListed(call.store, shown);
+/** Defines a list of shipments: of one status if the route names it, of certain order types if it has a body. */
+function defineList(name: string, route: `${'GET' | 'POST'} /${string}`, summary: string) {
+  return defineOperation<Record<never, never>, typeof orderTypes>({
+    name,
+    route,
+    summary,
+    documented: false,
+    replacedBy: 'GET /v3/shipments with filters on orderType and status',
+    ...(route.startsWith('POST') && { body: orderTypes }),
+    answer: listAnswer,
+    run: (call) => answerListed(call, [...filterByOrderTypes(call), ...filterByStatus(call)]),
+  });
 }
 
-function answerListed(store: ClientStore, shipments: readonly Shipment[]) {
+/** Answers with the listed shipments that pass all filters and that the client has not acknowledged. */
+function answerListed(call: Call<unknown, unknown>, filters: readonly Filter<Shipment>[]) {
+  const shipments = [...readRowsAfter(call.store.listedShipments.select(filters), 0)];
+  const shown = shipments.filter((shipment) => !shipment.acknowledged && call.viewRow('shipment', shipment));
+  return answerShipments(call.store, shown);
+}
+
+function answerShipments(store: ClientStore, shipments: readonly Shipment[]) {
   const shown = shipments.map((shipment) => {
     const view = viewShipment(store, shipment);
     return { ...show(listedFields, view), ...readExtras(view.order.metadata) };
@@ -331,11 +330,12 @@ function answerListed(store: ClientStore, shipments: readonly Shipment[]) {
   return ok('Shipments', shown);
 }
 
-/** Answers as the criteria lookup does: with one item for each package, or one without a package. */
+/** Answers as the criteria lookup does: with one item for each package or shipment, as the switch `foundItems` says. */
 function answerFound(call: Call<unknown, unknown>, criteria: Criteria) {
   const shown = findShipments(call, criteria).flatMap((shipment) => {
     const view = viewShipment(call.store, shipment);
-    return (view.packages.length === 0 ? [null] : view.packages).map((packageNumber, index) =>
+    const packages = call.switches.foundItems === 'shipment' ? view.packages.slice(0, 1) : view.packages;
+    return (packages.length === 0 ? [null] : packages).map((packageNumber, index) =>
       show(foundFields, { ...view, packageNumber, track: shipment.tracks[index] }),
     );
   });
@@ -348,14 +348,8 @@ function viewShipment(store: ClientStore, shipment: Shipment): ShipmentView {
   return { store, shipment, order, packages: listPackageNumbers(shipment), packageNumber: null, track };
 }
 
-/** Returns the numbers of the packages. Returns none before the shipment is SHIPPED. */
-function listPackageNumbers(shipment: Shipment): string[] {
-  if (shipment.status !== 'SHIPPED') return [];
-  const count = Math.max(1, shipment.tracks.length);
-  return Array.from({ length: count }, (_, index) => toPackageNumber(shipment, index));
-}
-
 function filterByStatus({ store, path }: Call<unknown, unknown>): Filter<Shipment>[] {
+  if (path.status === undefined) return [];
   const status = shipmentStatuses.find((known) => known === path.status?.toUpperCase());
   if (status === undefined)
     throw ruleBroken(`There is no status ${path.status}; known: ${shipmentStatuses.join(', ')}`);

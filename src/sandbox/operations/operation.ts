@@ -143,15 +143,6 @@ export interface PageRequest {
   readonly origin: string;
 }
 
-interface CallInput<Query, Body> {
-  readonly query: Query;
-  readonly body: Body;
-  readonly path: Readonly<Record<string, string>>;
-  readonly page: PageRequest;
-  /** Real milliseconds by which lists and searches lag behind writes. */
-  readonly lagMs: number;
-}
-
 /** A checked request of a client. */
 export class Call<Query, Body> {
   readonly world: World;
@@ -161,9 +152,14 @@ export class Call<Query, Body> {
   readonly path: Readonly<Record<string, string>>;
   readonly page: PageRequest;
   readonly #client: SandboxClient | undefined;
+  /** Real milliseconds by which lists and searches lag behind writes. */
   readonly #lagMs: number;
 
-  constructor(world: World, client: SandboxClient | undefined, input: CallInput<Query, Body>) {
+  constructor(
+    world: World,
+    client: SandboxClient | undefined,
+    input: Pick<Call<Query, Body>, 'query' | 'body' | 'path' | 'page'> & { readonly lagMs: number },
+  ) {
     this.world = world;
     this.#client = client;
     this.query = input.query;
@@ -249,44 +245,39 @@ export interface Operation {
   readonly run: (call: Call<never, never>) => unknown;
 }
 
-interface OperationDefinition<P extends Parameters, B extends z.ZodType> {
-  readonly name: string;
+type OperationDefaults = 'documented' | 'described' | 'replacedBy' | 'open' | 'required' | 'form';
+
+interface OperationDefinition<P extends Parameters, B extends z.ZodType>
+  extends Pick<Operation, 'name' | 'summary' | 'answer'>,
+    Partial<Pick<Operation, OperationDefaults>> {
   readonly route: `${Method} /${string}`;
-  readonly summary: string;
-  readonly documented?: false;
-  readonly described?: false;
-  readonly replacedBy?: string;
-  readonly open?: true;
   readonly query?: P;
-  readonly required?: readonly string[];
   readonly body?: B;
-  readonly form?: 'allowed' | 'only';
-  readonly answer: z.ZodType;
   readonly run: (call: Call<ParameterValues<P>, z.output<B>>) => unknown;
 }
 
 /** Defines an operation. `run` gets the query and the body with the types of their schemas. */
 // biome-ignore lint/complexity/noBannedTypes: an operation without parameters has none to name
-export function defineOperation<P extends Parameters = {}, B extends z.ZodType = z.ZodNull>(
-  definition: OperationDefinition<P, B>,
-): Operation {
-  const [method, path] = definition.route.split(' ') as [Method, string];
+export function defineOperation<P extends Parameters = {}, B extends z.ZodType = z.ZodNull>({
+  route,
+  run,
+  ...definition
+}: OperationDefinition<P, B>): Operation {
+  const [method, path] = route.split(' ') as [Method, string];
   return {
-    name: definition.name,
+    documented: definition.described ?? true,
+    described: true,
+    replacedBy: null,
+    open: false,
+    required: [],
+    form: 'never',
+    query: {},
+    body: null,
+    ...definition,
     method,
     path,
-    summary: definition.summary,
-    documented: definition.documented ?? definition.described ?? true,
-    described: definition.described ?? true,
-    replacedBy: definition.replacedBy ?? null,
-    open: definition.open ?? false,
-    query: definition.query ?? {},
-    required: definition.required ?? [],
-    body: definition.body ?? null,
     describedBody: definition.body === undefined ? null : omitExtras(definition.body),
-    form: definition.form ?? 'never',
-    answer: definition.answer,
-    run: definition.run as Operation['run'],
+    run: run as Operation['run'],
   };
 }
 

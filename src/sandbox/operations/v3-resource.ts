@@ -68,7 +68,6 @@ export interface Resource<Row> {
 }
 
 const identifier = (type: string) => z.strictObject({ id: z.int(), type: z.literal(type) });
-export const toOneOrNone = (type: string) => z.strictObject({ data: identifier(type).nullable() });
 
 /** Declares a link to one resource. */
 export const one = <Row>(type: string, read: (row: Row, store: ClientStore) => number): Member<Row> => ({
@@ -78,7 +77,7 @@ export const one = <Row>(type: string, read: (row: Row, store: ClientStore) => n
 
 /** Declares a link to one resource or none. */
 export const oneOrNone = <Row>(type: string, read: (row: Row) => number | null): Member<Row> => ({
-  schema: toOneOrNone(type),
+  schema: z.strictObject({ data: identifier(type).nullable() }),
   read: (row) => {
     const id = read(row);
     return { data: id === null ? null : { id, type } };

@@ -1,8 +1,9 @@
 import { z } from 'zod';
+import { listPackageNumbers, toTrackingUrl } from '../robot/fulfil.ts';
 import { type ClientStore, toFractions } from '../store/client-store.ts';
 import { type Filter, SortedRows } from '../store/listing.ts';
 import { type Order, type Shipment, type ShipmentItem, shipmentStatuses } from '../store/model.ts';
-import { ids, texts, uniqueList } from './operation.ts';
+import { ids, markExtra, texts, uniqueList } from './operation.ts';
 import { date, localDateTime, text } from './v3-document.ts';
 import { byDays, byKeys, byValues, defineGet, defineList, defineResource, include, many, one } from './v3-resource.ts';
 
@@ -37,6 +38,11 @@ export const shipmentResource = defineResource<Shipment>('shipment', {
       schema: localDateTime.nullable(),
       read: (row, { zone }) => zone.writeLocal(row.shippedOnMs, toFractions(row).later),
     },
+    // Of the first package.
+    tracking: {
+      schema: markExtra(z.strictObject({ url: z.string() }).nullable()).optional(),
+      read: (row, { showsExtras }) => (showsExtras ? readTracking(row) : undefined),
+    },
   },
   relationships: {
     order: one('order', ({ orderId }) => orderId),
@@ -46,6 +52,11 @@ export const shipmentResource = defineResource<Shipment>('shipment', {
   },
   includes: { shipmentItems: include(shipmentItemResource, ({ items }) => items) },
 });
+
+function readTracking(shipment: Shipment): { readonly url: string } | null {
+  const [packageNumber] = listPackageNumbers(shipment);
+  return packageNumber === undefined ? null : { url: toTrackingUrl(packageNumber) };
+}
 
 const findById = (id: number, { orders }: ClientStore) => orders.get(id) ?? [];
 const findByNumber = (number: string, { orderByNumber }: ClientStore) => orderByNumber.get(number) ?? [];

@@ -273,9 +273,19 @@ function startTracking(simulation: Simulation, shipment: Shipment, atMs: number)
 }
 
 /** Returns the number of a package. Packages of a shipment count from 0. */
-export function toPackageNumber({ id }: Shipment, index: number): string {
+function toPackageNumber({ id }: Shipment, index: number): string {
   return `3S${String(id).padStart(9, '0')}${index + 1}`;
 }
+
+/** Returns the numbers of the packages of a shipment. Returns none before it is SHIPPED. */
+export function listPackageNumbers(shipment: Shipment): string[] {
+  if (shipment.status !== 'SHIPPED') return [];
+  const count = Math.max(1, shipment.tracks.length);
+  return Array.from({ length: count }, (_, index) => toPackageNumber(shipment, index));
+}
+
+/** Returns the address at which a customer follows a package. docs/interface.md does not show it. */
+export const toTrackingUrl = (packageNumber: string): string => `https://carrier.example/track/${packageNumber}`;
 
 /** Returns whether a package is still on its way. */
 export function isInDelivery({ status }: Track): boolean {

@@ -62,7 +62,7 @@ export function replaceReturn(
 /** Removes an announced return of which nothing was processed. */
 export function removeReturn(simulation: Simulation, authorization: Authorization): void {
   assertUnprocessed(authorization, 'removed');
-  simulation.store.listedAuthorizations.delete(authorization);
+  simulation.store.listedAuthorizations.delete([authorization]);
 }
 
 function planArrival(simulation: Simulation, { id, shipmentId }: Authorization, nowMs: number): void {

@@ -1,8 +1,6 @@
 import { z } from 'zod';
 import { notServed, operations } from '../operations/all.ts';
 import type { Operation } from '../operations/operation.ts';
-import { answerSchema } from '../operations/v3-dialect.ts';
-import type { Dialect } from '../options.ts';
 import type { World } from '../world.ts';
 
 const errorsSchema = z.strictObject({
@@ -17,14 +15,16 @@ const errorsSchema = z.strictObject({
 const oauthErrorSchema = z.strictObject({ error: z.string(), error_description: z.string() });
 const unauthorizedSchema = z.strictObject({ message: z.string() });
 
-/** Creates the OpenAPI 3.1 document. `x-documented` and `x-not-in-description` mark what docs/interface.md lacks. */
-export function createOpenApiDocument({ onlyDescribed, switches: { dialect } }: World): Record<string, unknown> {
+/**
+ * Creates the OpenAPI 3.1 document, of the dialect `plain`. `x-documented` and `x-not-in-description` mark what
+ * docs/interface.md lacks.
+ */
+export function createOpenApiDocument({ strict }: World): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const operation of operations) {
-    if (onlyDescribed && !operation.described) continue;
+    if (strict && !operation.described) continue;
     const path = operation.path.replaceAll(/:(\w+)/g, '{$1}');
-    const described = describeOperation(operation, { onlyDescribed, dialect });
-    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: described };
+    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: describeOperation(operation, strict) };
   }
   return {
     openapi: '3.1.0',
@@ -39,12 +39,9 @@ export function createOpenApiDocument({ onlyDescribed, switches: { dialect } }: 
   };
 }
 
-function describeOperation(
-  operation: Operation,
-  { onlyDescribed, dialect }: { readonly onlyDescribed: boolean; readonly dialect: Dialect },
-): Record<string, unknown> {
+function describeOperation(operation: Operation, isStrict: boolean): Record<string, unknown> {
   const { name, summary, documented, described, replacedBy, open, form } = operation;
-  const body = onlyDescribed ? operation.describedBody : operation.body;
+  const body = isStrict ? operation.describedBody : operation.body;
   const types = form === 'only' ? [formType] : form === 'allowed' ? [jsonType, formType] : [jsonType];
   const schema = body === null ? null : { schema: toSchema(body, 'input') };
   const isV3 = name.startsWith('v3.');
@@ -64,10 +61,7 @@ function describeOperation(
     }),
     ...(open && { security: [] }),
     responses: {
-      200: {
-        description: 'Done',
-        content: { [jsonType]: { schema: toSchema(answerSchema(operation, dialect), 'output') } },
-      },
+      200: describeResponse('Done', operation.answer),
       ...(open ? {} : { 401: describeResponse('The token is invalid or expired', unauthorizedSchema) }),
       ...(name === 'common.token' ? { 400: describeResponse('The credentials are wrong', oauthErrorSchema) } : {}),
       ...(isV3 ? { '4XX': describeResponse('The request is not accepted', errorsSchema) } : {}),

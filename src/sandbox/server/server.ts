@@ -8,7 +8,7 @@ import { addControlRoutes } from '../control/controls.ts';
 import { changePayload, type FaultEffect, isAnswerReplaced, streamInPieces } from '../faults.ts';
 import type { Oddity } from '../findings.ts';
 import { isForm, normalizeBody, readForm } from '../normalize-body.ts';
-import { operations } from '../operations/all.ts';
+import { notServed, operations } from '../operations/all.ts';
 import { Call, nok, type Operation, readQuery } from '../operations/operation.ts';
 import { toRichAnswer } from '../operations/v3-dialect.ts';
 import { addPageRoutes, isPageForm, renderRefusedForm, sendPage } from '../page/page.ts';
@@ -162,7 +162,12 @@ function joinTitles(problems: readonly Problem[]): string {
   return problems.map(({ title }) => title).join('; ');
 }
 
-const noSuchRoute = { errors: [{ status: '404', title: 'There is no such route' }] };
+/** Answers a request for an unknown route. Says why, if it is a call that clients of similar services make. */
+function refuseRoute(path: string, reply: FastifyReply): FastifyReply {
+  const why = notServed.find(({ name }) => name.split(' ').at(-1) === path.toLowerCase())?.why;
+  const title = why === undefined ? 'There is no such route' : `There is no such route: ${why}`;
+  return reply.code(404).send({ errors: [{ status: '404', title }] });
+}
 
 /** Logs a request, applies faults, and checks its token. Returns the reply if the request is answered with that. */
 async function takeRequest(
@@ -180,7 +185,7 @@ async function takeRequest(
   const { method, client } = request;
   const name = operation?.name ?? null;
   request.logged = world.log.add({ atMs: Date.now(), virtualMs, method, path, query, operation: name, client });
-  if (operation === undefined) return reply.code(404).send(noSuchRoute);
+  if (operation === undefined) return refuseRoute(path, reply);
   const effect = world.faults.matchRequest(operation.name, client);
   request.effect = effect;
   if (effect !== null) {
@@ -197,8 +202,8 @@ async function takeRequest(
 }
 
 /** Returns the operation of a route. Returns undefined, as for an unknown route, if the sandbox is not to serve it. */
-function selectOperation(operation: Operation | null | undefined, { onlyDescribed }: World) {
-  return operation && !operation.described && onlyDescribed ? undefined : operation;
+function selectOperation(operation: Operation | null | undefined, { strict }: World) {
+  return operation && !operation.described && strict ? undefined : operation;
 }
 
 /** Answers a request whose URL is malformed, and logs it like a request for an unknown route. */
@@ -240,7 +245,7 @@ function applyFaultToAnswer(request: FastifyRequest, payload: unknown, world: Wo
   const rows = (payload as { data?: { id: number; type: string }[] } | null)?.data;
   const row = effect.hideRow === undefined || !Array.isArray(rows) ? undefined : rows[effect.hideRow.index];
   if (effect.hideRow !== undefined && row !== undefined && client !== null)
-    world.findClient(client)?.visibility.hide(row.type, row.id, world.clock.nowMs() + effect.hideRow.seconds * 1_000);
+    world.requireClient(client).visibility.hide(row.type, row.id, world.clock.nowMs() + effect.hideRow.seconds * 1_000);
   return changePayload(payload, effect, `${request.protocol}://${request.host}${request.url}`);
 }
 
@@ -264,7 +269,7 @@ function applyFaultToBody(request: FastifyRequest, reply: FastifyReply, payload:
 async function runOperation(operation: Operation, request: FastifyRequest, world: World): Promise<unknown> {
   const [path, rawQuery] = splitUrl(request.url);
   const { query, body } = readInput(operation, request, world);
-  const client = request.client === null ? undefined : world.findClient(request.client);
+  const client = request.client === null ? undefined : world.requireClient(request.client);
   const paging = query as Record<string, number | undefined>;
   const origin = `${request.protocol}://${request.host}`;
   const { switches } = world;
@@ -319,7 +324,7 @@ function readBearer(request: FastifyRequest): string {
 function readInput(
   operation: Operation,
   request: FastifyRequest,
-  { strict: isStrict, onlyDescribed, findings, switches: { decodesBeforeSplit } }: World,
+  { strict: isStrict, findings, switches: { decodesBeforeSplit } }: World,
 ): { readonly query: unknown; readonly body: unknown } {
   const record = (oddity: Oddity) => findings.add(request.client, operation.name, oddity);
   const reading = { isStrict, isOlder: /^(oldest|v2)\./.test(operation.name), decodesBeforeSplit, record };
@@ -330,7 +335,7 @@ function readInput(
   const [, rawQuery] = splitUrl(request.url);
   const query = readQuery(rawQuery, operation.query, operation.required, reading);
   const { form, body, describedBody } = operation;
-  const schema = onlyDescribed ? describedBody : body;
+  const schema = isStrict ? describedBody : body;
   return { query, body: schema === null ? null : readBody({ schema, form }, request, reading) };
 }
 

@@ -18,8 +18,9 @@ export class ClientStore {
   readonly name: string;
   readonly zone: Zone;
   readonly lists: ServiceLists;
+  /** Whether answers show members that docs/interface.md does not have, but that clients of similar services read. */
+  readonly showsExtras: boolean;
   readonly products = new Map<string, Product>();
-  readonly productByBarcode = new Map<string, Product>();
   readonly listedProducts = new SortedRows<Product>();
   readonly shipments = new SortedRows<Shipment>();
   readonly returnItems = new SortedRows<ReturnItem>();
@@ -44,8 +45,9 @@ export class ClientStore {
   readonly listedSlips: Listing<Slip, 'status' | 'receivedOn' | 'completedOn' | 'expectedOn'>;
   #sweptUntilDay: number | null = null;
 
-  constructor(name: string, zoneName: string, lists: ServiceLists) {
+  constructor(name: string, zoneName: string, lists: ServiceLists, showsExtras: boolean) {
     this.name = name;
+    this.showsExtras = showsExtras;
     this.zone = new Zone(zoneName);
     this.lists = lists;
     const toDay = (ms: number | null) => (ms === null ? null : this.zone.dayNumber(ms));
@@ -78,7 +80,6 @@ export class ClientStore {
   addProduct(product: Product): void {
     this.products.set(product.sku, product);
     this.listedProducts.add(product);
-    if (product.barcode !== null) this.productByBarcode.set(product.barcode, product);
   }
 
   addOrder(order: Order): void {
@@ -143,10 +144,10 @@ export class ClientStore {
     const oldest = this.#oldestDay(nowMs);
     if (this.#sweptUntilDay === oldest) return;
     this.#sweptUntilDay = oldest;
-    for (const rows of this.listedShipments.filterByRange('readyOn', null, oldest).sources)
-      for (const shipment of [...rows]) this.listedShipments.delete(shipment);
-    for (const rows of this.listedSlips.filterByRange('expectedOn', null, oldest).sources)
-      for (const slip of [...rows]) this.listedSlips.delete(slip);
+    const shipments = this.listedShipments.filterByRange('readyOn', null, oldest).sources;
+    this.listedShipments.delete(shipments.flatMap((rows) => [...rows]));
+    const slips = this.listedSlips.filterByRange('expectedOn', null, oldest).sources;
+    this.listedSlips.delete(slips.flatMap((rows) => [...rows]));
   }
 
   /** Returns the number of the oldest day that lists show. */

@@ -1,5 +1,10 @@
 import { toDayNumber } from '../zone.ts';
 
+/** What every row of the store has. */
+export interface StoredRow {
+  readonly id: number;
+}
+
 type IndexKey = string | number;
 
 /** A condition of a list: where its rows are found, and a test for rows that were found elsewhere. */
@@ -29,34 +34,53 @@ export class Listing<T extends StoredRow, Name extends string> {
 
   add(row: T): void {
     this.all.add(row);
-    for (const [name, index] of this.#indexes) {
-      const key = this.#keyReaders[name](row);
-      if (key === null) continue;
-      const rows = index.get(key);
-      if (rows === undefined) index.set(key, SortedRows.fromRows([row]));
-      else rows.add(row);
-    }
+    for (const name of this.#indexes.keys()) this.#addToIndex(name, row);
   }
 
-  delete(row: T): void {
-    if (!this.all.delete(row.id)) return;
-    for (const [name, index] of this.#indexes) {
-      const key = this.#keyReaders[name](row);
-      const rows = key === null ? undefined : index.get(key);
-      rows?.delete(row.id);
-      if (key !== null && rows?.size === 0) index.delete(key);
-    }
+  /** Removes rows. Many take hardly longer than one. */
+  delete(rows: readonly T[]): void {
+    const ids = new Set(rows.map(({ id }) => id));
+    if (ids.size === 0) return;
+    this.all.deleteAll(ids);
+    for (const index of this.#indexes.values())
+      for (const [key, indexed] of index) {
+        indexed.deleteAll(ids);
+        if (indexed.size === 0) index.delete(key);
+      }
   }
 
   /** Changes a row and keeps the indexes correct. Also changes a row that is not listed. */
   change(row: T, apply: () => void): void {
-    const isListed = this.all.get(row.id) === row;
-    if (isListed) this.delete(row);
+    if (this.all.get(row.id) !== row) {
+      apply();
+      return;
+    }
+    const before = [...this.#indexes.keys()].map((name) => [name, this.#keyReaders[name](row)] as const);
     try {
       apply();
     } finally {
-      if (isListed) this.add(row);
+      for (const [name, key] of before) {
+        if (key === this.#keyReaders[name](row)) continue;
+        this.#deleteFromIndex(name, row.id, key);
+        this.#addToIndex(name, row);
+      }
     }
+  }
+
+  #addToIndex(name: Name, row: T): void {
+    const key = this.#keyReaders[name](row);
+    const index = this.#indexes.get(name);
+    if (key === null || index === undefined) return;
+    const rows = index.get(key) ?? new SortedRows<T>();
+    rows.add(row);
+    index.set(key, rows);
+  }
+
+  #deleteFromIndex(name: Name, id: number, key: IndexKey | null): void {
+    const index = this.#indexes.get(name);
+    const rows = key === null ? undefined : index?.get(key);
+    rows?.delete(id);
+    if (key !== null && rows?.size === 0) index?.delete(key);
   }
 
   /** Returns the rows with a key. */
@@ -92,20 +116,14 @@ export class Listing<T extends StoredRow, Name extends string> {
 
   /** Selects the rows that pass all filters. Uses the filter with the fewest rows as the source. */
   select(filters: readonly Filter<T>[]): Selection<T> {
-    let [sources, tests, least]: [Selection<T>['sources'], readonly Filter<T>[], number] = [
-      [this.all],
-      filters,
-      this.all.size,
-    ];
-    for (const filter of filters) {
-      if (countRows(filter.sources) > least) continue;
-      sources = filter.sources;
-      tests = filters.filter((other) => other !== filter);
-      least = countRows(sources);
-    }
-    return { sources, tests: tests.map(({ test }) => test) };
+    const [fewest] = filters.toSorted((left, right) => countRows(left) - countRows(right));
+    const others = filters.filter((filter) => filter !== fewest);
+    return { sources: fewest?.sources ?? [this.all], tests: others.map(({ test }) => test) };
   }
 }
+
+const countRows = ({ sources }: { readonly sources: readonly { readonly size: number }[] }) =>
+  sources.reduce((sum, { size }) => sum + size, 0);
 
 /** Yields the rows of a selection whose id is larger than `afterId`, in ascending order. */
 export function* readRowsAfter<T extends StoredRow>({ sources, tests }: Selection<T>, afterId: number): Generator<T> {
@@ -114,38 +132,19 @@ export function* readRowsAfter<T extends StoredRow>({ sources, tests }: Selectio
   }
 }
 
-/** Yields the rows of a selection from a position on. If there are tests, it reads all rows before the position too. */
+/** Yields the rows of a selection from a position on. Reads all rows before the position, unless it is a whole list. */
 export function* readRowsFrom<T extends StoredRow>(selection: Selection<T>, position: number): Generator<T> {
-  if (selection.tests.length === 0) {
-    yield* readRowsAfter(selection, findIdBefore(selection.sources, position));
+  const { sources, tests } = selection;
+  const [only] = sources;
+  if (only !== undefined && sources.length === 1 && tests.length === 0) {
+    yield* only.from(position);
     return;
   }
   let skip = position;
   for (const row of readRowsAfter(selection, 0)) if (skip-- <= 0) yield row;
 }
 
-/** Finds the largest id up to which there are at most `position` rows. Uses a binary search. */
-function findIdBefore(sources: readonly SortedRows<StoredRow>[], position: number): number {
-  let [low, high] = [0, Math.max(0, ...sources.map(({ lastId }) => lastId))];
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    const passed = sources.reduce((sum, source) => sum + source.countUpTo(middle), 0);
-    if (passed <= position) low = middle;
-    else high = middle - 1;
-  }
-  return low;
-}
-
-function countRows(sources: readonly SortedRows<StoredRow>[]): number {
-  return sources.reduce((sum, { size }) => sum + size, 0);
-}
-
 function* mergeRows<T extends StoredRow>(sequences: readonly Generator<T>[]): Generator<T> {
-  const [only] = sequences;
-  if (only !== undefined && sequences.length === 1) {
-    yield* only;
-    return;
-  }
   const heads = sequences.map((sequence) => ({ sequence, head: sequence.next() }));
   for (;;) {
     let least: (typeof heads)[number] | undefined;
@@ -159,17 +158,9 @@ function* mergeRows<T extends StoredRow>(sequences: readonly Generator<T>[]): Ge
   }
 }
 
-/** What every row of the store has. */
-export interface StoredRow {
-  readonly id: number;
-}
-
-const bucketSize = 512;
-
-/** Rows in ascending order of id, in buckets: adding, removing and finding is fast even with a million rows. */
+/** Rows in ascending order of id. Most rows are added at the end and changed near it, which is fast in a plain array. */
 export class SortedRows<T extends StoredRow> {
-  #buckets: T[][] = [];
-  #size = 0;
+  #rows: T[] = [];
 
   static fromRows<T extends StoredRow>(rows: Iterable<T>): SortedRows<T> {
     const sorted = new SortedRows<T>();
@@ -178,69 +169,37 @@ export class SortedRows<T extends StoredRow> {
   }
 
   get size(): number {
-    return this.#size;
+    return this.#rows.length;
   }
 
   /** Adds a row. Replaces the row with the same id. */
   add(row: T): void {
-    const bucket = this.#buckets.at(-1);
-    const last = bucket?.at(-1);
-    if (bucket === undefined || last === undefined || last.id < row.id) this.#append(row, bucket);
-    else this.#insert(row);
+    const last = this.#rows.at(-1);
+    if (last === undefined || last.id < row.id) this.#rows.push(row);
+    else this.#rows.splice(this.#findPlace(row.id), this.get(row.id) === undefined ? 0 : 1, row);
   }
 
   get(id: number): T | undefined {
-    const bucket = this.#buckets[this.#findBucket(id)];
-    const row = bucket?.[findPlace(bucket, id)];
+    const row = this.#rows[this.#findPlace(id)];
     return row?.id === id ? row : undefined;
   }
 
-  delete(id: number): boolean {
-    const index = this.#findBucket(id);
-    const bucket = this.#buckets[index];
-    if (bucket === undefined) return false;
-    const place = findPlace(bucket, id);
-    if (bucket[place]?.id !== id) return false;
-    bucket.splice(place, 1);
-    if (bucket.length === 0) this.#buckets.splice(index, 1);
-    this.#size--;
-    return true;
+  delete(id: number): void {
+    if (this.get(id) !== undefined) this.#rows.splice(this.#findPlace(id), 1);
+  }
+
+  deleteAll(ids: ReadonlySet<number>): void {
+    this.#rows = this.#rows.filter(({ id }) => !ids.has(id));
   }
 
   /** Yields the rows whose id is larger than `afterId`. */
-  *after(afterId: number): Generator<T, void, undefined> {
-    const first = this.#findBucket(afterId);
-    for (let index = first; index < this.#buckets.length; index++) {
-      const bucket = this.#buckets[index] ?? [];
-      let place = index === first ? findPlace(bucket, afterId) : 0;
-      if (bucket[place]?.id === afterId) place++;
-      for (; place < bucket.length; place++) yield bucket[place] as T;
-    }
+  after(afterId: number): Generator<T, void, undefined> {
+    return this.from(this.#findPlace(afterId + 1));
   }
 
   /** Yields the rows from a position on. Positions count from 0. */
   *from(position: number): Generator<T, void, undefined> {
-    let skip = position;
-    for (const bucket of this.#buckets) {
-      if (skip >= bucket.length) skip -= bucket.length;
-      else {
-        for (let place = skip; place < bucket.length; place++) yield bucket[place] as T;
-        skip = 0;
-      }
-    }
-  }
-
-  /** Counts the rows whose id is at most `id`. */
-  countUpTo(id: number): number {
-    const last = this.#findBucket(id);
-    let countUpTo = 0;
-    for (let index = 0; index < last; index++) countUpTo += this.#buckets[index]?.length ?? 0;
-    const bucket = this.#buckets[last];
-    return bucket === undefined ? countUpTo : countUpTo + findPlace(bucket, id + 1);
-  }
-
-  get lastId(): number {
-    return this.#buckets.at(-1)?.at(-1)?.id ?? 0;
+    for (let place = position; place < this.#rows.length; place++) yield this.#rows[place] as T;
   }
 
   [Symbol.iterator](): Generator<T, void, undefined> {
@@ -249,47 +208,17 @@ export class SortedRows<T extends StoredRow> {
 
   /** Returns the last rows, newest first. */
   latest(count: number): T[] {
-    return [...this.from(Math.max(0, this.#size - count))].reverse();
+    return this.#rows.slice(-count).reverse();
   }
 
-  #append(row: T, bucket: T[] | undefined): void {
-    if (bucket === undefined || bucket.length >= bucketSize) this.#buckets.push([row]);
-    else bucket.push(row);
-    this.#size++;
-  }
-
-  #insert(row: T): void {
-    const index = this.#findBucket(row.id);
-    const bucket = this.#buckets[index] as T[];
-    const place = findPlace(bucket, row.id);
-    if (bucket[place]?.id === row.id) {
-      bucket[place] = row;
-      return;
-    }
-    bucket.splice(place, 0, row);
-    this.#size++;
-    if (bucket.length > 2 * bucketSize)
-      this.#buckets.splice(index, 1, bucket.slice(0, bucketSize), bucket.slice(bucketSize));
-  }
-
-  /** Returns the index of the first bucket whose last id is at least `id`, or the number of buckets. */
-  #findBucket(id: number): number {
-    let [low, high] = [0, this.#buckets.length];
+  /** Returns the place of the first row whose id is at least `id`. */
+  #findPlace(id: number): number {
+    let [low, high] = [0, this.#rows.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      if ((this.#buckets[middle]?.at(-1)?.id ?? 0) < id) low = middle + 1;
+      if ((this.#rows[middle]?.id ?? 0) < id) low = middle + 1;
       else high = middle;
     }
     return low;
   }
-}
-
-function findPlace(bucket: readonly StoredRow[], id: number): number {
-  let [low, high] = [0, bucket.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((bucket[middle]?.id ?? 0) < id) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

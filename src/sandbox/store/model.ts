@@ -24,7 +24,7 @@ export interface Product {
   name: string;
   weight: number | null;
   description: string | null;
-  readonly barcode: string | null;
+  barcode: string | null;
   encodedImage: string | null;
   /** A service product, such as shipping costs or a discount: ordered like other products, but without stock. */
   readonly service: boolean;

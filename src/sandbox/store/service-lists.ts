@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from 'node:fs';
-import { parseDocument } from 'yaml';
+import { parse } from 'yaml';
 import { z } from 'zod';
 
 const maxEntries = 1_000;
@@ -31,6 +31,7 @@ const listsSchema = z.strictObject({
     option.extend({ shippingMethods: z.array(z.strictObject({ id, warehouse: text })).max(maxEntries) }),
     1,
   ).optional(),
+  /** Absent: those of `mainShippingMethods`. */
   shippingMethods: uniqueListSchema(option).optional(),
   /** `paperless`: its label is a code that is shown at the counter. */
   returnShippingMethods: uniqueListSchema(option.extend({ paperless: z.boolean().optional() }), 1).optional(),
@@ -49,7 +50,7 @@ const listsSchema = z.strictObject({
 export type GivenLists = z.infer<typeof listsSchema>;
 type Lists = { readonly [List in keyof GivenLists]-?: NonNullable<GivenLists[List]> };
 
-const builtIn: Lists = {
+const builtIn: Omit<Lists, 'shippingMethods' | 'warehouses'> = {
   mainShippingMethods: [
     {
       id: 11,
@@ -62,12 +63,6 @@ const builtIn: Lists = {
     },
     { id: 12, name: 'Letterbox', code: 'LETTERBOX', shippingMethods: [{ id: 121, warehouse: 'AMS' }] },
     { id: 13, name: 'Pallet', code: 'PALLET', shippingMethods: [{ id: 132, warehouse: 'EIN' }] },
-  ],
-  shippingMethods: [
-    { id: 111, name: 'Parcel AMS', code: 'PARCEL_AMS' },
-    { id: 112, name: 'Parcel EIN', code: 'PARCEL_EIN' },
-    { id: 121, name: 'Letterbox AMS', code: 'LETTERBOX_AMS' },
-    { id: 132, name: 'Pallet EIN', code: 'PALLET_EIN' },
   ],
   returnShippingMethods: [
     { id: 21, name: 'Return parcel', code: 'RETURN_PARCEL' },
@@ -94,15 +89,45 @@ const builtIn: Lists = {
     { id: 63, name: 'Belgium', code: 'BE' },
   ],
   paymentMethods: [],
-  warehouses: [
-    { id: 1, code: 'AMS' },
-    { id: 2, code: 'EIN' },
-  ],
 };
 
 /** A warehouse of the service that is not part of the fulfilment strategy. */
 const warehouseOutsideStrategy = { id: 3, code: 'ROT' } as const;
 export const noReplyAddress = 'no-reply@fulfilment.example';
+
+/** Returns all lists: the given ones, and for the others the built-in ones or what the main shipping methods name. */
+function completeLists(given: GivenLists): Lists {
+  const chosen = Object.entries(given).filter(([, list]) => list !== undefined);
+  const lists = { ...builtIn, ...(Object.fromEntries(chosen) as Partial<Lists>) };
+  const nested = lists.mainShippingMethods.flatMap(({ name, code, shippingMethods }) =>
+    shippingMethods.map(({ id, warehouse }) => ({
+      id,
+      warehouse,
+      name: `${name} ${warehouse}`,
+      code: `${code}_${warehouse}`,
+    })),
+  );
+  const codes = [...new Set(nested.map(({ warehouse }) => warehouse))];
+  return {
+    shippingMethods: nested.map(({ id, name, code }) => ({ id, name, code })),
+    warehouses: codes.map((code, index) => ({ id: index + 1, code })),
+    ...lists,
+  };
+}
+
+/** Returns where lists contradict each other, each as the entry and what is wrong. */
+function findContradictions({ mainShippingMethods, shippingMethods, warehouses }: Lists): string[] {
+  const nested = mainShippingMethods.flatMap((main) => main.shippingMethods.map((method) => ({ main, ...method })));
+  const unknown = nested.filter(({ id }) => !shippingMethods.some((method) => method.id === id));
+  const elsewhere = nested.filter(({ warehouse }) => !warehouses.some(({ code }) => code === warehouse));
+  const unused = shippingMethods.filter(({ id }) => !nested.some((method) => method.id === id));
+  return [
+    ...unknown.map(({ main, id }) => `mainShippingMethods ${main.id}: shippingMethods has no method ${id}`),
+    ...elsewhere.map(({ main, warehouse }) => `mainShippingMethods ${main.id}: warehouses has no ${warehouse}`),
+    ...unused.map(({ id, code }) => `shippingMethods ${id} (${code}): no main shipping method has it`),
+    ...(nested.length === 0 ? ['mainShippingMethods: none has a shipping method'] : []),
+  ];
+}
 
 /** The service lists of one client, and the rules that depend on them. All rows use the ids of these lists. */
 export class ServiceLists {
@@ -117,8 +142,7 @@ export class ServiceLists {
   readonly warehouseCodes: readonly string[];
 
   constructor(given: GivenLists = {}) {
-    const named = given.mainShippingMethods && { warehouses: findNamedWarehouses(given.mainShippingMethods) };
-    const lists = { ...builtIn, ...named, ...keepGiven(given) };
+    const lists = completeLists(given);
     this.#lists = lists;
     this.orderTypes = lists.orderTypes;
     this.mainShippingMethods = lists.mainShippingMethods;
@@ -131,13 +155,10 @@ export class ServiceLists {
 
   /** The lists as `GET settings/get` shows them. */
   get shown(): Readonly<Record<string, unknown>> {
-    const { warehouses: _, ...lists } = this.#lists;
+    const { mainShippingMethods, warehouses: _, ...lists } = this.#lists;
     const show = ({ id, name, code }: z.infer<typeof option>) => ({ id, name, code });
-    return {
-      ...Object.fromEntries(Object.entries(lists).map(([list, entries]) => [list, entries.map(show)])),
-      mainShippingMethods: lists.mainShippingMethods,
-      returnReasons: this.returnReasons.map(show),
-    };
+    const shown = Object.entries(lists).map(([list, entries]) => [list, entries.map(show)]);
+    return { mainShippingMethods, ...Object.fromEntries(shown), returnReasons: this.returnReasons.map(show) };
   }
 
   /** Returns whether an order of a type may leave in several parcels if it does not say so itself. */
@@ -172,28 +193,23 @@ export class ServiceLists {
   }
 }
 
-function keepGiven(given: GivenLists): Partial<Lists> {
-  return Object.fromEntries(Object.entries(given).filter(([, list]) => list !== undefined));
-}
-
-/** Returns the warehouses that main shipping methods name; the built-in ones if they name none. */
-function findNamedWarehouses(methods: Lists['mainShippingMethods']): Lists['warehouses'] {
-  const codes = new Set(methods.flatMap(({ shippingMethods }) => shippingMethods.map(({ warehouse }) => warehouse)));
-  return codes.size === 0 ? builtIn.warehouses : [...codes].map((code, index) => ({ id: index + 1, code }));
-}
-
 /** A file of service lists: lists for all clients, and lists of single clients in `clients`. */
 export const chosenListsSchema = listsSchema.extend({
   clients: z.record(z.string(), listsSchema).optional(),
 });
 export type ChosenLists = z.infer<typeof chosenListsSchema>;
 
-/** Reads a file of service lists. */
+/** Reads a file of service lists. Refuses lists that contradict each other. */
 export function readListsFile(file: string, clients: readonly string[]): ChosenLists {
   const lists = readDocument(file, chosenListsSchema);
-  for (const name of Object.keys(lists.clients ?? {}))
-    if (!clients.includes(name))
-      throw new DocumentError(file, [`clients.${name}: the sandbox has only the clients ${clients.join(', ')}`]);
+  const { clients: ownLists = {}, ...shared } = lists;
+  const problems = Object.entries({ '': {}, ...ownLists }).flatMap(([name, own]) => {
+    if (name !== '' && !clients.includes(name))
+      return [`clients.${name}: the sandbox has only the clients ${clients.join(', ')}`];
+    const found = findContradictions(completeLists({ ...shared, ...own }));
+    return name === '' ? found : found.map((problem) => `clients.${name}: ${problem}`);
+  });
+  if (problems.length > 0) throw new DocumentError(file, [...new Set(problems)]);
   return lists;
 }
 
@@ -208,7 +224,7 @@ export class DocumentError extends Error {
 }
 
 function readDocument<T extends z.ZodType>(file: string, schema: T): z.output<T> {
-  const parsed = schema.safeParse(parseText(file, readText(file)));
+  const parsed = schema.safeParse(readYaml(file));
   if (parsed.success) return parsed.data;
   const problems = parsed.error.issues.slice(0, 10).map(({ path, message }) => {
     const place = path.map(String).join('.');
@@ -217,25 +233,13 @@ function readDocument<T extends z.ZodType>(file: string, schema: T): z.output<T>
   throw new DocumentError(file, problems);
 }
 
-function readText(file: string): string {
+function readYaml(file: string): unknown {
   try {
     const { size } = statSync(file);
-    if (size > maxBytes) throw new DocumentError(file, [`it has ${size} bytes; the limit is ${maxBytes}`]);
-    return readFileSync(file, 'utf8');
+    if (size > maxBytes) throw new Error(`it has ${size} bytes; the limit is ${maxBytes}`);
+    // The limit is for aliases that multiply without bound.
+    return parse(readFileSync(file, 'utf8'), { maxAliasCount: 100 });
   } catch (cause) {
-    if (cause instanceof DocumentError) throw cause;
-    throw new DocumentError(file, [cause instanceof Error ? cause.message : String(cause)], { cause });
-  }
-}
-
-function parseText(file: string, text: string): unknown {
-  const document = parseDocument(text);
-  const [first] = document.errors;
-  if (first !== undefined) throw new DocumentError(file, [first.message]);
-  try {
-    return document.toJS({ maxAliasCount: 100 });
-  } catch (cause) {
-    // Aliases that multiply without bound.
     throw new DocumentError(file, [cause instanceof Error ? cause.message : String(cause)], { cause });
   }
 }

@@ -12,7 +12,7 @@ import {
 } from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
-const sandbox = useSandbox(['default', 'other'], { ...quiet, unknownProducts: 'accept' });
+const sandbox = useSandbox(['default', 'other'], { ...quiet, strict: false, unknownProducts: 'accept' });
 const owner = useClient(sandbox);
 const stranger = useClient(sandbox, 'other');
 

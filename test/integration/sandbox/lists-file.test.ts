@@ -108,6 +108,21 @@ describe('a settings file', () => {
       'returnReasons: [{id: 1, name: X, code: X, available: false}]',
       'returnReasons: no reason is available',
     ],
+    [
+      'a shipping method of no main method',
+      'shippingMethods: [{id: 111, name: A, code: A}, {id: 112, name: E, code: E}, {id: 121, name: L, code: L}, {id: 132, name: P, code: P}, {id: 9, name: X, code: EXTRA}]',
+      'shippingMethods 9 (EXTRA): no main shipping method has it',
+    ],
+    [
+      'a main method whose shipping method is not listed',
+      'clients: {shop-b: {shippingMethods: [{id: 111, name: A, code: A}]}}',
+      'clients.shop-b: mainShippingMethods 11: shippingMethods has no method 112',
+    ],
+    [
+      'a main method of an unlisted warehouse',
+      'warehouses: [{id: 1, code: AMS}]',
+      'mainShippingMethods 11: warehouses has no EIN',
+    ],
     ['broken YAML', 'countries: [', 'settings.yaml cannot be used: '],
     ['too many bytes', `# ${'x'.repeat(1 << 20)}`, 'the limit is 1048576'],
   ])('with %s is refused, with its name and the member', (_what, text, expected) => {

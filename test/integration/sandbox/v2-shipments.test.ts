@@ -163,6 +163,19 @@ describeOperation('v2.shipment.search', () => {
   });
 });
 
+test('a shipment of two packages is found as two items, or as one if the switch foundItems says so', async () => {
+  const find = async (body: object) => readRows(await client.ask('v2.shipment.search', { body }));
+  for (let number = 1, items: Row[] = []; items.length < 2; number++) {
+    const order = { client: 'default', externalOrderNumber: `P-${number}` };
+    await sandbox.call('POST', '/_sandbox/order', { ...order, lines: [{ sku: 'MUG-BLUE' }] });
+    await sandbox.call('POST', '/_sandbox/ship', order);
+    await sandbox.switches({});
+    items = await find({ externalOrderNumber: order.externalOrderNumber });
+    await sandbox.switches({ foundItems: 'shipment' });
+    expect(await find({ externalOrderNumber: order.externalOrderNumber })).toEqual(items.slice(0, 1));
+  }
+});
+
 describeOperation('v2.returnLabel.get', () => {
   const label = async (shipmentId: number, query = '') =>
     (await client.ask('v2.returnLabel.get', { path: { shipmentId }, query })).body;

@@ -19,7 +19,7 @@ const options: SimulationOptions = {
 
 function simulate(seed: number, spansHours: readonly number[], watch?: (store: ClientStore) => void) {
   const random = new Random(seed);
-  const store = new ClientStore('default', 'Europe/Amsterdam', new ServiceLists());
+  const store = new ClientStore('default', 'Europe/Amsterdam', new ServiceLists(), false);
   const simulation = new Simulation(store, random, new Ids(random, { index: 0, count: 1 }), options);
   for (const product of createFirstProducts(simulation.ids, store.lists)) store.products.set(product.sku, product);
   planFirstDay(simulation, startMs);

@@ -7,7 +7,7 @@ import { done, usePuller } from '../../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
 
 const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
+const sandbox = useSandbox(['default'], { ...quiet, strict: false });
 const pull = usePuller(database, sandbox);
 
 const folder = mkdtempSync(join(tmpdir(), 'operations-'));

@@ -5,8 +5,6 @@ import { lively, useSandbox } from '../../../helpers/sandbox.ts';
 const sandbox = useSandbox(['default'], lively);
 const client = useClient(sandbox);
 
-// ServiceClient checks each answer against the schema of its operation in the chosen dialect.
-
 const listTypes = (resources: readonly Resource[] = []) => [...new Set(resources.map(({ type }) => type))].sort();
 
 test('the dialect rich has local ids of addresses, links, products and no null attributes', async () => {

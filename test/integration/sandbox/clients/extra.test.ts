@@ -1,12 +1,14 @@
+import { readFileSync } from 'node:fs';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { type Answer, describeOperation, readOne, useClient } from '../../../helpers/client.ts';
+import { notServed, operations } from '../../../../src/sandbox/operations/all.ts';
+import { type Answer, describeOperation, readOne, titles, useClient } from '../../../helpers/client.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
 
 /** Tests of the operations that docs/interface.md does not name, but clients of similar services use. */
-const sandbox = useSandbox(['default', 'other'], quiet);
+const sandbox = useSandbox(['default', 'other'], { ...quiet, strict: false });
 const client = useClient(sandbox);
-const describedSandbox = useSandbox(['default'], { ...quiet, onlyDescribed: true });
-const describedClient = useClient(describedSandbox);
+const strictSandbox = useSandbox(['default'], quiet);
+const strictClient = useClient(strictSandbox);
 type Row = Record<string, unknown> & { id: number; externalOrderNumber: string };
 const readRows = (answer: { body: { result: unknown } }) => answer.body.result as Row[];
 const toIds = (rows: readonly { id: number }[]) => rows.map(({ id }) => id);
@@ -181,8 +183,48 @@ describe('members of the oldest order add', () => {
     expect(made.relationships.pickUpPoint?.data).toBeNull();
   });
 
-  test('a sandbox with only what is described refuses them by name', async () => {
-    const { body } = await describedClient.ask('oldest.order.add', { body: order });
+  test('a strict sandbox refuses them by name', async () => {
+    const { body } = await strictClient.ask('oldest.order.add', { body: order });
     expect(body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('PickUpPointId') });
   });
+});
+
+test('only a lenient sandbox answers where a package can be followed', async () => {
+  const readAddresses = async (asker: typeof client, control: typeof sandbox) => {
+    await control.seed(1);
+    const [listed] = readRows(await asker.ask('v2.shipment.list'));
+    const [resource] = (await asker.ask('v3.shipments.list')).body.data;
+    const [collo] = (listed as Row).shippedColli as { packageNumber: string; trackTraceUrl?: string }[];
+    return [collo?.trackTraceUrl, resource?.attributes.tracking, collo?.packageNumber];
+  };
+  const [url, tracking, number] = await readAddresses(client, sandbox);
+  expect([url, tracking]).toEqual([`https://carrier.example/track/${number}`, { url }]);
+  expect(await readAddresses(strictClient, strictSandbox)).toEqual([undefined, undefined, expect.any(String)]);
+});
+
+test('a product is found by the barcode that it was added or changed with', async () => {
+  const mug = { Sku: 'MUG-XL', Name: 'Mug, XL' };
+  const find = async (Barcode: string) =>
+    (await client.ask('oldest.product.search', { body: { Barcode } })).body.result;
+  await client.ask('oldest.product.add', { body: { ...mug, Barcode: '8712345678906' } });
+  expect(await find('8712345678906')).toMatchObject({ sku: 'MUG-XL', barcode: '8712345678906' });
+  await client.ask('oldest.product.edit', { body: { ...mug, Barcode: '4006381333931' } });
+  await client.ask('oldest.product.edit', { body: mug });
+  expect([await find('8712345678906'), await find('4006381333931')]).toMatchObject([null, { sku: 'MUG-XL' }]);
+});
+
+test('calls of similar services that are not served are refused with the reason', async () => {
+  const { status, body } = await client.fetch('POST', '/purchaseOrder/add', { body: {} });
+  expect([status, titles({ status, body, date: '' })]).toEqual([404, expect.stringContaining('interface.md does not')]);
+  const guide = readFileSync(new URL('../../../../docs/sandbox.md', import.meta.url), 'utf8');
+  for (const { name } of notServed) expect(guide).toContain(name);
+});
+
+test('a strict sandbox has no operations that the interface does not name', async () => {
+  for (const { name, method, path } of operations.filter(({ described }) => !described)) {
+    const place = await strictSandbox.lastPlace();
+    const { status } = await strictClient.fetch(method, path.replace(':all', 'true'));
+    expect([name, status]).toEqual([name, 404]);
+    expect((await strictSandbox.requests(place)).map(({ operation }) => operation)).toEqual([null]);
+  }
 });
