@@ -77,7 +77,11 @@ export function judgeHealth(
   { isHeld, isAnswer = false }: { readonly isHeld: boolean; readonly isAnswer?: boolean },
 ): Judgement {
   // The request was sent before the hold began, so it is not new evidence. Only a Retry-After makes a wait longer.
-  if (former !== null && isHeld && !isAnswer && isKept(former, evidence)) return { health: former, holdMs: null };
+  if (former !== null && isHeld && !isAnswer && isKept(former, evidence)) {
+    // A 429 comes sooner than the answers to rows that were sent before it. These show that the next hold may be short.
+    const failures = former.code === 'too_fast' && evidence.seen === 'success' ? 0 : former.failures;
+    return { health: { ...former, failures }, holdMs: null };
+  }
   const times = (code: HoldCode) => (former?.code === code ? former.failures : 0);
   switch (evidence.seen) {
     case 'success':

@@ -124,9 +124,12 @@ describe('a client', () => {
     const tooFast: Evidence = { seen: 'too fast', reason: 'answered 429' };
     const first = judgeHealth(null, tooFast, open);
     expect(first).toMatchObject({ health: { code: 'too_fast', sendWindow: 4 }, holdMs: 1_000 });
-    for (const evidence of [tooFast, success])
-      expect(judgeHealth(first.health, evidence, held)).toEqual({ health: first.health, holdMs: null });
+    expect(judgeHealth(first.health, tooFast, held)).toEqual({ health: first.health, holdMs: null });
     expect(judgeAll([tooFast], first.health).holdMs).toBe(2_000);
+    // The answers to rows that were sent before the 429 come after it.
+    const done = judgeHealth(first.health, success, held);
+    expect(done).toEqual({ health: { ...first.health, failures: 0 }, holdMs: null });
+    expect(judgeAll([tooFast], done.health).holdMs).toBe(1_000);
     expect(judgeAll([success, tooFast], first.health).holdMs).toBe(1_000);
     expect(judgeAll(Array(9).fill(tooFast), first.health).holdMs).toBe(15_000);
   });
