@@ -664,7 +664,9 @@ begin
   else
     return query
       select case when f.nth > max_problems then 'payload' else f.path end,
-        case when f.nth > max_problems then 'has more problems than these' else f.problem end
+        case when f.nth > max_problems then 'has more problems than these'
+          -- A path that is refused is not in the schema, so the problem can only be that.
+          else coalesce(found_schema -> 'x-refused' ->> regexp_replace(f.path, '\[\d+\]', '', 'g'), f.problem) end
       from (
         select a.path, a.problem, row_number() over (order by a.part, a.nth) as nth
         from (

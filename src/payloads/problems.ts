@@ -26,7 +26,7 @@ export function normalizeNumbers(value: Json): Json {
 
 /**
  * Describes what zod found wrong. The schema must have read the value with `reportInput`.
- * @param refused reasons why the schema does not have certain members
+ * @param refused reasons why the schema does not have certain members, by path without places in lists
  */
 export function describeIssue(
   issue: z.core.$ZodIssue,
@@ -35,8 +35,8 @@ export function describeIssue(
   const path = formatPath(issue.path);
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => {
-      const isNamed = issue.path.length === 0 && Object.hasOwn(refused, key);
-      const problem = (isNamed && refused[key]) || 'is not a known member and must be removed';
+      const name = [...issue.path.filter((part) => typeof part === 'string'), key].join('.');
+      const problem = (Object.hasOwn(refused, name) && refused[name]) || 'is not a known member and must be removed';
       return { path: `${path === '' ? '' : `${path}.`}${key}`, problem };
     });
   }

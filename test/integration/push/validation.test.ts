@@ -13,11 +13,30 @@ const address = orderPayload('?').deliveryAddress;
 const withAddress = (changes: Record<string, unknown>) => ({ deliveryAddress: { ...address, ...changes } });
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
+const olderOnly = 'exists only in the older order operation, which this program does not call';
+
 /** Changes to a valid payload of order.create, each with the problem that is reported for it. */
 const orders: [string, Record<string, unknown>, string][] = [
   ['no order type', { orderType: undefined }, 'orderType: give either orderType (code) or orderTypeId'],
   ['unknown order type', { orderType: 'B2X' }, 'orderType: there is no code B2X (known codes: B2B, B2C)'],
-  ['a read-only member', { currency: 'EUR' }, 'currency: is read-only at the service and cannot be sent'],
+  [
+    'a read-only member',
+    { channelIdentifier: 'web' },
+    'channelIdentifier: is read-only at the service and cannot be sent',
+  ],
+  [
+    'members of the older order operation',
+    {
+      ...withAddress({ region: 'NH' }),
+      items: [{ sku: 'A', quantity: 1, warehouseId: 3 }],
+      currency: 'EUR',
+      deliveryAddressExtraName: 'c/o',
+    },
+    `items[0].warehouseId: ${olderOnly}; name the warehouse by its code, in fulfillFrom;` +
+      ` deliveryAddress.region: ${olderOnly}; an address of v3 has no such member;` +
+      ` currency: ${olderOnly}; in v3 it is read-only;` +
+      ` deliveryAddressExtraName: ${olderOnly}; an address of v3 has no such member`,
+  ],
   [
     'an unknown member of an item',
     { items: [{ sku: 'A', quantity: 1, colour: 'red' }] },

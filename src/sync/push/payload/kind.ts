@@ -197,7 +197,7 @@ interface Prerequisite {
 export interface OutboxKind<P> {
   readonly name: string;
   readonly schema: z.ZodType<P>;
-  /** Reasons, for people, why the schema does not have certain members. */
+  /** Reasons, for people, why the schema does not have certain members; by path, without places in lists. */
   readonly refused?: Readonly<Record<string, string>>;
   /** The operation that asks for the change. */
   readonly operation: OperationName;

@@ -92,8 +92,12 @@ export async function findDocumentProblems(
   return problem === null ? [] : [`${path}: ${problem}`];
 }
 
-/** Returns the JSON Schema of a kind's payload, as `fulfilment.outbox_schema(kind)` shows it. */
+/**
+ * Returns the JSON Schema of a kind's payload, as `fulfilment.outbox_schema(kind)` shows it. `x-refused` has the reasons why
+ * certain members are refused.
+ */
 export function toPayloadSchema(kind: AnyKind): Json {
   const schema = z.toJSONSchema(kind.schema, { io: 'input', unrepresentable: 'any' });
-  return { title: kind.name, ...(schema as { [member: string]: Json }) };
+  const refused = kind.refused === undefined ? {} : { 'x-refused': kind.refused };
+  return { title: kind.name, ...(schema as { [member: string]: Json }), ...refused };
 }

@@ -12,11 +12,28 @@ import { readOrders } from './find-order.ts';
 import { readLines } from './order-answers.ts';
 import { buildOrderDocument, findOrderIds, findOrderProblems } from './order-payload.ts';
 
+/** Members of the older order operation that v3 lacks (docs/interface.md, 15.2 Add order: fields), with what to do instead. */
+const olderMembers = {
+  'in v3 it is read-only': ['currency'],
+  'name the warehouse by its code, in fulfillFrom': ['warehouseId', 'items.warehouseId'],
+  'give the language and region in locale': ['languageId'],
+  'it is deprecated there': ['paymentMethodId', 'bankAccountNumber', 'bankAccountHolderName', 'bankAccountCityName'],
+  'an address of v3 has no such member': ['deliveryAddress', 'billingAddress'].flatMap((name) =>
+    ['ExtraName', 'Region', 'ExtraAddress'].flatMap((part) => [
+      `${name}${part}`,
+      `${name}.${part.charAt(0).toLowerCase()}${part.slice(1)}`,
+    ]),
+  ),
+};
+const olderRefusals = Object.entries(olderMembers).flatMap(([remedy, names]) =>
+  names.map((name) => [name, `exists only in the older order operation, which this program does not call; ${remedy}`]),
+);
+
 /** What every kind that creates an order has. */
 export const creationRules = {
   refused: {
-    currency: 'is read-only at the service and cannot be sent',
     channelIdentifier: 'is read-only at the service and cannot be sent',
+    ...(Object.fromEntries(olderRefusals) as Record<string, string>),
   },
   // An attachment that goes with the order has the members of one that is sent alone.
   optional: (operations: Operations) => [
