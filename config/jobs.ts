@@ -35,8 +35,6 @@ export const polledStreams = {
   'pull-orders': 'orders',
 } as const satisfies Partial<Record<JobName, string>>;
 
-export type PollJobName = keyof typeof polledStreams;
-
 export const jobNames = Object.keys(defaultSchedules) as JobName[];
 
 /** Returns the name of the environment variable for a job's schedule. */

@@ -1,13 +1,9 @@
-import { defineJob } from '../src/queue/define-job.ts';
 import type { Stream } from '../src/sync/reading/stream.ts';
 import { backfillRequested } from '../src/sync/rescan/rescan-jobs.ts';
-import type { PullContext } from '../src/sync/run/pull-context.ts';
+import type { Job } from './job.ts';
 
 /** Defines the job that runs the backfills requested with --background. */
-export const defineBackfillJob = (streams: readonly Stream[]) =>
-  defineJob<PullContext>({
-    name: 'backfill',
-    queue: 'bulk',
-    retries: true,
-    run: (context) => backfillRequested(context, streams),
-  });
+export const defineBackfillJob = (streams: readonly Stream[]): Job => ({
+  queue: 'bulk',
+  run: (context) => backfillRequested(context, streams),
+});

@@ -1,5 +1,4 @@
-import { definePullJob } from '../src/queue/define-job.ts';
-import { pollStream } from '../src/sync/paging/poll.ts';
 import { inbounds } from '../src/sync/streams/inbounds.ts';
+import { pullJob } from './job.ts';
 
-export const pullInboundsJob = definePullJob('pull-inbounds', inbounds, pollStream);
+export const pullInboundsJob = pullJob(inbounds);

@@ -1,5 +1,4 @@
-import { definePullJob } from '../src/queue/define-job.ts';
-import { pollStream } from '../src/sync/paging/poll.ts';
 import { orders } from '../src/sync/streams/orders.ts';
+import { pullJob } from './job.ts';
 
-export const pullOrdersJob = definePullJob('pull-orders', orders, pollStream);
+export const pullOrdersJob = pullJob(orders);

@@ -1,5 +1,4 @@
-import { definePullJob } from '../src/queue/define-job.ts';
-import { pollStream } from '../src/sync/paging/poll.ts';
 import { returnItems } from '../src/sync/streams/return-items.ts';
+import { pullJob } from './job.ts';
 
-export const pullReturnItemsJob = definePullJob('pull-return-items', returnItems, pollStream);
+export const pullReturnItemsJob = pullJob(returnItems);

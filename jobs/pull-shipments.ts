@@ -1,5 +1,4 @@
-import { definePullJob } from '../src/queue/define-job.ts';
-import { pollStream } from '../src/sync/paging/poll.ts';
 import { shipments } from '../src/sync/streams/shipments.ts';
+import { pullJob } from './job.ts';
 
-export const pullShipmentsJob = definePullJob('pull-shipments', shipments, pollStream);
+export const pullShipmentsJob = pullJob(shipments);

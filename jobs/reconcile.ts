@@ -1,13 +1,9 @@
-import { defineJob } from '../src/queue/define-job.ts';
 import type { Stream } from '../src/sync/reading/stream.ts';
 import { reconcileAll } from '../src/sync/rescan/rescan-jobs.ts';
-import type { PullContext } from '../src/sync/run/pull-context.ts';
+import type { Job } from './job.ts';
 
 /** Defines the job that reconciles the streams, one after the other. */
-export const defineReconcileJob = (streams: readonly Stream[]) =>
-  defineJob<PullContext>({
-    name: 'reconcile',
-    queue: 'bulk',
-    retries: true,
-    run: (context) => reconcileAll(context, streams),
-  });
+export const defineReconcileJob = (streams: readonly Stream[]): Job => ({
+  queue: 'bulk',
+  run: (context) => reconcileAll(context, streams),
+});

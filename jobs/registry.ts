@@ -1,7 +1,6 @@
 import type { JobName } from '../config/jobs.ts';
-import type { JobDefinition } from '../src/queue/define-job.ts';
-import type { PullContext } from '../src/sync/run/pull-context.ts';
 import { defineBackfillJob } from './backfill.ts';
+import type { Job } from './job.ts';
 import { pruneJob } from './prune.ts';
 import { pullInboundPackingSlipsJob } from './pull-inbound-packing-slips.ts';
 import { pullInboundsJob } from './pull-inbounds.ts';
@@ -26,7 +25,7 @@ const pullJobs = {
 export const streams = Object.values(pullJobs).map(({ stream }) => stream);
 
 /** All jobs by name. */
-export const jobs: Readonly<Record<JobName, JobDefinition<PullContext>>> = {
+export const jobs: Readonly<Record<JobName, Job>> = {
   ...pullJobs,
   'refresh-settings': refreshSettingsJob,
   'track-trace': trackTraceJob,

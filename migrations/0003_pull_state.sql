@@ -300,16 +300,13 @@ comment on column sync.gates.spent is 'Number of times that a worker was lost be
 -- All processes share REQUESTS_PER_SECOND: each takes its requests of a second from here.
 create table sync.request_budgets (
   identity text primary key,
-  second timestamptz not null,
-  granted integer not null check (granted >= 0),
+  next_at timestamptz not null,
   taken_at timestamptz not null
 ) with (fillfactor = 50);
 comment on table sync.request_budgets is
   'Requests that may be sent to the service of an account, if REQUESTS_PER_SECOND is set. One row for each account';
 comment on column sync.request_budgets.identity is 'Fingerprint of the account';
-comment on column sync.request_budgets.second is 'The last second from which requests were granted. It may lie ahead';
-comment on column sync.request_budgets.granted is
-  'Number of requests of that second that are granted, or whose time passed without a request';
+comment on column sync.request_budgets.next_at is 'Begin of the next slot that is not granted. It may lie ahead';
 comment on column sync.request_budgets.taken_at is 'When requests were last granted. It tells if the clock went back';
 
 -- Records runs as abandoned whose leases were just taken from them, and makes their jobs due.
@@ -353,18 +350,16 @@ $$;
 comment on function sync.revive_abandoned is
   'Makes the jobs of lost workers due: their leases have expired. With a client and a job, only that one. Returns the jobs';
 
-create function sync.find_refusal(
-  of_client text, of_job text, of_identity text,
-  out refusal text, out base_url text, out paused_since timestamptz, out is_paused_for_all boolean
-) language plpgsql stable as $$
-begin
-  select c.base_url, case when c.identity <> of_identity then 'identity' end into base_url, refusal
-  from sync.clients c where c.client = of_client;
-  if not found or refusal is not null then return; end if;
-  select min(p.since), bool_or(p.client = '') into paused_since, is_paused_for_all
-  from sync.pauses p where p.client in ('', of_client) and p.job = of_job;
-  if paused_since is not null then refusal := 'paused'; end if;
-end
+create function sync.find_refusal(of_client text, of_job text, of_identity text)
+returns table (refusal text, base_url text, paused_since timestamptz, is_paused_for_all boolean)
+language sql stable as $$
+  select case when c.identity <> of_identity then 'identity' when p.since is not null then 'paused' end,
+    c.base_url, p.since, p.is_for_all
+  from sync.clients c
+  cross join (
+    select min(p.since) as since, bool_or(p.client = '') as is_for_all
+    from sync.pauses p where p.client in ('', of_client) and p.job = of_job) p
+  where c.client = of_client;
 $$;
 comment on function sync.find_refusal is
   'Returns why no run of a job may begin: identity (the account is not the accepted one), paused, or null';
@@ -541,9 +536,10 @@ begin
       due_at = case
         when e.status = 'stopped' and e.trigger = 'schedule' and e.due is null then sync.clock()
         when e.status = 'failed' then greatest(
-          -- Null for a job whose next due time is soon anyway: least() ignores it.
-          least(coalesce(e.due, j.due_at), case when e.due is null then sync.clock() + make_interval(
-            secs => least(e.max_retry_ms, e.retry_ms * power(2, least(j.consecutive_failures, 30))) / 1000) end),
+          -- Tried again with growing pauses, if a schedule started it and the next due time is far away.
+          least(coalesce(e.due, j.due_at), case when e.due is null and e.trigger = 'schedule' then sync.clock()
+            + make_interval(secs => least(e.max_retry_ms, e.retry_ms * power(2, least(j.consecutive_failures, 30))) / 1000)
+            end),
           sync.clock() + make_interval(secs => e.retry_after_ms / 1000))
         -- A job that somebody made due meanwhile stays so.
         when e.due is null and j.slow_ms is not null and j.due_at > sync.clock() then sync.slow_down(j.due_at,

@@ -693,8 +693,7 @@ create table sync.quarantine (
 ); -- Resources that could not be decoded or stored, kept whole. A later good version releases them
 create table sync.request_budgets (
   identity text not null, -- Fingerprint of the account
-  second timestamp with time zone not null, -- The last second from which requests were granted. It may lie ahead
-  granted integer not null, -- Number of requests of that second that are granted, or whose time passed without a request
+  next_at timestamp with time zone not null, -- Begin of the next slot that is not granted. It may lie ahead
   taken_at timestamp with time zone not null, -- When requests were last granted. It tells if the clock went back
 ) with (fillfactor=50); -- Requests that may be sent to the service of an account, if REQUESTS_PER_SECOND is set. One row for each account
 create table sync.rereads (
@@ -881,7 +880,6 @@ alter table sync.push_holds add constraint push_holds_pkey PRIMARY KEY (client, 
 alter table sync.push_workers add constraint push_workers_pkey PRIMARY KEY (worker);
 alter table sync.quarantine add constraint quarantine_client_stream_resource_key_key UNIQUE (client, stream, resource_key);
 alter table sync.quarantine add constraint quarantine_pkey PRIMARY KEY (id);
-alter table sync.request_budgets add constraint request_budgets_granted_check CHECK ((granted >= 0));
 alter table sync.request_budgets add constraint request_budgets_pkey PRIMARY KEY (identity);
 alter table sync.rereads add constraint rereads_pkey PRIMARY KEY (client, stream, id);
 alter table sync.rescan_pages add constraint rescan_pages_rescan_id_fkey FOREIGN KEY (rescan_id) REFERENCES sync.rescans(id) ON DELETE CASCADE;
@@ -1836,9 +1834,10 @@ begin
       due_at = case
         when e.status = 'stopped' and e.trigger = 'schedule' and e.due is null then sync.clock()
         when e.status = 'failed' then greatest(
-          -- Null for a job whose next due time is soon anyway: least() ignores it.
-          least(coalesce(e.due, j.due_at), case when e.due is null then sync.clock() + make_interval(
-            secs => least(e.max_retry_ms, e.retry_ms * power(2, least(j.consecutive_failures, 30))) / 1000) end),
+          -- Tried again with growing pauses, if a schedule started it and the next due time is far away.
+          least(coalesce(e.due, j.due_at), case when e.due is null and e.trigger = 'schedule' then sync.clock()
+            + make_interval(secs => least(e.max_retry_ms, e.retry_ms * power(2, least(j.consecutive_failures, 30))) / 1000)
+            end),
           sync.clock() + make_interval(secs => e.retry_after_ms / 1000))
         -- A job that somebody made due meanwhile stays so.
         when e.due is null and j.slow_ms is not null and j.due_at > sync.clock() then sync.slow_down(j.due_at,
@@ -2016,19 +2015,18 @@ begin
 end
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.find_refusal(of_client text, of_job text, of_identity text, OUT refusal text, OUT base_url text, OUT paused_since timestamp with time zone, OUT is_paused_for_all boolean)
- RETURNS record
- LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION sync.find_refusal(of_client text, of_job text, of_identity text)
+ RETURNS TABLE(refusal text, base_url text, paused_since timestamp with time zone, is_paused_for_all boolean)
+ LANGUAGE sql
  STABLE
 AS $function$
-begin
-  select c.base_url, case when c.identity <> of_identity then 'identity' end into base_url, refusal
-  from sync.clients c where c.client = of_client;
-  if not found or refusal is not null then return; end if;
-  select min(p.since), bool_or(p.client = '') into paused_since, is_paused_for_all
-  from sync.pauses p where p.client in ('', of_client) and p.job = of_job;
-  if paused_since is not null then refusal := 'paused'; end if;
-end
+  select case when c.identity <> of_identity then 'identity' when p.since is not null then 'paused' end,
+    c.base_url, p.since, p.is_for_all
+  from sync.clients c
+  cross join (
+    select min(p.since) as since, bool_or(p.client = '') as is_for_all
+    from sync.pauses p where p.client in ('', of_client) and p.job = of_job) p
+  where c.client = of_client;
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.find_status_time(shipment fulfilment.shipments)

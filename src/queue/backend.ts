@@ -3,7 +3,6 @@
  * time without loss: the tables in Postgres say what is due.
  */
 
-import { setTimeout as wait } from 'node:timers/promises';
 import {
   assertSchemaCompatibility,
   createPostgresBackend,
@@ -19,99 +18,45 @@ import { BullMQOtel } from 'bullmq-otel';
 import type { Redis } from 'ioredis';
 import { pauses } from '../core/backoff.ts';
 import { CodedError } from '../core/errors.ts';
-import type { JobData, Processor, QueueName } from './define-job.ts';
 
-/** Milliseconds that BullMQ has to tell the queue how the last runs ended. */
-const farewellMs = 2_000;
+/** A queue: `poll` for data that must be fresh, `bulk` for long work that must not delay the polls. */
+export type QueueName = 'poll' | 'bulk';
 
-/** The part of BullMQ's Worker that we use. It is the same for both backends. */
-interface BullWorker {
-  waitUntilReady(): Promise<unknown>;
-  run(): Promise<void>;
-  cancelAllJobs(reason?: string): void;
+/**
+ * The data of a queued job. A run has its client. A firing of the scheduler has none: it queues the runs of all clients
+ * that are due before the next firing.
+ */
+export interface JobData {
+  readonly client?: string;
+}
+
+/** The function that runs a queued job. It must declare all three parameters, or BullMQ does not pass the signal. */
+export type Processor = (
+  job: { readonly name: string; readonly data: JobData },
+  token: string | undefined,
+  signal: AbortSignal | undefined,
+) => Promise<void>;
+
+/** A part of the queue that reports its errors. */
+interface ReportsErrors {
   on(event: 'error', listener: (error: Error) => void): unknown;
-  close(): Promise<void>;
-}
-
-/** A worker of one queue. It can be closed while the queue does not answer. */
-class QueueWorker {
-  readonly #runs = new Set<Promise<void>>();
-  readonly #worker: BullWorker;
-  #closing: Promise<void> | undefined;
-
-  /** @param create creates BullMQ's worker, which runs the given processor */
-  constructor(processor: Processor, create: (processor: Processor) => BullWorker) {
-    this.#worker = create((job, token, signal) => {
-      const run = processor(job, token, signal);
-      this.#runs.add(run);
-      return run.finally(() => this.#runs.delete(run));
-    });
-  }
-
-  waitUntilReady(): Promise<unknown> {
-    return this.#worker.waitUntilReady();
-  }
-
-  run(): Promise<void> {
-    return this.#worker.run();
-  }
-
-  cancelAllJobs(reason: string): void {
-    this.#worker.cancelAllJobs(reason);
-  }
-
-  on(event: 'error', listener: (error: Error) => void): void {
-    this.#worker.on(event, listener);
-  }
-
-  /**
-   * Takes no more runs, and waits for those under way. BullMQ then tells the queue of their ends, and would wait as long
-   * as the queue is away. We do not: the tables say what has run, and the sweeper queues what is due.
-   */
-  close(): Promise<void> {
-    this.#closing ??= Promise.race([this.#worker.close(), this.#endOfRuns()]);
-    return this.#closing;
-  }
-
-  async #endOfRuns(): Promise<void> {
-    while (this.#runs.size > 0) await Promise.allSettled(this.#runs);
-    await wait(farewellMs, undefined, { ref: false });
-  }
-}
-
-/** The error of a queue that cannot be used with its present setup. The message says what to change. */
-export class QueueSetupError extends CodedError {}
-
-/** A scheduler as the queue stores it. */
-interface SchedulerEntry {
-  readonly key: string;
-  readonly every?: number;
-  /** Next firing, in milliseconds since 1970. */
-  readonly next?: number;
 }
 
 /** The part of BullMQ's Queue that we use. It is the same for both backends. */
-export interface TaskQueue {
-  waitUntilReady(): Promise<unknown>;
-  addBulk(
-    jobs: {
-      name: string;
-      data: JobData;
-      opts: { attempts: number; deduplication: { id: string }; delay?: number };
-    }[],
-  ): Promise<unknown>;
-  getJobSchedulers(start: number, end: number): Promise<SchedulerEntry[]>;
-  upsertJobScheduler(
-    id: string,
-    repeat: { every: number },
-    template: { name: string; data: JobData; opts: { attempts: number } },
-  ): Promise<unknown>;
-  removeJobScheduler(id: string): Promise<boolean>;
-  /** Counts the jobs of each state. */
-  getJobCounts(): Promise<Readonly<Record<string, number>>>;
-  on(event: 'error', listener: (error: Error) => void): unknown;
-  close(): Promise<void>;
-}
+export type TaskQueue = ReportsErrors &
+  Pick<
+    Queue<JobData>,
+    | 'waitUntilReady'
+    | 'addBulk'
+    | 'getJobSchedulers'
+    | 'upsertJobScheduler'
+    | 'removeJobScheduler'
+    | 'getJobCounts'
+    | 'close'
+  >;
+
+/** The part of BullMQ's Worker that we use. It is the same for both backends. */
+type QueueWorker = ReportsErrors & Pick<Worker<JobData>, 'waitUntilReady' | 'run' | 'cancelAllJobs' | 'close'>;
 
 /**
  * The place of the queue. The queue only keeps time and dispatches: all data that must not be lost is in the ERP
@@ -122,6 +67,9 @@ export interface QueueBackend {
   readonly queue: (name: QueueName) => TaskQueue;
   readonly worker: (name: QueueName, processor: Processor, concurrency: number) => QueueWorker;
 }
+
+/** The error of a queue that cannot be used with its present setup. The message says what to change. */
+export class QueueSetupError extends CodedError {}
 
 /**
  * Seconds after which an idle worker checks the queue by itself if it knows of no delayed job. It needs this check if
@@ -163,14 +111,7 @@ export function buildPostgresBackend(pool: PgPool): QueueBackend {
     kind: 'postgres',
     queue: (name) => new backed.Queue<JobData>(name, { ...queueOptions, connection: pool }),
     worker: (name, processor, concurrency) =>
-      new QueueWorker(
-        processor,
-        (tracked) =>
-          new backed.Worker<JobData>(name, (job, token, signal) => tracked(job, token, signal), {
-            ...makeWorkerOptions('postgres', concurrency),
-            connection: pool,
-          }),
-      ),
+      new backed.Worker<JobData>(name, processor, { ...makeWorkerOptions('postgres', concurrency), connection: pool }),
   };
 }
 
@@ -184,14 +125,7 @@ export function buildRedisBackend(producer: Redis, consumer: Redis): QueueBacken
     kind: 'redis',
     queue: (name) => new Queue<JobData>(name, { ...queueOptions, connection: producer }),
     worker: (name, processor, concurrency) =>
-      new QueueWorker(
-        processor,
-        (tracked) =>
-          new Worker<JobData>(name, (job, token, signal) => tracked(job, token, signal), {
-            ...makeWorkerOptions('redis', concurrency),
-            connection: consumer,
-          }),
-      ),
+      new Worker<JobData>(name, processor, { ...makeWorkerOptions('redis', concurrency), connection: consumer }),
   };
 }
 

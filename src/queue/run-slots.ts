@@ -1,31 +1,20 @@
-import { hourMs } from '../core/time.ts';
-
 /** Maximum share of a worker's slots that one client may use, if there are several clients. */
 const maxClientShare = 0.25;
 /** Maximum share of the slots that long runs may use together. The rest is left to short runs. */
 const maxLongShare = 0.5;
 /** A run counts as long after this time. */
 export const shortMs = 10_000;
-/**
- * If another long run waits, a long run gives up its slot after this time. Each time, its next turn is twice as long.
- */
+/** If another long run waits, a long run gives up its slot after this time. */
 export const longTurnMs = 300_000;
-/** Maximum length of a turn of a long run. */
-const maxTurnMs = 6 * hourMs;
-/**
- * If a waiting run does not ask for a slot again within this time, it is no longer due. A sweep every 3 s tries due runs.
- */
+/** If a waiting run does not ask for a slot again within this time, it is no longer due. Sweeps try due runs every 3 s. */
 const maxWaitMs = 120_000;
 
-/** The slot of a run under way. */
-export interface RunSlot {
-  /**
-   * Releases the slot.
-   * @param ended false if the run was asked to make room and must continue later
-   * @returns clients whose runs were rejected in the meantime and should be queued again
-   */
-  readonly give: (ended: boolean) => readonly string[];
-}
+/**
+ * Ends the use of a slot.
+ * @param hasEnded false if the run was asked to make room and must continue later
+ * @returns clients whose runs found no slot before, and may find one now
+ */
+export type GiveSlot = (hasEnded: boolean) => readonly string[];
 
 /**
  * Decides which runs a worker executes at the same time. One client cannot use all slots, and long runs, such as first
@@ -36,16 +25,14 @@ export class RunSlots {
   readonly #slots: number;
   readonly #maxPerClient: number;
   readonly #maxLong: number;
+  /** Number of runs of each client. */
   readonly #running = new Map<string, number>();
-  readonly #rejectedClients = new Set<string>();
-  /** Clients that found no slot free at all, in the order in which they came. */
-  readonly #crowdedOut = new Set<string>();
+  /** Clients whose runs found no slot, in the order in which they came. */
+  readonly #refused = new Set<string>();
+  /** Runs that made room, by client and job. They start again when a slot for a long run is free. */
+  readonly #waiting = new Map<string, { readonly client: string; readonly askedAtMs: number }>();
   #taken = 0;
   #long = 0;
-  /** Runs that made room, by client and job. They start again when a slot for a long run is free. */
-  readonly #waiting = new Map<string, { readonly client: string; seenMs: number }>();
-  /** How long a run may keep its slot, for runs that had to give it up before. */
-  readonly #turnMs = new Map<string, number>();
 
   /**
    * @param slots maximum number of runs at the same time
@@ -61,84 +48,68 @@ export class RunSlots {
    * Takes a slot for a run. Returns null if none is free for it, and then remembers its client.
    * @param makeRoom called once if the run must stop; null if the run would lose its progress
    */
-  take(client: string, job: string, makeRoom: (() => void) | null): RunSlot | null {
-    if (this.#taken >= this.#slots) {
-      this.#crowdedOut.add(client);
-      return null;
-    }
-    const running = this.#running.get(client) ?? 0;
-    if (running >= this.#maxPerClient) {
-      this.#rejectedClients.add(client);
-      return null;
-    }
+  take(client: string, job: string, makeRoom: (() => void) | null): GiveSlot | null {
     const key = `${client} ${job}`;
-    const waiting = this.#waiting.get(key);
-    if (waiting !== undefined && this.#long >= this.#maxLong) {
-      waiting.seenMs = performance.now();
-      return null;
-    }
+    const running = this.#running.get(client) ?? 0;
+    const isLong = this.#waiting.has(key);
+    const mustWait = isLong && this.#long >= this.#maxLong;
+    if (mustWait) this.#waiting.set(key, { client, askedAtMs: performance.now() });
+    const isFull = this.#taken >= this.#slots || running >= this.#maxPerClient;
+    if (isFull) this.#refused.add(client);
+    if (isFull || mustWait) return null;
     this.#waiting.delete(key);
     this.#running.set(client, running + 1);
     this.#taken++;
-    const watch = this.#watch(key, client, waiting !== undefined, makeRoom);
-    const give = (ended: boolean) => {
-      const wasLong = watch.end();
-      if (ended) {
-        this.#waiting.delete(key);
-        this.#turnMs.delete(key);
-      }
-      return this.#release(client, wasLong);
+    const endWatch = this.#watch(key, client, isLong, makeRoom);
+    return (hasEnded) => {
+      const wasLong = endWatch();
+      if (wasLong) this.#long--;
+      if (hasEnded) this.#waiting.delete(key);
+      this.#taken--;
+      this.#running.set(client, (this.#running.get(client) ?? 1) - 1);
+      const waiting = wasLong ? [...this.#waiting.values()].map((one) => one.client) : [];
+      return [...new Set([...waiting, ...this.#takeRefused(client)])];
     };
-    return { give };
   }
 
-  /** Measures how long a run takes. `end` ends the measurement, and returns true if the run was long. */
-  #watch(key: string, client: string, resumes: boolean, makeRoom: (() => void) | null): { end: () => boolean } {
+  /** Asks a run to make room when it takes too long. Returns a function that ends this, and tells if the run was long. */
+  #watch(key: string, client: string, resumes: boolean, makeRoom: (() => void) | null): () => boolean {
     let isLong = resumes;
     if (isLong) this.#long++;
-    const startWaiting = () => {
-      this.#waiting.set(key, { client, seenMs: performance.now() });
-      makeRoom?.();
-    };
     const endTurn = () => {
-      if (makeRoom !== null && this.#hasWaitingRun()) {
-        this.#turnMs.set(key, Math.min(maxTurnMs, 2 * turnMs));
-        startWaiting();
-      } else timer = setTimeout(endTurn, shortMs);
+      if (makeRoom === null || !this.#hasWaitingRun()) timer = setTimeout(endTurn, shortMs);
+      else leave(makeRoom);
     };
-    const turnMs = this.#turnMs.get(key) ?? longTurnMs;
+    const leave = (stop: () => void) => {
+      this.#waiting.set(key, { client, askedAtMs: performance.now() });
+      stop();
+    };
     const becomeLong = () => {
-      if (!isLong && makeRoom !== null && this.#long >= this.#maxLong) return startWaiting();
-      if (!isLong) this.#long++;
+      if (makeRoom !== null && this.#long >= this.#maxLong) return leave(makeRoom);
+      this.#long++;
       isLong = true;
-      timer = setTimeout(endTurn, turnMs);
+      timer = setTimeout(endTurn, longTurnMs);
     };
-    let timer = setTimeout(becomeLong, isLong ? 0 : shortMs);
-    return {
-      end: () => {
-        clearTimeout(timer);
-        return isLong;
-      },
+    let timer = isLong ? setTimeout(endTurn, longTurnMs) : setTimeout(becomeLong, shortMs);
+    return () => {
+      clearTimeout(timer);
+      return isLong;
     };
   }
 
   /** Returns true if a long run waits for a slot. Forgets runs that are no longer due. */
   #hasWaitingRun(): boolean {
     const earliestMs = performance.now() - maxWaitMs;
-    for (const [key, { seenMs }] of this.#waiting) if (seenMs < earliestMs) this.#waiting.delete(key);
+    for (const [key, { askedAtMs }] of this.#waiting) if (askedAtMs < earliestMs) this.#waiting.delete(key);
     return this.#waiting.size > 0;
   }
 
-  #release(client: string, wasLong: boolean): readonly string[] {
-    const running = (this.#running.get(client) ?? 1) - 1;
-    if (running > 0) this.#running.set(client, running);
-    else this.#running.delete(client);
-    this.#taken--;
-    if (wasLong) this.#long--;
-    const wake = new Set(wasLong ? [...this.#waiting.values()].map((waiting) => waiting.client) : []);
-    if (this.#rejectedClients.delete(client)) wake.add(client);
-    const [next] = this.#crowdedOut;
-    if (next !== undefined && this.#crowdedOut.delete(next)) wake.add(next);
-    return [...wake];
+  /** Returns the client whose run ended, if another run of it was refused, and the first refused client below its limit. */
+  #takeRefused(client: string): readonly string[] {
+    const own = this.#refused.delete(client) ? [client] : [];
+    const first = [...this.#refused].find((refused) => (this.#running.get(refused) ?? 0) < this.#maxPerClient);
+    if (first === undefined) return own;
+    this.#refused.delete(first);
+    return [...own, first];
   }
 }

@@ -6,12 +6,6 @@ const maxFiringMs = 600_000;
 /** A scheduler whose next firing is this long ago has lost its pending job in the queue, and never fires again. */
 const lostAfterMs = 120_000;
 
-/** A scheduler that the queue should have: the name of its job, and the time between two firings. */
-export interface WantedScheduler {
-  readonly name: string;
-  readonly everyMs: number;
-}
-
 /**
  * Returns the time between two firings of the scheduler of a job: its interval, at most ten minutes. Returns null if the
  * schedule starts no run.
@@ -21,50 +15,41 @@ export function findFiringMs(schedule: Schedule): number | null {
   return schedule.kind === 'cron' ? maxFiringMs : null;
 }
 
-/** The changes that make the schedulers of a queue fit. */
-export interface SchedulerChanges {
-  readonly set: readonly WantedScheduler[];
-  /** Names of those of `set` that the queue had lost, with or without their entry. */
-  readonly lost: readonly string[];
-  /** Names of schedulers to remove. */
-  readonly removed: readonly string[];
+/** Names of schedulers that were changed. */
+export interface AlignedSchedulers {
+  readonly set: string[];
+  /** Those of `set` that the queue had lost, with or without their entry. */
+  readonly lost: string[];
+  readonly removed: string[];
 }
-
-/**
- * Finds how the schedulers of a queue differ from those it should have.
- * @param mayLengthen false if a shorter interval in the queue and unknown schedulers stay: workers with other settings
- *   may have set them
- */
-export async function findSchedulerChanges(
-  queue: TaskQueue,
-  wanted: readonly WantedScheduler[],
-  mayLengthen: boolean,
-): Promise<SchedulerChanges> {
-  const present = new Map((await queue.getJobSchedulers(0, -1)).map((entry) => [entry.key, entry]));
-  const isLost = ({ name }: WantedScheduler) => (present.get(name)?.next ?? 0) < Date.now() - lostAfterMs;
-  const differs = ({ name, everyMs }: WantedScheduler) => {
-    const presentMs = Number(present.get(name)?.every);
-    return mayLengthen ? presentMs !== everyMs : !(presentMs <= everyMs);
-  };
-  const names = new Set(wanted.map(({ name }) => name));
-  return {
-    set: wanted.filter((one) => isLost(one) || differs(one)),
-    lost: wanted.filter(isLost).map(({ name }) => name),
-    removed: mayLengthen ? [...present.keys()].filter((name) => !names.has(name)) : [],
-  };
-}
-
-/** Returns true if there is anything to change. */
-export const hasChanges = ({ set, removed }: SchedulerChanges): boolean => set.length + removed.length > 0;
 
 /**
  * Makes the schedulers of a queue fit. Changes only what differs: an upsert deletes and adds the pending job. Only one
  * process at a time may call it, since it takes no lock.
+ * @param wanted the milliseconds between two firings, by the name of the job
+ * @param isExact false if shorter intervals and unknown schedulers stay: workers with other settings may have set them
  */
-export async function alignSchedulers(queue: TaskQueue, { set, removed }: SchedulerChanges): Promise<void> {
-  for (const { name, everyMs } of set)
+export async function alignSchedulers(
+  queue: TaskQueue,
+  wanted: ReadonlyMap<string, number>,
+  isExact: boolean,
+): Promise<AlignedSchedulers> {
+  const aligned: AlignedSchedulers = { set: [], lost: [], removed: [] };
+  const present = new Map((await queue.getJobSchedulers(0, -1)).map((scheduler) => [scheduler.key, scheduler]));
+  for (const [name, everyMs] of wanted) {
+    const { every, next = 0 } = present.get(name) ?? {};
+    const isLost = next < Date.now() - lostAfterMs;
+    if (!isLost && (Number(every) === everyMs || (!isExact && Number(every) < everyMs))) continue;
     await queue.upsertJobScheduler(name, { every: everyMs }, { name, data: {}, opts: { attempts: 1 } });
-  for (const name of removed) await queue.removeJobScheduler(name);
+    aligned.set.push(name);
+    if (isLost) aligned.lost.push(name);
+  }
+  for (const name of isExact ? present.keys() : []) {
+    if (wanted.has(name)) continue;
+    await queue.removeJobScheduler(name);
+    aligned.removed.push(name);
+  }
+  return aligned;
 }
 
 /** Added to each delay. Otherwise a run could begin before its due time by the database's clock, and would be skipped. */

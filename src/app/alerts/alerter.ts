@@ -6,6 +6,7 @@ import { Webhook } from 'standardwebhooks';
 import type { Dispatcher } from 'undici';
 import type { Config } from '../../../config/env.ts';
 import { type Pause, pauses, toPauseMs } from '../../core/backoff.ts';
+import { repeat } from '../../core/repeat.ts';
 import { dayMs, minuteMs } from '../../core/time.ts';
 import { storeAlertChecks, takeAlertChecks } from '../../erp/alerts/open-alerts.ts';
 import {
@@ -59,8 +60,7 @@ export class Alerter {
   readonly #times: AlertTimes;
   readonly #warn: ReturnType<typeof throttleWarnings>;
   readonly #stopping = new AbortController();
-  #timer: NodeJS.Timeout | undefined;
-  #ticking: Promise<void> | undefined;
+  #ticks: ReturnType<typeof repeat> | undefined;
   #nextCheckMs = 0;
 
   constructor(options: AlerterOptions) {
@@ -71,21 +71,13 @@ export class Alerter {
 
   /** Checks and posts now, and then in each interval. */
   start(): void {
-    this.#tick();
-    this.#timer = setInterval(() => this.#tick(), this.#times.tickMs);
+    this.#ticks = repeat(this.#times.tickMs, () => this.#run());
   }
 
   /** Stops. A post under way is aborted, and sent again by another worker. */
   async close(): Promise<void> {
-    clearInterval(this.#timer);
     this.#stopping.abort();
-    await this.#ticking;
-  }
-
-  #tick(): void {
-    this.#ticking ??= this.#run().finally(() => {
-      this.#ticking = undefined;
-    });
+    await this.#ticks?.close();
   }
 
   /** Checks and posts once. A part that fails does not stop the other. */

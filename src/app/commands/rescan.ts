@@ -7,7 +7,7 @@ import { type ReplayCounts, replayQuarantine } from '../../sync/rescan/replay.ts
 import { backfillStream, type RefetchResult, reconcileStream, refetch } from '../../sync/rescan/rescan.ts';
 import { withColumnComparison } from '../../sync/rescan/rescan-jobs.ts';
 import type { PullContext } from '../../sync/run/pull-context.ts';
-import type { RunReport } from '../../sync/run/run.ts';
+import type { RunReport, Work } from '../../sync/run/run.ts';
 import {
   addCommand,
   asJson,
@@ -24,7 +24,7 @@ import {
   UsageError,
 } from '../cli/command-line.ts';
 import { describeEnd, exitCodeFor, withForeground } from '../cli/with-foreground.ts';
-import { runWork, type Work } from '../worker/runner.ts';
+import { runWork } from '../worker/runner.ts';
 
 interface RescanOptions extends CommonOptions {
   readonly acceptMissing?: boolean;

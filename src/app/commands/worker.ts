@@ -17,7 +17,7 @@ import { errorFields, type Logger } from '../logging/logger.ts';
 import { Metrics } from '../metrics/metrics.ts';
 import { WorkMetrics } from '../metrics/work-metrics.ts';
 import { version } from '../version.ts';
-import { Closers, type Daemon, type DaemonOptions, startDaemon } from '../worker/daemon.ts';
+import { closeLater, type Daemon, type DaemonOptions, startDaemon } from '../worker/daemon.ts';
 
 /** Time after which the process is ended if something keeps it alive although everything is closed. */
 const lingerMs = 1_000;
@@ -92,29 +92,25 @@ interface WorkerOptions {
 async function runWorker({ config, log, work, stop, idleSinceMs }: WorkerOptions): Promise<boolean> {
   const stopped = once(stop, 'abort');
   const databaseUrl = config.DATABASE_URL ?? '';
-  const closers = new Closers();
+  await using opened = new AsyncDisposableStack();
   let daemon: Daemon | null = null;
-  try {
-    const { db } = closers.add(connectDatabase(databaseUrl, log, 'admin', adminPoolSize, adminQueryMs));
-    const readers = openStateReaders(db, config);
-    // A queue that is closed cannot be asked any more.
-    const queues = () => (stop.aborted ? [] : (daemon?.queues ?? []));
-    const sinceLastSweepMs = () => daemon?.sinceLastSweepMs();
-    const metrics = new Metrics({ config, log, work, readState: readers.readState, queues, sinceLastSweepMs });
-    const admin = closers.add(await startAdmin({ config, db, log, metrics, readers, daemon: () => daemon }));
-    log.info({ event: 'admin_listening', host: config.ADMIN_HOST, port: admin.port });
-    daemon = await boot({ config, databaseUrl, log, metrics: work }, stop);
-    if (daemon === null) return false;
-    if (idleSinceMs !== null)
-      log.info({ event: 'worker_restarted', withoutWorkerMs: Math.round(performance.now() - idleSinceMs) });
-    const outdated = await Promise.race([stopped.then(() => null), daemon.outdated]);
-    // Something hangs and would keep the process alive. The process ends here, and its leases expire.
-    if (!(await daemon.stop())) process.exit(1);
-    if (outdated !== null) throw outdated;
-    return true;
-  } finally {
-    await closers.closeAll();
-  }
+  const { db } = closeLater(opened, connectDatabase(databaseUrl, log, 'admin', adminPoolSize, adminQueryMs));
+  const readers = openStateReaders(db, config);
+  // A queue that is closed cannot be asked any more.
+  const queues = () => (stop.aborted ? [] : (daemon?.queues ?? []));
+  const sinceLastSweepMs = () => daemon?.sinceLastSweepMs();
+  const metrics = new Metrics({ config, log, work, readState: readers.readState, queues, sinceLastSweepMs });
+  const admin = closeLater(opened, await startAdmin({ config, db, log, metrics, readers, daemon: () => daemon }));
+  log.info({ event: 'admin_listening', host: config.ADMIN_HOST, port: admin.port });
+  daemon = await boot({ config, databaseUrl, log, metrics: work }, stop);
+  if (daemon === null) return false;
+  if (idleSinceMs !== null)
+    log.info({ event: 'worker_restarted', withoutWorkerMs: Math.round(performance.now() - idleSinceMs) });
+  const outdated = await Promise.race([stopped.then(() => null), daemon.outdated]);
+  // Something hangs and would keep the process alive. The process ends here, and its leases expire.
+  if (!(await daemon.stop())) process.exit(1);
+  if (outdated !== null) throw outdated;
+  return true;
 }
 
 /** Starts the daemon. While Postgres or Redis cannot be reached, tries again every 2 seconds with new connections. */

@@ -7,7 +7,7 @@ import { formatSpan, hourMs, minuteMs } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { type JobStatus, readDatabaseClock } from '../../erp/reports/job-status.ts';
 import { type RecentRuns, readRecentRuns } from '../../erp/reports/run-list.ts';
-import { findNextDue } from '../../queue/next-due.ts';
+import { findNextDue } from '../../erp/runs/due-times.ts';
 import { createProblem, findProblems, type Problem, sortBySeverity } from './problems.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
 import { readTrends, type Trends } from './trends.ts';

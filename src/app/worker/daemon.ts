@@ -5,20 +5,15 @@
 
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../../config/env.ts';
-import { jobNames } from '../../../config/jobs.ts';
-import { jobs } from '../../../jobs/registry.ts';
 import { StoppedError, WarehouseError } from '../../core/errors.ts';
+import { repeat } from '../../core/repeat.ts';
 import { minuteMs } from '../../core/time.ts';
 import { assertOwnSessions } from '../../erp/connection/own-sessions.ts';
-import type { Database } from '../../erp/connection/pool.ts';
 import { rollUpFigures } from '../../erp/figures/roll-up.ts';
 import { sweepOutcomes } from '../../erp/outbox/outcomes.ts';
 import type { SchemaError } from '../../erp/schema/migration-files.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
-import type { QueueBackend, TaskQueue } from '../../queue/backend.ts';
-import type { QueueName } from '../../queue/define-job.ts';
-import { RunSlots } from '../../queue/run-slots.ts';
-import { Sweeper } from '../../queue/sweeper.ts';
+import type { QueueBackend, QueueName, TaskQueue } from '../../queue/backend.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { Alerter } from '../alerts/alerter.ts';
 import { connectForWriting, openLeaseKeeper, openListener, workerName } from '../deps/database.ts';
@@ -31,13 +26,17 @@ import type { WorkMetrics } from '../metrics/work-metrics.ts';
 import { version } from '../version.ts';
 import { openPusher } from './open-pusher.ts';
 import type { RunnerDeps } from './runner.ts';
-import { Runs } from './runs.ts';
+import { concurrency, Runs } from './runs.ts';
 import { Schedules } from './schedules.ts';
 
-/** Maximum number of runs of one queue that a worker makes at the same time. */
-const concurrency = 8;
+/** Interval in which every worker looks for work that the queue has lost. */
+export const sweepMs = 3_000;
+/** Interval in which every worker looks for lost schedulers. */
+const alignMs = 15_000;
 /** Maximum milliseconds of a stop. Requests of runs are aborted at once; a page that is being written is finished. */
 const stopTimeoutMs = 20_000;
+/** Milliseconds that BullMQ has to tell the queue how the last runs ended. */
+const farewellMs = 2_000;
 /** Milliseconds that everything else has to close, when pushes and runs have ended. Nothing is lost if it does not. */
 const closeTimeoutMs = 3_000;
 
@@ -64,51 +63,46 @@ export interface Daemon {
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const { config, databaseUrl, log } = options;
-  const closers = new Closers();
-  try {
-    const { deps, backend } = await openConnections(closers, options);
-    const { queues, schedules, runs, workers, stopping, outdated } = await openQueues(closers, deps, backend);
-    await schedules.prepare();
-    // Pushing starts after `prepare`, which registers the accounts that the rows belong to.
-    const pushing = closers.add(startPushing(deps, options));
-    const sweeper = openSweeper(schedules, runs, deps);
-    closers.add({ close: () => sweeper.stop() });
-    const { db, worker, warehouses } = deps;
-    for (const running of workers) runInBackground(running.run(), log);
-    sweeper.start();
-    closers.add(openAlerter(config, databaseUrl, log));
-    closers.add(new FigureMaker(db, log)).start();
-    runInBackground(logReachability(warehouses, log, stopping.signal), log);
-    log.info({ event: 'worker_started', version, worker, queue: backend.kind, clients: config.clients.length });
-    return {
-      outdated,
-      queues,
-      startDueOf: (client) => runs.startDueOf(client),
-      sinceLastSweepMs: () => sweeper.sinceLastDoneMs(),
-      stop: async () => {
-        stopping.abort(new StoppedError());
-        for (const running of workers) running.cancelAllJobs('stopping');
-        const hasStopped = await endsWithin(stopTimeoutMs, [
-          pushing.close(),
-          runs.ended(),
-          ...workers.map((one) => one.close()),
-        ]);
-        if (!hasStopped) {
-          log.error({ event: 'stop_forced', worker, afterMs: stopTimeoutMs });
-          return false;
-        }
-        // On a connection that no longer answers, a statement of a chart takes a minute to fail.
-        const isClosed = await endsWithin(closeTimeoutMs, [closers.closeAll()]);
-        if (!isClosed) log.warn({ event: 'connections_left', worker, afterMs: closeTimeoutMs });
-        log.info({ event: 'worker_stopped', worker });
-        return true;
-      },
-    };
-  } catch (error) {
-    await closers.closeAll();
-    throw error;
-  }
+  await using opened = new AsyncDisposableStack();
+  const { deps, backend } = await openConnections(opened, options);
+  const { queues, schedules, runs, workers, stopping, outdated } = await openQueues(opened, deps, backend);
+  await schedules.prepare();
+  // Pushing starts after `prepare`, which registers the accounts that the rows belong to.
+  const pushing = closeLater(opened, startPushing(deps, options));
+  for (const running of workers) runInBackground(running.run(), log);
+  const sweeper = closeLater(opened, startSweeps(schedules, runs, deps));
+  closeLater(opened, openAlerter(config, databaseUrl, log));
+  closeLater(opened, startRollUps(deps, stopping.signal));
+  runInBackground(logReachability(deps.warehouses, log, stopping.signal), log);
+  const { worker } = deps;
+  log.info({ event: 'worker_started', version, worker, queue: backend.kind, clients: config.clients.length });
+  const closers = opened.move();
+  return {
+    outdated,
+    queues,
+    startDueOf: (client) => runs.startDueOf(client),
+    sinceLastSweepMs: sweeper.sinceLastDoneMs,
+    stop: async () => {
+      stopping.abort(new StoppedError());
+      for (const running of workers) running.cancelAllJobs('stopping');
+      if (!(await endsWithin(stopTimeoutMs, [pushing.close(), runs.ended()]))) {
+        log.error({ event: 'stop_forced', worker, afterMs: stopTimeoutMs });
+        return false;
+      }
+      // BullMQ tells the queue how the last runs ended, and waits while it is away. The tables say it anyway.
+      await endsWithin(farewellMs, [...workers.map((one) => one.close())]);
+      // On a connection that no longer answers, a statement of a chart takes a minute to fail.
+      const isClosed = await endsWithin(closeTimeoutMs, [closers.disposeAsync()]);
+      if (!isClosed) log.warn({ event: 'connections_left', worker, afterMs: closeTimeoutMs });
+      log.info({ event: 'worker_stopped', worker });
+      return true;
+    },
+  };
 }
+
+/** Closes an opened part with the stack. Returns the part. */
+export const closeLater = <T extends { close: () => Promise<unknown> }>(opened: AsyncDisposableStack, part: T): T =>
+  opened.adopt(part, async () => void (await part.close()));
 
 /** Returns whether all work ends within a time. */
 const endsWithin = (ms: number, work: readonly Promise<unknown>[]) =>
@@ -126,17 +120,18 @@ export interface DaemonOptions extends PushingParts {
 
 /** Opens the database, the service of each client and the queue. */
 async function openConnections(
-  closers: Closers,
+  opened: AsyncDisposableStack,
   { config, databaseUrl, log, metrics }: DaemonOptions,
 ): Promise<{ readonly deps: RunnerDeps; readonly backend: QueueBackend }> {
-  const { db } = closers.add(connectForWriting(databaseUrl, log));
+  const { db } = closeLater(opened, connectForWriting(databaseUrl, log));
   await assertSchemaFits(db);
-  const { keeper, db: leases } = closers.add(openLeaseKeeper(databaseUrl, log));
+  const { keeper, db: leases } = closeLater(opened, openLeaseKeeper(databaseUrl, log));
   await assertOwnSessions(db, leases);
-  const { warehouses } = closers.add(
+  const { warehouses } = closeLater(
+    opened,
     openWarehouses(config, { log, onExchange: (client, exchange) => metrics.onExchange(client, exchange) }),
   );
-  const { backend } = closers.add(await openQueueBackend(config, databaseUrl, log));
+  const { backend } = closeLater(opened, await openQueueBackend(config, databaseUrl, log));
   const onRun: RunnerDeps['onRun'] = (...run) => metrics.onRun(...run);
   const worker = workerName();
   const deps = { config, db, keeper, warehouses, worker, log, reportedWarnings: new Map(), onRun };
@@ -144,38 +139,49 @@ async function openConnections(
 }
 
 /** Creates the queues and their workers, and waits until they are ready. No worker runs yet. */
-async function openQueues(closers: Closers, deps: RunnerDeps, backend: QueueBackend) {
-  const { config, log } = deps;
+async function openQueues(opened: AsyncDisposableStack, deps: RunnerDeps, backend: QueueBackend) {
   const stopping = new AbortController();
   const { promise: outdated, resolve: onOutdated } = Promise.withResolvers<SchemaError>();
-  const names = [...new Set(jobNames.map((job) => jobs[job].queue))];
-  const queues = new Map(names.map((name) => [name, closers.add(backend.queue(name))]));
+  const names = ['poll', 'bulk'] as const;
+  const queues = new Map(names.map((name) => [name, closeLater(opened, backend.queue(name))]));
   const schedules = new Schedules(deps, queues);
-  const slots = new Map(names.map((name) => [name, new RunSlots(concurrency, config.clients.length, name === 'bulk')]));
-  const runs = new Runs({ deps, schedules, slots, stop: stopping.signal, onOutdated });
-  const workers = names.map((name) => closers.add(backend.worker(name, runs.process, concurrency)));
-  const warn = throttleWarnings(log);
+  const runs = new Runs(deps, schedules, stopping.signal, onOutdated);
+  const workers = names.map((name) => closeLater(opened, backend.worker(name, runs.process, concurrency)));
+  const warn = throttleWarnings(deps.log);
   const parts = [...queues.values(), ...workers];
   for (const part of parts) part.on('error', (error) => warn({ event: 'queue_error', ...errorFields(error) }));
   await Promise.all(parts.map((part) => part.waitUntilReady()));
   return { queues, schedules, runs, workers, stopping, outdated };
 }
 
-/** Creates the sweeper: it finds what must run and does not. */
-function openSweeper(schedules: Schedules, runs: Runs, { config, db, log }: RunnerDeps): Sweeper {
+/** Finds again and again what must run and does not: the queue may have lost it, or be away. */
+function startSweeps(schedules: Schedules, runs: Runs, { config, db, log }: RunnerDeps) {
   const warn = throttleWarnings(log);
-  return new Sweeper({
-    revive: async () => runs.start(await schedules.revive()),
-    startOverdue: async () => runs.start(await schedules.findOverdue()),
-    // A worker that pushes does so with its other upkeep.
-    enterOutcomes: async () => (config.pushSweepMs === null ? sweepOutcomes(db) : undefined),
-    align: () => schedules.align(),
-    onError: (task, error) => {
+  /** Tries a task, which the next sweep tries again. Returns true if it succeeded. */
+  const attempt = async (task: string, work: () => Promise<void>) => {
+    try {
+      await work();
+      return true;
+    } catch (error) {
       // No stack: a server that is away is not a fault of this program.
       const { code, error: words } = errorFields(error);
       warn({ event: 'sweep_failed', task, code, error: words });
-    },
+      return false;
+    }
+  };
+  let lastDoneAtMs: number | undefined;
+  const sweeps = repeat(sweepMs, async () => {
+    const isStarted = await attempt('startOverdue', async () => runs.start(await schedules.findOverdue()));
+    // A worker that pushes does so with its other upkeep.
+    const isEntered = config.pushSweepMs !== null || (await attempt('enterOutcomes', () => sweepOutcomes(db)));
+    if (isStarted && isEntered) lastDoneAtMs = performance.now();
   });
+  const alignments = repeat(alignMs, async () => void (await attempt('align', () => schedules.align())));
+  return {
+    /** Returns the milliseconds since the last complete sweep; undefined before the first. */
+    sinceLastDoneMs: () => (lastDoneAtMs === undefined ? undefined : performance.now() - lastDoneAtMs),
+    close: () => Promise.all([sweeps.close(), alignments.close()]),
+  };
 }
 
 /** Asks the service of each client once for its status, so that the first lines of the log show a wrong base URL. */
@@ -201,46 +207,17 @@ async function logReachability(
  * Makes the figures of the charts, each minute by one of the workers. A failure delays charts and nothing else; the next
  * roll-up makes up for it.
  */
-class FigureMaker {
-  readonly #db: Database;
-  readonly #warn: ReturnType<typeof throttleWarnings>;
-  #timer: NodeJS.Timeout | undefined;
-  #working: Promise<void> | undefined;
-  #isStopped = false;
-
-  constructor(db: Database, log: Logger) {
-    this.#db = db;
-    this.#warn = throttleWarnings(log);
-  }
-
-  /** Makes figures now, and then each minute. */
-  start(): void {
-    this.#tick();
-    this.#timer = setInterval(() => this.#tick(), minuteMs);
-  }
-
-  /** Stops. Waits for the roll-up under way. */
-  async close(): Promise<void> {
-    this.#isStopped = true;
-    clearInterval(this.#timer);
-    await this.#working;
-  }
-
-  #tick(): void {
-    this.#working ??= this.#work().finally(() => {
-      this.#working = undefined;
-    });
-  }
-
-  async #work(): Promise<void> {
+function startRollUps({ db, log }: RunnerDeps, stop: AbortSignal) {
+  const warn = throttleWarnings(log);
+  return repeat(minuteMs, async () => {
     // Timers fire a little early or late. With the whole minute, every second turn of a single worker would come too soon.
     const intervalMs = minuteMs / 2;
     try {
-      while (!this.#isStopped && (await rollUpFigures(this.#db, intervalMs))?.isBehind);
+      while (!stop.aborted && (await rollUpFigures(db, intervalMs))?.isBehind);
     } catch (error) {
-      this.#warn({ event: 'figures_failed', ...errorFields(error) });
+      warn({ event: 'figures_failed', ...errorFields(error) });
     }
-  }
+  });
 }
 
 /** Maximum bytes of an answer to a post. */
@@ -266,22 +243,6 @@ function openAlerter(config: Config, databaseUrl: string, log: Logger): { readon
       await close();
     },
   };
-}
-
-/** Everything that has to be closed at the end. It is closed in reverse order, one after the other. */
-export class Closers {
-  readonly #closers: (() => Promise<unknown>)[] = [];
-
-  /** Adds an opened part, and returns it. */
-  add<T extends { close: () => Promise<unknown> }>(part: T): T {
-    this.#closers.unshift(() => part.close());
-    return part;
-  }
-
-  /** Closes everything that was added. */
-  async closeAll(): Promise<void> {
-    for (const close of this.#closers) await close();
-  }
 }
 
 /** Milliseconds that connections have to close. One that no longer answers takes a minute to fail. */

@@ -3,36 +3,37 @@ import { jobs } from '../../../jobs/registry.ts';
 import { CodedError, StoppedError } from '../../core/errors.ts';
 import type { JobKey } from '../../erp/runs/due-jobs.ts';
 import { SchemaError } from '../../erp/schema/migration-files.ts';
-import { jobDataSchema, type Processor, type QueueName } from '../../queue/define-job.ts';
-import type { RunSlots } from '../../queue/run-slots.ts';
+import type { Processor, QueueName } from '../../queue/backend.ts';
+import { RunSlots } from '../../queue/run-slots.ts';
 import { errorFields } from '../logging/logger.ts';
 import { type RunnerDeps, runJob } from './runner.ts';
 import type { Schedules } from './schedules.ts';
 
-/** What runs need besides the parts of a run. */
-export interface RunsParts {
-  readonly deps: RunnerDeps;
-  readonly schedules: Schedules;
-  /** The slots of each queue. */
-  readonly slots: ReadonlyMap<QueueName, RunSlots>;
-  readonly stop: AbortSignal;
-  readonly onOutdated: (error: SchemaError) => void;
-}
+/** Maximum number of runs of one queue that a worker makes at the same time. */
+export const concurrency = 8;
 
 /** The runs of this worker. The queue delivers most of them; a sweep starts those that the queue has lost. */
 export class Runs {
-  readonly #parts: RunsParts;
+  readonly #deps: RunnerDeps;
+  readonly #schedules: Schedules;
+  readonly #stop: AbortSignal;
+  readonly #onOutdated: (error: SchemaError) => void;
+  readonly #slots: Readonly<Record<QueueName, RunSlots>>;
   /** The runs under way, by job and client. */
   readonly #underWay = new Map<string, Promise<boolean>>();
 
-  constructor(parts: RunsParts) {
-    this.#parts = parts;
+  constructor(deps: RunnerDeps, schedules: Schedules, stop: AbortSignal, onOutdated: (error: SchemaError) => void) {
+    this.#deps = deps;
+    this.#schedules = schedules;
+    this.#stop = stop;
+    this.#onOutdated = onOutdated;
+    const clients = deps.config.clients.length;
+    this.#slots = { poll: new RunSlots(concurrency, clients), bulk: new RunSlots(concurrency, clients, true) };
   }
 
   /** The function that the queue calls with a firing of a scheduler, or with a run that is due. */
-  readonly process: Processor = async ({ name, data }, _token, cancelled) => {
-    const { client } = jobDataSchema.parse(data);
-    if (client === undefined) return this.#parts.schedules.fire(name);
+  readonly process: Processor = async ({ name, data: { client } }, _token, cancelled) => {
+    if (client === undefined) return this.#schedules.fire(name);
     // `sync.runs` has the reason. BullMQ only shows that the job failed.
     if (!(await this.#start({ client, job: name }, cancelled)))
       throw new CodedError('run_failed', `${name} failed; see sync.runs`);
@@ -45,12 +46,11 @@ export class Runs {
 
   /** Starts the runs of a client that are due, for example when a slot becomes free. */
   startDueOf(client: string): void {
-    const { schedules, deps } = this.#parts;
-    schedules
+    this.#schedules
       .findDueOf(client)
       .then((due) => this.start(due))
       // The next sweep starts them.
-      .catch((error: unknown) => deps.log.warn({ event: 'dispatch_failed', client, ...errorFields(error) }));
+      .catch((error: unknown) => this.#deps.log.warn({ event: 'dispatch_failed', client, ...errorFields(error) }));
   }
 
   /** Resolves when all runs under way have ended. */
@@ -61,39 +61,40 @@ export class Runs {
   /** Makes one run, unless it is under way here. Returns false if it failed. */
   #start(run: JobKey, cancelled?: AbortSignal): Promise<boolean> {
     const key = `${run.job} ${run.client}`;
-    if (this.#parts.stop.aborted || this.#underWay.has(key)) return Promise.resolve(true);
+    if (this.#stop.aborted || this.#underWay.has(key)) return Promise.resolve(true);
     const running = this.#run(run, cancelled).finally(() => this.#underWay.delete(key));
     this.#underWay.set(key, running);
     return running;
   }
 
   async #run({ client: key, job: name }: JobKey, cancelled?: AbortSignal): Promise<boolean> {
-    const { deps, slots, stop, onOutdated } = this.#parts;
+    const { log, config } = this.#deps;
     const job = jobNames.find((known) => known === name);
-    const client = deps.config.clients.find((known) => known.key === key);
+    const client = config.clients.find((known) => known.key === key);
     // A worker of another configuration queued it. That worker runs it.
-    if (job === undefined || client === undefined || deps.config.schedules[job].kind === 'off') return true;
+    if (job === undefined || client === undefined || config.schedules[job].kind === 'off') return true;
     const room = new AbortController();
     const makeRoom = () => {
-      deps.log.info({ event: 'run_makes_room', client: key, job });
+      log.info({ event: 'run_makes_room', client: key, job });
       room.abort(new StoppedError());
     };
-    const slot = slots.get(jobs[job].queue)?.take(key, job, jobs[job].savesProgress ? makeRoom : null);
+    const { queue, savesProgress = false } = jobs[job];
+    const giveSlot = this.#slots[queue].take(key, job, savesProgress ? makeRoom : null);
     // Without a slot the job stays due. It starts when a run of this client, or a long run, ends.
-    if (slot == null) return true;
+    if (giveSlot === null) return true;
     let hasEnded = true;
     try {
-      const signal = AbortSignal.any([stop, room.signal, ...(cancelled === undefined ? [] : [cancelled])]);
-      const { status } = await runJob(deps, job, client, 'schedule', signal);
+      const signal = AbortSignal.any([this.#stop, room.signal, ...(cancelled === undefined ? [] : [cancelled])]);
+      const { status } = await runJob(this.#deps, job, client, 'schedule', signal);
       hasEnded = status !== 'stopped';
       return status !== 'failed' && status !== 'abandoned';
     } catch (error) {
       // A failed run would be recorded. Here the database could not store the record.
-      deps.log.error({ event: 'run_unrecorded', client: key, job, ...errorFields(error) });
-      if (error instanceof SchemaError) onOutdated(error);
+      log.error({ event: 'run_unrecorded', client: key, job, ...errorFields(error) });
+      if (error instanceof SchemaError) this.#onOutdated(error);
       return false;
     } finally {
-      for (const waiting of slot.give(hasEnded)) if (!stop.aborted) this.startDueOf(waiting);
+      for (const refused of giveSlot(hasEnded)) if (!this.#stop.aborted) this.startDueOf(refused);
     }
   }
 }

@@ -3114,17 +3114,13 @@ export interface SyncQuarantine {
 
 export interface SyncRequestBudgets {
   /**
-   * Number of requests of that second that are granted, or whose time passed without a request
-   */
-  granted: number;
-  /**
    * Fingerprint of the account
    */
   identity: string;
   /**
-   * The last second from which requests were granted. It may lie ahead
+   * Begin of the next slot that is not granted. It may lie ahead
    */
-  second: Timestamp;
+  next_at: Timestamp;
   /**
    * When requests were last granted. It tells if the clock went back
    */

@@ -3,7 +3,6 @@ import type { Database } from '../connection/pool.ts';
 import type { DB } from '../generated/tables.ts';
 import { recordAudit } from './audit.ts';
 import type { ClientAccount } from './clients.ts';
-import { pausedSince } from './pauses.ts';
 
 export interface JobKey {
   readonly client: string;
@@ -17,19 +16,23 @@ export interface DueJob extends JobKey {
   readonly dueMs: number;
 }
 
+/** Which due jobs to find. */
+export interface DueFilter {
+  readonly jobs: readonly string[];
+  readonly clients: readonly ClientAccount[];
+  /** Also finds jobs that become due within this time; if negative, only jobs that are overdue by more than this. */
+  readonly withinMs?: number;
+  /** Jobs that a client hold does not keep from beginning. */
+  readonly local?: readonly string[];
+}
+
 /**
- * Finds the due jobs among `jobs` for these clients. The job that is overdue longest comes first. Jobs that are
- * running, paused or held are left out, and so are clients whose account is not the accepted one.
- * @param withinMs also finds jobs that become due within this time; if negative, only jobs that are overdue by more
- * than this
- * @param local jobs that a client hold does not keep from beginning
+ * Finds due jobs. The job that is overdue longest comes first. Jobs that are running, paused or held are left out, and so
+ * are clients whose account is not the accepted one: sync.start_run would refuse them.
  */
 export async function findDueJobs(
   db: Database,
-  jobs: readonly string[],
-  clients: readonly ClientAccount[],
-  withinMs = 0,
-  local: readonly string[] = [],
+  { jobs, clients, withinMs = 0, local = [] }: DueFilter,
 ): Promise<DueJob[]> {
   const { rows } = await sql<DueJob>`
     select j.client, j.job, extract(epoch from j.due_at - sync.clock())::float8 * 1000 as "inMs",
@@ -37,22 +40,14 @@ export async function findDueJobs(
     from sync.jobs j
     join unnest(${clients.map(({ client }) => client)}::text[], ${clients.map(({ identity }) => identity)}::text[])
       as own (client, identity) on own.client = j.client
-    left join sync.clients c on c.client = j.client
+    join sync.clients c on c.client = j.client
     left join sync.leases l on l.client = j.client and l.name = j.job
+    join sync.find_refusal(j.client, j.job, own.identity) r on r.refusal is null
     where j.job = any(${jobs}::text[]) and j.due_at <= sync.clock() + make_interval(secs => ${withinMs / 1_000})
       and (l.expires_at is null or l.expires_at <= now())
-      and (c.client is null
-        or (c.identity = own.identity
-        and (c.hold_code is null or c.hold_until <= now() or j.job = any(${local}::text[]))))
-      and ${pausedSince(sql`j.client`, sql`j.job`)} is null
+      and (c.hold_code is null or c.hold_until <= now() or j.job = any(${local}::text[]))
     order by j.due_at`.execute(db);
   return rows;
-}
-
-/** Returns true if a lease has expired: its worker was lost. */
-export async function hasAbandonedRuns(db: Database): Promise<boolean> {
-  const expired = db.selectFrom('sync.leases').select('name').where('expires_at', '<=', sql<Date>`clock_timestamp()`);
-  return (await expired.limit(1).executeTakeFirst()) !== undefined;
 }
 
 /**
@@ -78,23 +73,38 @@ export async function readScheduleClock(db: Database): Promise<Date> {
   return now;
 }
 
-/**
- * The latest due time that the schedule of a job allows. `ifNever` applies to a job that was not scheduled until now.
- */
-export interface LatestDueTime extends JobKey {
-  readonly due: Date;
-  readonly ifNever: Date;
+/** A job that must have a row in sync.jobs. */
+export interface WantedJob extends JobKey {
+  /** The stream that the job polls; null if it polls none. */
+  readonly stream: string | null;
+  /** Due time of a job that was not scheduled until now. Null: at once. `never`: not by schedule. */
+  readonly due: Date | 'never' | null;
+  /** The latest due time that the schedule allows; undefined if it has no bound. */
+  readonly latest?: Date | undefined;
 }
 
-/** Moves due times forward if the schedule became shorter than the remaining wait, or if the job was switched on. */
-export async function bringDueTimesForward(db: Database, latest: readonly LatestDueTime[]): Promise<void> {
+/** Inserts a row for each job that has none. Moves due times forward that are later than the schedule allows. */
+export async function ensureJobs(db: Kysely<DB>, wanted: readonly WantedJob[]): Promise<void> {
+  const dues = wanted.map(({ due }) => (due === 'never' ? 'infinity' : (due?.toISOString() ?? null)));
+  const latest = wanted.map(({ latest }) => latest?.toISOString() ?? null);
   await sql`
+    with wanted as (
+      select w.client, w.job, w.stream, coalesce(w.due, sync.clock()) as due, w.latest
+      from unnest(${wanted.map(({ client }) => client)}::text[], ${wanted.map(({ job }) => job)}::text[],
+        ${wanted.map(({ stream }) => stream)}::text[], ${dues}::timestamptz[], ${latest}::timestamptz[])
+        as w (client, job, stream, due, latest)
+    ), added as (
+      insert into sync.jobs (client, job, stream, due_at)
+      select w.client, w.job, w.stream, w.due
+      from wanted w
+      where not exists (select from sync.jobs j where j.client = w.client and j.job = w.job)
+      order by w.client, w.job
+      on conflict do nothing
+    )
     update sync.jobs j
-    set due_at = case when isfinite(j.due_at) then l.due else l.if_never end
-    from unnest(${latest.map(({ client }) => client)}::text[], ${latest.map(({ job }) => job)}::text[],
-      ${latest.map(({ due }) => due.toISOString())}::timestamptz[],
-      ${latest.map(({ ifNever }) => ifNever.toISOString())}::timestamptz[]) as l (client, job, due, if_never)
-    where j.client = l.client and j.job = l.job and j.due_at > l.due`.execute(db);
+    set due_at = case when isfinite(j.due_at) then w.latest else w.due end
+    from wanted w
+    where j.client = w.client and j.job = w.job and j.due_at > w.latest`.execute(db);
 }
 
 /**

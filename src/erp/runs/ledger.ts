@@ -16,14 +16,16 @@ export interface Run {
   readonly worker: string;
   readonly trigger: Trigger;
   readonly startedAt: Date;
-  /** True if a failed run is repeated with growing pauses, before its next due time. */
-  readonly retries: boolean;
   /** True if the run sends nothing to the service, so that its result says nothing about the service. */
   readonly isLocal: boolean;
   /** True if its client was on hold when the run began. */
   readonly wasHeld: boolean;
   /** True if the run is the probe of a client hold. */
-  readonly probing: boolean;
+  readonly isProbe: boolean;
+  /** True if the previous run was abandoned, because its worker was lost. */
+  readonly afterAbandoned: boolean;
+  /** Number of due times that were missed before this run began. */
+  readonly missed: number;
   /** What was stored of its stream when it began; null if its job polls none. */
   readonly stored: StoredStream | null;
 }
@@ -79,15 +81,11 @@ export const rescanJobs = ['reconcile', 'backfill', 'refetch', 'replay'];
 /** The share of one poll in the moving average of fetched resources. */
 const averageShare = 0.1;
 
-/** Counts the rows that a run wrote. */
-function countWrittenRows(totals: Totals): number {
-  return totals.created + totals.updated + totals.removed;
-}
-
 /**
  * Returns true if the run wrote or quarantined anything, or found stale readings. Other runs get no row in the ledger.
  */
-const isEventful = (totals: Totals) => countWrittenRows(totals) + totals.quarantined + totals.stale > 0;
+const isEventful = ({ created, updated, removed, quarantined, stale }: Totals) =>
+  created + updated + removed + quarantined + stale > 0;
 
 /** Writes the ledger row of a run under way, if the run has done something. Call it in the transaction of a page. */
 export async function recordProgress(
@@ -117,35 +115,21 @@ export async function endRun(db: Database, run: Run, totals: Totals, end: RunEnd
 }
 
 /** Returns the parameter `run_end` of sync.end_run. */
-function toEndFacts(run: Run, end: RunEnd): object {
-  const { trigger, worker, startedAt, isLocal, wasHeld, probing, retries } = run;
+function toEndFacts({ trigger, worker, startedAt, isLocal, wasHeld, isProbe }: Run, end: RunEnd): object {
   const { status, dueAt, poll } = end;
-  const skipped = status === 'skipped' ? { reason: end.reason } : {};
-  const failed =
-    status === 'failed'
-      ? {
-          error_code: end.code,
-          error: end.message,
-          retry_after_ms: end.retryAfterMs,
-          ...(retries ? { retry_ms: pauses.failedRun.firstMs, max_retry_ms: pauses.failedRun.longestMs } : {}),
-          ...(end.hold === null
-            ? {}
-            : { hold_code: end.hold.code, hold_ms: end.hold.pause.firstMs, max_hold_ms: end.hold.pause.longestMs }),
-        }
-      : {};
-  const polled =
-    poll == null
-      ? {}
-      : {
-          stream: poll.stream,
-          poll_began_at: poll.beganAt,
-          newest_source: poll.newestSource,
-          average_share: averageShare,
-          gap_from: poll.gap?.from,
-          gap_to: poll.gap?.to,
-        };
-  return {
-    ...{ status, trigger, worker, started_at: startedAt, due: dueAt, is_local: isLocal, was_held: wasHeld },
-    ...{ is_probe: probing, rescan_jobs: rescanJobs, ...skipped, ...failed, ...polled },
-  };
+  const run = { trigger, worker, started_at: startedAt, is_local: isLocal, was_held: wasHeld, is_probe: isProbe };
+  const facts = { ...run, status, due: dueAt, rescan_jobs: rescanJobs };
+  if (status === 'skipped') return { ...facts, reason: end.reason };
+  if (status === 'failed') {
+    const { code, message, retryAfterMs, hold } = end;
+    const retry = { retry_ms: pauses.failedRun.firstMs, max_retry_ms: pauses.failedRun.longestMs };
+    return {
+      ...{ ...facts, ...retry, error_code: code, error: message, retry_after_ms: retryAfterMs },
+      ...{ hold_code: hold?.code, hold_ms: hold?.pause.firstMs, max_hold_ms: hold?.pause.longestMs },
+    };
+  }
+  if (poll == null) return facts;
+  const { stream, beganAt, newestSource, gap } = poll;
+  const read = { stream, poll_began_at: beganAt, newest_source: newestSource, average_share: averageShare };
+  return { ...facts, ...read, gap_from: gap?.from, gap_to: gap?.to };
 }

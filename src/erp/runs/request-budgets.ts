@@ -12,28 +12,25 @@ export interface RequestLimit {
 /**
  * Takes up to `wanted` requests from the next second that has some left. Each second has `perSecond` slots of equal
  * length, by the clock of the database. Slots that have passed are not granted any more, so that requests do not gather
- * at the end of a second. If the clock went back, the second goes back by the same time: nobody waits for a second that
- * is far ahead.
+ * at the end of a second.
  */
-export async function takeRequests(
-  db: Kysely<DB>,
-  { identity, perSecond }: RequestLimit,
-  wanted: number,
-): Promise<RequestQuota> {
-  const share = await takeStoredRequests(db, { identity, perSecond }, wanted);
-  if (share !== undefined) return share;
-  const now = sql<Date>`clock_timestamp()`;
-  await db
-    .insertInto('sync.request_budgets')
-    .values({ identity, second: sql<Date>`date_trunc('second', ${now})`, granted: 0, taken_at: now })
-    .onConflict((conflict) => conflict.column('identity').doNothing())
-    .execute();
-  const first = await takeStoredRequests(db, { identity, perSecond }, wanted);
-  if (first === undefined) throw new TypeError('the budget of an account was removed while requests were taken');
-  return first;
+export async function takeRequests(db: Kysely<DB>, limit: RequestLimit, wanted: number): Promise<RequestQuota> {
+  for (;;) {
+    const quota = await takeStoredRequests(db, limit, wanted);
+    if (quota !== undefined) return quota;
+    const now = sql<Date>`clock_timestamp()`;
+    await db
+      .insertInto('sync.request_budgets')
+      .values({ identity: limit.identity, next_at: sql<Date>`to_timestamp(0)`, taken_at: now })
+      .onConflict((conflict) => conflict.column('identity').doNothing())
+      .execute();
+  }
 }
 
-/** Takes requests of an account that has a row. The clock is read after the row is locked. */
+/**
+ * Takes requests of an account that has a row. The clock is read after the row is locked. If the clock went back, the
+ * next slot goes back by the same time: nobody waits for a second that is far ahead.
+ */
 async function takeStoredRequests(
   db: Kysely<DB>,
   { identity, perSecond }: RequestLimit,
@@ -41,43 +38,29 @@ async function takeStoredRequests(
 ): Promise<RequestQuota | undefined> {
   const { rows } = await sql<RequestQuota>`
     with stored as materialized (
-      select identity, second, granted, taken_at
+      select next_at, taken_at
       from sync.request_budgets
       where identity = ${identity}
       for update
-    ), timed as materialized (
-      select s.*, clock_timestamp() as at
-      from stored s
-    ), steady as (
-      select identity, granted, at, date_trunc('second', at) as this_second,
-        floor(extract(epoch from at - date_trunc('second', at)) * ${perSecond}::int)::int as passed,
-        second - make_interval(secs => round(greatest(0, extract(epoch from taken_at - at)))::int) as second
-      from timed
-    ), present as (
-      select identity, at, greatest(second, this_second) as second,
-        case
-          when second > this_second then granted
-          when second = this_second then greatest(granted, passed)
-          else passed
-        end as granted
-      from steady
-    ), open as (
-      select identity, at,
-        case when granted < ${perSecond}::int then second else second + interval '1 second' end as second,
-        case when granted < ${perSecond}::int then granted else 0 end as granted
-      from present
-    ), taken as materialized (
-      select *, least(${wanted}::int, ${perSecond}::int - granted) as requests
-      from open
+    ), clock as materialized (
+      select *, clock_timestamp() as at
+      from stored
+    ), next as (
+      select at, extract(epoch from at)::float8 as now, greatest(
+        floor(extract(epoch from at)::float8 * ${perSecond}::int),
+        round(extract(epoch from next_at - greatest(interval '0', taken_at - at))::float8 * ${perSecond}::int)) as slot
+      from clock
+    ), taken as (
+      select *, least(${wanted}::int, ${perSecond}::int - slot::bigint % ${perSecond}::int)::int as requests
+      from next
     ), kept as (
       update sync.request_budgets b
-      set second = t.second, granted = t.granted + t.requests, taken_at = t.at
-      from taken t
-      where b.identity = t.identity
+      set next_at = to_timestamp((slot + requests) / ${perSecond}::int), taken_at = at
+      from taken
+      where b.identity = ${identity}
     )
-    select requests,
-      (extract(epoch from second - at) * 1000 + granted * 1000.0 / ${perSecond}::int)::float8 as "startsInMs",
-      (extract(epoch from second - at) * 1000 + 1000)::float8 as "endsInMs"
+    select requests, (slot / ${perSecond}::int - now) * 1000 as "startsInMs",
+      (floor(slot / ${perSecond}::int) + 1 - now) * 1000 as "endsInMs"
     from taken`.execute(db);
   return rows[0];
 }

@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely';
+import type { Schedule } from '../../../config/schedules.ts';
 import { createLock } from '../connection/locks.ts';
 import type { Database } from '../connection/pool.ts';
 import { repeatAfterConflict } from '../connection/transaction.ts';
@@ -6,44 +7,22 @@ import type { DB } from '../generated/tables.ts';
 import { readKnownMigrations } from '../schema/migration-files.ts';
 import { assertSchemaFits } from '../schema/schema-fit.ts';
 import { type ClientAccount, identityLock, type OfferedAccount, registerClients } from './clients.ts';
+import { ensureJobs } from './due-jobs.ts';
+import { type ClientJob, countMissedTimes, findNextDue, toInterval } from './due-times.ts';
 import { leaseSpan } from './leases.ts';
 import type { Run, Trigger } from './ledger.ts';
 import { resumeHint } from './pauses.ts';
 import type { Cursor, CursorPass, StoredStream } from './stored-stream.ts';
 
-/** How a run that starts moves the due time of its job. */
-export type NextDue =
-  /** Not at all: another process may have a schedule for the job. */
-  | { readonly kind: 'stays' }
-  /** The job runs only if somebody asks for it. */
-  | { readonly kind: 'never' }
-  /**
-   * To the next of the times that lie every `everyMs` milliseconds since 1970, plus `phaseMs`, but at least `gapMs` from
-   * now. With `slowMs`, the end of the run moves it further if nothing has moved for long.
-   */
-  | {
-      readonly kind: 'interval';
-      readonly everyMs: number;
-      readonly slowMs: number | null;
-      readonly phaseMs: number;
-      readonly gapMs: number;
-    }
-  /** To a time that is computed here. `countMissed` counts the due times after `due` until now. */
-  | {
-      readonly kind: 'computed';
-      readonly findNext: (now: Date) => Date | null;
-      readonly countMissed: (due: Date, now: Date) => number;
-    };
-
+/** What a run is started for. */
 export interface RunRequest extends OfferedAccount {
   readonly job: string;
   /** The stream that the job polls; null if it polls none. */
   readonly stream: string | null;
   readonly worker: string;
   readonly trigger: Trigger;
-  readonly nextDue: NextDue;
-  /** True if a failed run is repeated with growing pauses, before its next due time. */
-  readonly retries?: boolean;
+  /** The schedule of the job; undefined if this process has none for it: another process may have one. */
+  readonly schedule?: Schedule | undefined;
   /** True if the job sends nothing to the service: a client hold does not keep it from beginning. */
   readonly isLocal?: boolean;
 }
@@ -59,9 +38,7 @@ export interface SkippedStart {
   readonly dueAt: Date | null;
 }
 
-export type StartResult =
-  | { readonly kind: 'started'; readonly run: Run; readonly afterAbandoned: boolean; readonly missed: number }
-  | SkippedStart;
+export type StartResult = { readonly kind: 'started'; readonly run: Run } | SkippedStart;
 
 /**
  * Starts a run: acquires the lease and moves the due time. A scheduled run starts only if it is due, so that a job that
@@ -73,27 +50,26 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
   if (answer.refusal === 'schema') await assertSchemaFits(db);
   if (answer.refusal === 'unregistered') await register(db, request);
   if (answer.refusal === 'schema' || answer.refusal === 'unregistered') answer = await callStartRun(db, request);
-  const { client, job, worker, trigger, retries = false, isLocal = false } = request;
-  const { refusal, leaseKey, startedAt, afterAbandoned, missed, wasHeld, isProbe, stored } = answer;
-  if (refusal !== null) return skip(db, request, answer, refusal);
+  if (answer.refusal !== null) return skip(db, request, answer, answer.refusal);
+  const { client, job, worker, trigger, isLocal = false } = request;
+  const { leaseKey, startedAt, wasHeld, isProbe, afterAbandoned, missed } = answer;
   const lease = { client, name: job, key: leaseKey };
-  const run = { lease, worker, trigger, startedAt, retries, isLocal, wasHeld, probing: isProbe, stored };
-  return { kind: 'started', run, afterAbandoned, missed };
+  const started = { startedAt, wasHeld, isProbe, afterAbandoned, missed, stored: toStoredStream(answer) };
+  return { kind: 'started', run: { lease, worker, trigger, isLocal, ...started } };
 }
 
-/** Inserts the rows without which no run can start. */
+/** Inserts the rows without which no run can start. The first worker with a schedule makes the job due. */
 async function register(db: Database, request: RunRequest): Promise<void> {
-  const { client, job, stream, nextDue } = request;
+  const { client, job, stream, schedule } = request;
   await registerClients(db, [request]);
   await createLock(db, identityLock(client));
-  // If an operator runs the job before any worker has, its schedule begins a day later, not at once beside the first
-  // load.
-  const tomorrow = nextDue.kind === 'stays' ? await readTomorrow(db) : null;
-  await ensureJobs(db, [{ client, job, stream, due: tomorrow }]);
+  await ensureJobs(db, [
+    { client, job, stream, due: schedule?.kind === 'every' || schedule?.kind === 'cron' ? null : 'never' },
+  ]);
 }
 
 /** Returns why a run did not begin. Counts it, if somebody asked for it or if the run before was still under way. */
-async function skip(db: Database, request: RunRequest, answer: StartAnswer, code: string): Promise<SkippedStart> {
+async function skip(db: Database, request: RunRequest, answer: StartRow, code: string): Promise<SkippedStart> {
   const { client, job, trigger } = request;
   const reason = code as SkippedStart['reason'];
   if (reason === 'identity') await registerClients(db, [request]);
@@ -179,13 +155,15 @@ interface StartRow extends RefusalFacts {
   readonly isWaiting: boolean;
 }
 
-type StartAnswer = StartRow & { readonly stored: StoredStream | null };
-
-async function callStartRun(db: Database, request: RunRequest): Promise<StartAnswer> {
-  const { client, job, stream, identity, worker, trigger, isLocal = false, nextDue } = request;
+async function callStartRun(db: Database, request: RunRequest): Promise<StartRow> {
+  const { client, job, stream, identity, worker, trigger, schedule, isLocal = false } = request;
   const newestMigration = (await readKnownMigrations()).at(-1)?.name ?? '';
-  const interval = nextDue.kind === 'interval' ? nextDue : { everyMs: null, slowMs: null, phaseMs: null, gapMs: null };
-  const planned = nextDue.kind === 'computed' ? await plan(db, request, nextDue) : { due: null, missed: 0 };
+  const { everyMs, slowMs, phaseMs, gapMs } =
+    schedule?.kind === 'every'
+      ? toInterval(schedule, request)
+      : { everyMs: null, slowMs: null, phaseMs: null, gapMs: null };
+  const planned = schedule?.kind === 'cron' ? await planCron(db, request, schedule) : { due: null, missed: 0 };
+  const movesDue = schedule !== undefined && schedule.kind !== 'off';
   const { rows } = await repeatAfterConflict(() =>
     sql<StartRow>`
       select refusal, base_url as "baseUrl", paused_since as "pausedSince", is_paused_for_all as "isPausedForAll",
@@ -195,58 +173,32 @@ async function callStartRun(db: Database, request: RunRequest): Promise<StartAns
         was_held as "wasHeld", is_probe as "isProbe", complete_at as "completeAt", usual_fetched as "usualFetched",
         cursors, is_waiting as "isWaiting"
       from sync.start_run(${client}, ${job}, ${stream}, ${identity}, ${worker}, ${newestMigration},
-        ${trigger === 'manual'}, ${isLocal}, ${leaseSpan}, ${nextDue.kind !== 'stays'},
-        ${interval.everyMs}, ${interval.slowMs}, ${interval.phaseMs}, ${interval.gapMs},
-        ${planned.due}, ${planned.missed})`.execute(db),
+        ${trigger === 'manual'}, ${isLocal}, ${leaseSpan}, ${movesDue},
+        ${everyMs}, ${slowMs}, ${phaseMs}, ${gapMs}, ${planned.due}, ${planned.missed})`.execute(db),
   );
-  const row = rows[0] as StartRow;
-  const { completeAt, usualFetched, cursors, isWaiting } = row;
-  if (cursors === null) return { ...row, stored: null };
-  const byPass = new Map(cursors.map(({ pass, ...cursor }) => [pass, cursor]));
-  return { ...row, stored: { completeAt, usualFetched, cursors: byPass, isWaiting } };
+  return rows[0] as StartRow;
 }
 
-/** Computes the next due time of a job whose schedule is not an interval, by the clock of the database. */
-async function plan(
+function toStoredStream({ cursors, completeAt, usualFetched, isWaiting }: StartRow): StoredStream | null {
+  if (cursors === null) return null;
+  const byPass = new Map(cursors.map(({ pass, ...cursor }) => [pass, cursor]));
+  return { completeAt, usualFetched, cursors: byPass, isWaiting };
+}
+
+/** Computes the next due time of a job with a cron expression, by the clock of the database. */
+async function planCron(
   db: Database,
-  { client, job }: RunRequest,
-  { findNext, countMissed }: Extract<NextDue, { kind: 'computed' }>,
+  clientJob: ClientJob,
+  schedule: Extract<Schedule, { kind: 'cron' }>,
 ): Promise<{ readonly due: Date | null; readonly missed: number }> {
+  const { client, job } = clientJob;
   const { rows } = await sql<{ now: Date; due: Date | null }>`
     select sync.clock() as now, (
       select j.due_at from sync.jobs j
       where j.client = ${client} and j.job = ${job} and isfinite(j.due_at)) as due`.execute(db);
   const { now, due } = rows[0] as { now: Date; due: Date | null };
-  return { due: findNext(now), missed: due === null ? 0 : countMissed(due, now) };
-}
-
-/** A job that must have a row in sync.jobs. */
-export interface WantedJob {
-  readonly client: string;
-  readonly job: string;
-  /** The stream that the job polls; null if it polls none. */
-  readonly stream: string | null;
-  /** First due time of a new row. Null: at once. `never`: not by schedule. */
-  readonly due: Date | 'never' | null;
-}
-
-/** Inserts a row for each job that has none. Existing rows keep their due times. */
-export async function ensureJobs(db: Kysely<DB>, wanted: readonly WantedJob[]): Promise<void> {
-  const dues = wanted.map(({ due }) => (due === 'never' ? 'infinity' : (due?.toISOString() ?? null)));
-  await sql`
-    insert into sync.jobs as j (client, job, stream, due_at)
-    select w.client, w.job, w.stream, coalesce(w.due, sync.clock())
-    from unnest(${wanted.map(({ client }) => client)}::text[], ${wanted.map(({ job }) => job)}::text[],
-      ${wanted.map(({ stream }) => stream)}::text[], ${dues}::timestamptz[]) as w (client, job, stream, due)
-    where not exists (
-      select from sync.jobs k
-      where k.client = w.client and k.job = w.job and k.stream is not distinct from w.stream)
-    order by w.client, w.job
-    on conflict (client, job) do update set stream = excluded.stream
-      where j.stream is distinct from excluded.stream`.execute(db);
-}
-
-async function readTomorrow(db: Kysely<DB>): Promise<Date> {
-  const { at } = await db.selectNoFrom(sql<Date>`sync.clock() + interval '1 day'`.as('at')).executeTakeFirstOrThrow();
-  return at;
+  return {
+    due: findNextDue(schedule, now, clientJob),
+    missed: due === null ? 0 : countMissedTimes(schedule, due, now),
+  };
 }

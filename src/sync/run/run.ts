@@ -1,7 +1,10 @@
 /**
- * One run of a job for one client, under its lease. A run that loses its lease stops, and cannot write any more.
+ * One run of a job for one client: start, work, end. It works under a lease. A run that loses its lease stops, and cannot
+ * write any more.
  */
 
+import type { Config } from '../../../config/env.ts';
+import type { Schedule } from '../../../config/schedules.ts';
 import { longestWaitMs } from '../../core/backoff.ts';
 import { toClientHold } from '../../core/client-hold.ts';
 import {
@@ -13,10 +16,41 @@ import {
   WarehouseError,
 } from '../../core/errors.ts';
 import type { Database } from '../../erp/connection/pool.ts';
+import type { OfferedAccount } from '../../erp/runs/clients.ts';
+import { findDueNotBefore } from '../../erp/runs/due-times.ts';
 import type { LeaseKeeper } from '../../erp/runs/leases.ts';
-import { endRun, type Run, type RunEnd, type Totals } from '../../erp/runs/ledger.ts';
-import { type RunRequest, type SkippedStart, startRun } from '../../erp/runs/start-run.ts';
-import { newTotals, type WorkEnd } from './pull-context.ts';
+import { endRun, type Run, type RunEnd, type Totals, type Trigger } from '../../erp/runs/ledger.ts';
+import { type SkippedStart, startRun } from '../../erp/runs/start-run.ts';
+import type { Warehouse } from '../../warehouse/client.ts';
+import { newServiceClock, newShare, newTotals, type PullContext, type WorkEnd } from './pull-context.ts';
+
+/** The parts that a run needs. */
+export interface RunDeps {
+  readonly config: Config;
+  readonly db: Database;
+  readonly keeper: LeaseKeeper;
+  readonly warehouses: ReadonlyMap<string, Warehouse>;
+  readonly worker: string;
+}
+
+/** A piece of work that runs for one client under a lease. */
+export interface Work {
+  /** Name of the lease, and job of the run in `sync.runs`: the name of a job or of a command. */
+  readonly name: string;
+  /** The stream that it polls; undefined if it polls none. */
+  readonly stream?: { readonly name: string };
+  readonly run: (context: PullContext) => Promise<void>;
+  /** The schedule of the job; undefined if it has none. Its due time then stays. */
+  readonly schedule?: Schedule;
+  /** True if it sends no request to the service. */
+  readonly isLocal?: boolean;
+}
+
+/** A client for which a run is made. */
+export interface RunClient extends OfferedAccount {
+  /** Zone of the service's times without a zone. */
+  readonly zone: string;
+}
 
 /** The result of a run, for the log and the command line. */
 export type RunReport =
@@ -31,47 +65,44 @@ interface RunFacts {
   readonly leaseKey: number | null;
 }
 
-/** The members of a run that its work needs. */
-export interface RunScope {
-  readonly run: Run;
-  readonly totals: Totals;
-  /** True if the previous run was abandoned, because its worker was lost. */
-  readonly afterAbandoned: boolean;
-  /** Number of due times that were missed before this run began. */
-  readonly missed: number;
-  readonly end: WorkEnd;
-  /** Aborted when the run is asked to stop or has lost its lease. */
-  readonly signal: AbortSignal;
-}
-
 /**
- * Runs `work` for one client and job under a lease, and records how the run ended. An error of the work is reported,
- * not thrown. Throws only if the database could not take the record; then the lease expires and the run counts as
- * abandoned.
+ * Makes a run, and records how it ended. An error of the work is reported, not thrown. Throws only if the database could
+ * not take the record; then the lease expires and the run counts as abandoned.
+ * @param onStart called when the run has begun
  */
-export async function runUnderLease(
-  db: Database,
-  keeper: LeaseKeeper,
-  request: RunRequest,
+export async function makeRun(
+  deps: RunDeps,
+  work: Work,
+  client: RunClient,
+  trigger: Trigger,
   stop: AbortSignal,
-  work: (scope: RunScope) => Promise<void>,
+  onStart: (run: Run) => void,
 ): Promise<RunReport> {
   if (stop.aborted) return { status: 'stopped', totals: newTotals(), leaseKey: null };
-  const start = await startRun(db, request);
-  if (start.kind === 'skipped') {
-    const { reason, because, dueAt } = start;
-    return { status: 'skipped', reason, because, dueAt };
-  }
-  const { run, afterAbandoned, missed } = start;
-  const totals = newTotals();
-  const workEnd: WorkEnd = { dueAt: null, poll: null };
+  const { db, keeper, worker, warehouses } = deps;
+  const warehouse = warehouses.get(client.client);
+  if (warehouse === undefined) throw new TypeError(`client ${client.client} has no service`);
+  const { name: job, stream, schedule, isLocal = false } = work;
+  const start = await startRun(db, {
+    ...client,
+    job,
+    stream: stream?.name ?? null,
+    worker,
+    trigger,
+    schedule,
+    isLocal,
+  });
+  if (start.kind === 'skipped') return { ...start, status: 'skipped' };
+  const { run } = start;
+  onStart(run);
+  const signal = AbortSignal.any([stop, keeper.keep(run.lease)]);
+  const context = { ...createPullContext(deps, work, client), warehouse, run, signal };
+  const { totals } = context.state;
   const facts = { totals, leaseKey: run.lease.key };
-  const lost = keeper.keep(run.lease);
   try {
-    const signal = AbortSignal.any([stop, lost]);
-    const failure = await catchFailure(work({ run, totals, afterAbandoned, missed, end: workEnd, signal }));
+    const failure = await catchFailure(doWork(work, context));
     if (failure instanceof LeaseLostError) return { ...facts, status: 'abandoned', error: failure };
-    const end = toRunEnd(failure, workEnd);
+    const end = toRunEnd(failure, context.state.end);
     await endRun(db, run, totals, end);
     if (end.status === 'skipped')
       return { status: 'skipped', reason: 'not_yet', because: end.reason, dueAt: end.opensAt };
@@ -82,6 +113,38 @@ export async function runUnderLease(
   } finally {
     keeper.drop(run.lease);
   }
+}
+
+/** Works. The probe of a client hold first sends one cheap request, before many requests run into the same timeout. */
+async function doWork(work: Work, context: PullContext): Promise<void> {
+  if (context.run.isProbe) await context.warehouse.signIn(context.signal);
+  await work.run(context);
+}
+
+/** Creates the context in which the work of a run reads from the service, but for the parts of this run. */
+function createPullContext(
+  { config, db }: RunDeps,
+  { name: job, schedule }: Work,
+  { client, identity, zone }: RunClient,
+): Omit<PullContext, 'warehouse' | 'run' | 'signal'> {
+  return {
+    ...{ client, identity, zone, db },
+    dueNotBefore: (earliest, gapMs) =>
+      schedule === undefined ? null : findDueNotBefore(schedule, earliest, gapMs, { client, job }),
+    timeoutMs: config.HTTP_TIMEOUT_MS,
+    requestsPerSecond: config.REQUESTS_PER_SECOND ?? null,
+    lookbackDays: config.LOOKBACK_DAYS,
+    retentionDays: config.RETENTION_DAYS,
+    personalDataDays: config.PERSONAL_DATA_DAYS ?? null,
+    compare: 'raw',
+    state: {
+      totals: newTotals(),
+      end: { dueAt: null, poll: null },
+      service: newServiceClock(),
+      share: newShare(),
+      hasWritten: false,
+    },
+  };
 }
 
 async function catchFailure(work: Promise<void>): Promise<unknown> {

@@ -102,13 +102,13 @@ export async function callStatements(db: Database, url: string, outboxId: number
 async function callRun(db: Database): Promise<void> {
   const account = { client: 'other', identity: 'x', baseUrl: 'x' };
   const request = { ...account, job: 'x', stream: 'shipments', worker: 'x', trigger: 'manual' } as const;
-  const nextDue = { kind: 'computed', findNext: () => now, countMissed: () => 0 } as const;
-  const start = await startRun(db, { ...request, nextDue });
-  await startRun(db, { ...request, nextDue });
+  const schedule = { kind: 'cron', pattern: '0 3 * * *' } as const;
+  const start = await startRun(db, { ...request, schedule });
+  await startRun(db, { ...request, schedule });
   if (start.kind !== 'started') throw new Error(start.because);
   await db.transaction().execute((trx) => recordProgress({ trx, run: start.run }, { ...newTotals(), created: 1 }));
   await endRun(db, start.run, newTotals(), { status: 'done' });
-  await startRun(db, { ...request, job: 'another', nextDue: { kind: 'stays' } });
+  await startRun(db, { ...request, job: 'another' });
   await findRefusal(db, { ...request, identity: 'y' });
 }
 
@@ -258,11 +258,10 @@ async function callRuns(trx: Transaction<DB>): Promise<void> {
 
 async function callSchedules(db: Database): Promise<void> {
   const job = { client, job: 'prune' };
-  await dueJobs.findDueJobs(db, ['prune'], [{ client, identity: 'x' }]);
-  await dueJobs.hasAbandonedRuns(db);
+  await dueJobs.findDueJobs(db, { jobs: ['prune'], clients: [{ client, identity: 'x' }] });
   await callRun(db);
   await dueJobs.readScheduleClock(db);
-  await dueJobs.bringDueTimesForward(db, [{ ...job, due: now, ifNever: now }]);
+  await dueJobs.ensureJobs(db, [{ ...job, stream: null, due: now, latest: now }]);
   await db.transaction().execute((trx) => dueJobs.bringPollsForward(trx, client, ['shipments']));
   await dueJobs.requestRun(db, job, 'x');
   await dueJobs.reviveAbandoned(db);

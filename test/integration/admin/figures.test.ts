@@ -3,7 +3,7 @@ import type { Database } from '../../../src/erp/connection/pool.ts';
 import { readFigures } from '../../../src/erp/figures/read-figures.ts';
 import { rollUpFigures } from '../../../src/erp/figures/roll-up.ts';
 import { registerClients } from '../../../src/erp/runs/clients.ts';
-import { ensureJobs } from '../../../src/erp/runs/start-run.ts';
+import { ensureJobs } from '../../../src/erp/runs/due-jobs.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { watchPlans } from '../../helpers/schema/plans.ts';
 

@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
 import { connectDatabase } from '../../../src/app/deps/database.ts';
 import { registerClients } from '../../../src/erp/runs/clients.ts';
-import { ensureJobs } from '../../../src/erp/runs/start-run.ts';
+import { ensureJobs } from '../../../src/erp/runs/due-jobs.ts';
 import { newTotals } from '../../../src/sync/run/pull-context.ts';
 import { useAdmin } from '../../helpers/admin.ts';
 import { useDatabase } from '../../helpers/database.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { registerClients } from '../../../src/erp/runs/clients.ts';
-import { ensureJobs } from '../../../src/erp/runs/start-run.ts';
+import { ensureJobs } from '../../../src/erp/runs/due-jobs.ts';
 import { useAdmin } from '../../helpers/admin.ts';
 import { useDatabase } from '../../helpers/database.ts';
 

@@ -222,7 +222,7 @@ describe('a hold of a client', () => {
     const jobs = ['a', 'b', 'c', 'd'];
     await database.query(`insert into sync.jobs (client, job) select 'default', unnest($1::text[])`, [jobs]);
     const results = await Promise.all(jobs.map((job) => startRun(database.db, request(job))));
-    expect(results.filter(({ kind }) => kind === 'started')).toMatchObject([{ run: { probing: true } }]);
+    expect(results.filter(({ kind }) => kind === 'started')).toMatchObject([{ run: { isProbe: true } }]);
     expect(results.filter((result) => result.kind === 'skipped' && result.reason === 'held')).toHaveLength(3);
   });
 });

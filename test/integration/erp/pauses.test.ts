@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
-import { findDueJobs } from '../../../src/erp/runs/due-jobs.ts';
+import { registerClients } from '../../../src/erp/runs/clients.ts';
+import { ensureJobs, findDueJobs } from '../../../src/erp/runs/due-jobs.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/erp/runs/pauses.ts';
-import { ensureJobs, startRun } from '../../../src/erp/runs/start-run.ts';
+import { startRun } from '../../../src/erp/runs/start-run.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';
@@ -20,20 +21,20 @@ const request = (client = 'a') => ({
   job: 'pull-shipments',
   stream: 'shipments',
   worker: 'w',
-  nextDue: { kind: 'interval' as const, everyMs: 2 * minute, slowMs: null, phaseMs: 0, gapMs: 0 },
+  schedule: { kind: 'every' as const, everyMs: 2 * minute },
 });
 const findDueClients = async () =>
   (
-    await findDueJobs(
-      database.db,
-      ['pull-shipments'],
-      ['a', 'b'].map((client) => ({ client, identity: client })),
-    )
+    await findDueJobs(database.db, {
+      jobs: ['pull-shipments'],
+      clients: ['a', 'b'].map((client) => ({ client, identity: client })),
+    })
   ).map(({ client }) => client);
 const readJob = async () =>
   (await database.query(`select skips, last_skip_reason from sync.jobs where client = 'a'`))[0];
 
 test('a paused job does not start; after resume one run makes up for the missed runs', async () => {
+  await registerClients(database.db, [request('a'), request('b')]);
   await ensureJobs(
     database.db,
     ['a', 'b'].map((client) => ({ client, job: 'pull-shipments', stream: 'shipments', due: null })),
@@ -51,10 +52,7 @@ test('a paused job does not start; after resume one run makes up for the missed 
   await setScheduleClock(database, 11 * 60);
   expect(await resumeJob(database.db, 'pull-shipments', 'a', 'anna')).toBe(1);
   expect(await findDueClients()).toEqual(['a', 'b']);
-  expect(await startRun(database.db, { ...request(), trigger: 'schedule' })).toMatchObject({
-    kind: 'started',
-    missed: 5,
-  });
+  expect(await startRun(database.db, { ...request(), trigger: 'schedule' })).toMatchObject({ run: { missed: 5 } });
   expect(await readJob()).toMatchObject({
     skips: 6,
     last_skip_reason: '5 missed: paused, parked, held, or no worker was there',
@@ -67,6 +65,7 @@ test('a paused job does not start; after resume one run makes up for the missed 
 });
 
 test('a pause of every client also pauses new clients, until all are resumed', async () => {
+  await registerClients(database.db, [request('b')]);
   await pauseJob(database.db, 'pull-shipments', null, 'anna');
   await ensureJobs(database.db, [{ client: 'b', job: 'pull-shipments', stream: 'shipments', due: null }]);
   expect(await findDueClients()).toEqual([]);

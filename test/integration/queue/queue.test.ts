@@ -1,16 +1,9 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { openQueueBackend } from '../../../src/app/deps/queue.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
-import type { QueueBackend, TaskQueue } from '../../../src/queue/backend.ts';
-import type { QueuedJob } from '../../../src/queue/define-job.ts';
-import {
-  alignSchedulers,
-  findSchedulerChanges,
-  queueRuns,
-  type SchedulerChanges,
-  type WantedScheduler,
-} from '../../../src/queue/schedulers.ts';
+import type { JobData, QueueBackend, TaskQueue } from '../../../src/queue/backend.ts';
+import { type AlignedSchedulers, alignSchedulers, queueRuns } from '../../../src/queue/schedulers.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { startRedis } from '../../helpers/processes/redis-server.ts';
 import { truncateQueue } from '../../helpers/queue.ts';
@@ -41,7 +34,7 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
 
   /** Starts a worker whose jobs wait until `release` is called. */
   async function startWorker(backend: QueueBackend) {
-    const seen: QueuedJob[] = [];
+    const seen: { readonly name: string; readonly data: JobData }[] = [];
     let release: () => void = () => undefined;
     const gate = new Promise<void>((resolve) => {
       release = resolve;
@@ -64,65 +57,57 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
     return { seen, release };
   }
 
-  /** Makes the schedulers fit, and returns what was changed. */
-  async function align(queue: TaskQueue, wanted: WantedScheduler[], mayLengthen = true): Promise<SchedulerChanges> {
-    const changes = await findSchedulerChanges(queue, wanted, mayLengthen);
-    await alignSchedulers(queue, changes);
-    return changes;
-  }
-  const [pull, prune] = [
-    { name: 'pull-shipments', everyMs: 60_000 },
-    { name: 'prune', everyMs: 600_000 },
-  ];
+  const align = (queue: TaskQueue, wanted: Record<string, number>, isExact = true): Promise<AlignedSchedulers> =>
+    alignSchedulers(queue, new Map(Object.entries(wanted)), isExact);
+  const [pull, prune] = ['pull-shipments', 'prune'] as const;
+  const usual = { [pull]: 60_000, [prune]: 600_000 };
   const unchanged = { set: [], lost: [], removed: [] };
 
   test.skipIf(isSkipped)('fires each scheduler by its name, and gives each firing to one worker', async () => {
     const { backend, queue } = await open();
-    await align(queue, [
-      { ...pull, everyMs: 300 },
-      { ...prune, everyMs: 300 },
-    ]);
+    await align(queue, { [pull]: 300, [prune]: 300 });
     const { seen, release } = await startWorker(backend);
     release();
     const count = (of: string) => seen.filter(({ name, data }) => name === of && data.client === undefined).length;
-    await waitFor('three firings of each', () => count(pull.name) >= 3 && count(prune.name) >= 3);
+    await waitFor('three firings of each', () => count(pull) >= 3 && count(prune) >= 3);
   });
 
   test.skipIf(isSkipped)('changes only a scheduler that differs, and sets all again after a flush', async () => {
     const { queue, flush } = await open();
-    const names = [pull.name, prune.name];
-    expect(await align(queue, [pull, prune])).toEqual({ set: [pull, prune], lost: names, removed: [] });
-    expect(await align(queue, [pull, prune])).toEqual(unchanged);
-    const shorter = { ...pull, everyMs: 30_000 };
-    expect(await align(queue, [shorter, prune], false)).toEqual({ set: [shorter], lost: [], removed: [] });
+    const names = [pull, prune];
+    expect(await align(queue, usual)).toEqual({ set: names, lost: names, removed: [] });
+    expect(await align(queue, usual)).toEqual(unchanged);
+    const shorter = { ...usual, [pull]: 30_000 };
+    expect(await align(queue, shorter, false)).toEqual({ set: [pull], lost: [], removed: [] });
     await flush();
-    expect(await align(queue, [shorter, prune], false)).toMatchObject({ lost: names });
-    expect((await queue.getJobSchedulers(0, -1)).map(({ key }) => key).sort()).toEqual(names.sort());
+    expect(await align(queue, shorter, false)).toMatchObject({ lost: names });
+    expect((await queue.getJobSchedulers(0, -1)).map(({ key }) => key).sort()).toEqual(names.toSorted());
   });
 
   test.skipIf(isSkipped)(
     'removes unknown schedulers and lengthens intervals only at the start of a worker',
     async () => {
       const { queue } = await open();
-      const foreign = { name: 'foreign', everyMs: 60_000 };
-      const longer = { ...pull, everyMs: 120_000 };
-      await align(queue, [pull, foreign]);
-      expect(await align(queue, [longer], false)).toEqual(unchanged);
-      expect(await align(queue, [longer], true)).toEqual({ set: [longer], lost: [], removed: ['foreign'] });
+      await align(queue, { [pull]: 60_000, foreign: 60_000 });
+      const longer = { [pull]: 120_000 };
+      expect(await align(queue, longer, false)).toEqual(unchanged);
+      expect(await align(queue, longer, true)).toEqual({ set: [pull], lost: [], removed: ['foreign'] });
     },
   );
 
   test.skipIf(isSkipped)('sets a scheduler again whose pending job was lost', async () => {
     const { queue } = await open();
-    await align(queue, [pull]);
-    const lost = {
-      getJobSchedulers: async () => [{ key: pull.name, every: pull.everyMs, next: Date.now() - 200_000 }],
-    };
-    const found = await findSchedulerChanges({ ...queue, ...lost }, [pull], false);
-    expect(found).toEqual({ set: [pull], lost: [pull.name], removed: [] });
+    await align(queue, usual);
+    const schedulers = await queue.getJobSchedulers(0, -1);
+    vi.spyOn(queue, 'getJobSchedulers').mockResolvedValue(
+      schedulers.map((scheduler) =>
+        scheduler.key === pull ? { ...scheduler, next: Date.now() - 200_000 } : scheduler,
+      ),
+    );
+    expect(await align(queue, usual, false)).toEqual({ set: [pull], lost: [pull], removed: [] });
   });
 
-  const dueRun = (client: string, { dueMs = 1_000, inMs = 0 } = {}) => ({ job: pull.name, client, dueMs, inMs });
+  const dueRun = (client: string, { dueMs = 1_000, inMs = 0 } = {}) => ({ job: pull, client, dueMs, inMs });
 
   test.skipIf(isSkipped)('queues a run that is due soon with a delay, once for each due time', async () => {
     const { backend, queue } = await open();

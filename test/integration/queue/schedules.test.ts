@@ -4,7 +4,6 @@ import { openQueueBackend } from '../../../src/app/deps/queue.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { Runs } from '../../../src/app/worker/runs.ts';
 import { Schedules } from '../../../src/app/worker/schedules.ts';
-import { RunSlots } from '../../../src/queue/run-slots.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { makeConfig, runInProcess } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
@@ -152,9 +151,7 @@ test('overdue runs begin without the queue, and never twice at the same time', a
     const schedules = new Schedules(deps, new Map());
     await schedules.prepare();
     await database.query(`update sync.jobs set due_at = now() - interval '6 seconds' where job like 'pull-%'`);
-    const slots = new Map((['poll', 'bulk'] as const).map((name) => [name, new RunSlots(8, 1)]));
-    const never = new AbortController().signal;
-    const runs = new Runs({ deps, schedules, slots, stop: never, onOutdated: () => undefined });
+    const runs = new Runs(deps, schedules, new AbortController().signal, () => undefined);
     const due = await schedules.findOverdue();
     runs.start([...due, ...due]);
     await runs.ended();

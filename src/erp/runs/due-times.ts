@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { CronExpressionParser } from 'cron-parser';
-import type { Schedule } from '../../config/schedules.ts';
+import type { Schedule } from '../../../config/schedules.ts';
 
 /** If the next due time is closer to the start than this share of the interval, it is skipped. */
 const minShare = 0.1;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Schedule } from '../../../config/schedules.ts';
-import { countMissedTimes, findDueNotBefore, findNextDue } from '../../../src/queue/next-due.ts';
+import { countMissedTimes, findDueNotBefore, findNextDue } from '../../../src/erp/runs/due-times.ts';
 
 const now = new Date('2026-03-29T00:59:30Z');
 const clientJob = { client: 'default', job: 'pull-shipments' };
