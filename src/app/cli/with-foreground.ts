@@ -48,7 +48,15 @@ export async function withForeground<T>(
     const worker = workerName();
     // This must happen before any run: it notices a restored database, whose gates must wait.
     await noteDatabase(db, worker, []);
-    const deps = { config, db, keeper: leases.keeper, warehouses, worker, log, reportedWarnings: new Map() };
+    const deps = {
+      config: { ...config, clients },
+      db,
+      keeper: leases.keeper,
+      warehouses,
+      worker,
+      log,
+      reportedWarnings: new Map(),
+    };
     return await work({ deps, clients, stop: stop.signal });
   } finally {
     process.off('SIGINT', onSignal).off('SIGTERM', onSignal);

@@ -39,7 +39,7 @@ async function pushOnce(only: string | undefined): Promise<number> {
     };
     await registerClients(deps.db, clients.map(toClientIdentity));
     const databaseUrl = deps.config.DATABASE_URL ?? '';
-    const { pusher, close } = openPusher({ ...deps, databaseUrl, onSettled, ...(only === undefined ? {} : { only }) });
+    const { pusher, close } = openPusher({ ...deps, databaseUrl, onSettled });
     try {
       stop.addEventListener('abort', () => void pusher.stop(0), { once: true });
       await pusher.drain();

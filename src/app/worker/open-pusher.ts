@@ -32,8 +32,6 @@ export interface PushSetup {
   readonly databaseUrl: string;
   readonly worker: string;
   readonly log: Logger;
-  /** Key of the only client to push for; undefined for all. */
-  readonly only?: string;
   /** Called with every outcome, in addition to the log. */
   readonly onSettled?: PushEvents['onSettled'];
 }
@@ -90,12 +88,12 @@ export function openPusher(
 /** Creates the parts of the pushes of each client. */
 function createClientDeps(
   shared: Omit<PushDeps, 'client' | 'identity' | 'zone' | 'warehouse' | 'codes' | 'proven'>,
-  { config, warehouses, only }: PushSetup,
+  { config, warehouses }: PushSetup,
 ): PushDeps[] {
   return config.clients.flatMap((client) => {
     const { key, timeZone: zone } = client;
     const warehouse = warehouses.get(key)?.withoutRetries();
-    if (warehouse === undefined || (only !== undefined && key !== only)) return [];
+    if (warehouse === undefined) return [];
     const identity = toIdentity(client);
     const codes = new SettingCodes(shared.db, { client: key, identity }, warehouse);
     return [{ ...shared, client: key, identity, zone, warehouse, codes, proven: new Set() }];

@@ -1,4 +1,4 @@
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 
 /**
@@ -23,10 +23,16 @@ export async function createLock(trx: Kysely<DB>, name: string): Promise<void> {
 
 /** Locks a name until the transaction ends. Waits for the transaction that holds it. */
 export async function lockName(trx: Transaction<DB>, name: string): Promise<void> {
-  const { rows } = await sql`with ${lockingCte(name)} select from locked`.execute(trx);
-  if (rows.length > 0) return;
+  await selectLocked(trx, name, sql`with ${lockingCte(name)} select from locked`);
+}
+
+/** Returns the row of a statement that selects from `lockingCte(name)`. Creates the name before, if it does not exist. */
+export async function selectLocked<T>(trx: Transaction<DB>, name: string, statement: RawBuilder<T>): Promise<T> {
+  const select = async () => (await statement.execute(trx)).rows[0];
+  const row = await select();
+  if (row !== undefined) return row;
   await createLock(trx, name);
-  await sql`with ${lockingCte(name)} select from locked`.execute(trx);
+  return (await select()) as T;
 }
 
 /**

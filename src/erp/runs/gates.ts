@@ -25,24 +25,16 @@ export type Passage =
  * lost during the call has used its passage.
  */
 export async function passGate(db: Kysely<DB>, { name, identity, client }: Gate, closedMs: number): Promise<Passage> {
-  const now = sql<Date>`sync.clock()`;
-  const passage = { client, next_at: clockAfter(closedMs), taken_at: now };
-  const counted = {
-    taken: sql<number>`sync.gates.taken + 1`,
-    spent: sql<number>`sync.gates.spent + case when sync.gates.finished_at is null then 1 else 0 end`,
-  };
-  const passed = await db
-    .insertInto('sync.gates')
-    .values({ gate: name, identity, ...passage })
-    .onConflict((conflict) =>
-      conflict
-        .columns(['gate', 'identity'])
-        .doUpdateSet({ ...passage, ...counted, finished_at: null })
-        .where('sync.gates.next_at', '<=', now),
-    )
-    .returning('sync.gates.taken')
-    .executeTakeFirst();
-  if (passed !== undefined) return { passed: true, number: passed.taken };
+  const { rows } = await sql<{ number: number }>`
+    insert into sync.gates as g (gate, identity, client, next_at, taken_at)
+    values (${name}, ${identity}, ${client}, ${clockAfter(closedMs)}, sync.clock())
+    on conflict (gate, identity) do update
+    set client = excluded.client, next_at = excluded.next_at, taken_at = excluded.taken_at, finished_at = null,
+      taken = g.taken + 1, spent = g.spent + case when g.finished_at is null then 1 else 0 end
+    where g.next_at <= sync.clock()
+    returning taken as number`.execute(db);
+  const [passed] = rows;
+  if (passed !== undefined) return { passed: true, number: passed.number };
   const { next_at: opensAt } = await db
     .selectFrom('sync.gates')
     .select('next_at')
@@ -89,15 +81,8 @@ export interface StoredGate {
 export async function readGates(db: Kysely<DB>): Promise<StoredGate[]> {
   return db
     .selectFrom('sync.gates')
-    .select([
-      'gate',
-      'client',
-      'next_at as nextAt',
-      'taken_at as takenAt',
-      'finished_at as finishedAt',
-      'taken',
-      'spent',
-    ])
+    .select(['gate', 'client', 'taken', 'spent'])
+    .select(['next_at as nextAt', 'taken_at as takenAt', 'finished_at as finishedAt'])
     .orderBy('client')
     .orderBy('gate')
     .execute();

@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
-import { createLock, lockingCte } from '../connection/locks.ts';
+import { lockingCte, selectLocked } from '../connection/locks.ts';
 import type { Database } from '../connection/pool.ts';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
@@ -55,17 +55,12 @@ export interface StreamEntry {
 
 /** Locks the stream until the transaction ends, so that its readers commit one after the other. */
 export async function enterStream({ trx, client, stream, run: { lease } }: RunTransaction): Promise<StreamEntry> {
-  const enter = () =>
-    sql<{ others: boolean; waiting: boolean }>`
-      with ${lockingCte(streamLock(client, stream))}
-      select ${otherReadersExist(lease, stream)} as others, ${rereadsOrQuarantineExist(client, stream)} as waiting
-        from locked`.execute(trx);
-  let { rows } = await enter();
-  if (rows.length === 0) {
-    await createLock(trx, streamLock(client, stream));
-    rows = (await enter()).rows;
-  }
-  const { others = true, waiting = true } = rows[0] ?? {};
+  const name = streamLock(client, stream);
+  const enter = sql<{ others: boolean; waiting: boolean }>`
+    with ${lockingCte(name)}
+    select ${otherReadersExist(lease, stream)} as others, ${rereadsOrQuarantineExist(client, stream)} as waiting
+    from locked`;
+  const { others, waiting } = await selectLocked(trx, name, enter);
   // The statement read all of this before it had the lock. Another reader may have changed it meanwhile.
   return { othersAtWork: others, waits: waiting || others };
 }
@@ -89,17 +84,9 @@ export const rereadsOrQuarantineExist = (client: string, stream: string) => sql`
  */
 export async function lockStream({ trx, client, stream }: StreamTransaction): Promise<number> {
   const name = streamLock(client, stream);
-  // Draw the number only when the name is locked.
-  const draw = () =>
-    sql<{ readNo: number }>`with ${lockingCte(name)} select nextval('sync.read_no') as "readNo" from locked`.execute(
-      trx,
-    );
-  let { rows } = await draw();
-  if (rows.length === 0) {
-    await createLock(trx, name);
-    rows = (await draw()).rows;
-  }
-  return rows[0]?.readNo as number;
+  // The number is drawn only when the name is locked.
+  const draw = sql<{ readNo: number }>`with ${lockingCte(name)} select nextval('sync.read_no') as "readNo" from locked`;
+  return (await selectLocked(trx, name, draw)).readNo;
 }
 
 const streamLock = (client: string, stream: string) => `rows ${client} ${stream}`;

@@ -306,9 +306,9 @@ async function walkDays(
 async function findWindowStart(
   { watermark, completed }: Cursor,
   window: DateWindow,
-  { warehouse, state: { service }, signal, run, lookbackDays }: PullContext,
+  { warehouse, state: { service }, signal, run, config }: PullContext,
 ): Promise<string | null> {
-  if (watermark !== null) return addDays(watermark, -lookbackDays - 1);
+  if (watermark !== null) return addDays(watermark, -config.LOOKBACK_DAYS - 1);
   if (window.firstRunDays === null) return null;
   if (completed) return addDays(toUtcDay(run.startedAt.getTime()), -2 * window.firstRunDays);
   service.firstMs ??= await warehouse.readClock(signal);

@@ -132,7 +132,7 @@ export async function pullParcels(context: PullContext): Promise<void> {
         const answer = await lookUp(context, read, watch);
         if (watch.parked !== null) return park(context, watch.parked);
         answers.push(answer);
-        if (++count > readsWithoutPause && context.requestsPerSecond === null)
+        if (++count > readsWithoutPause && context.config.REQUESTS_PER_SECOND === undefined)
           await waitBetweenRequests(signal, startedMs);
       }
     } finally {

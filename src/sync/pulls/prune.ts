@@ -34,8 +34,9 @@ const agedBatchSize = 100;
  * PERSONAL_DATA_DAYS.
  */
 async function eraseAged(context: PullContext): Promise<void> {
-  const { client, db, personalDataDays } = context;
-  if (personalDataDays === null) return;
+  const { client, db, config } = context;
+  const { PERSONAL_DATA_DAYS: personalDataDays } = config;
+  if (personalDataDays === undefined) return;
   for (const one of [client, ...(await findClientsWithoutPrune(db, client))])
     await eraseAgedOf(context, one, personalDataDays);
 }
@@ -147,7 +148,8 @@ const batchSize = 2_000;
  * that is older than PERSONAL_DATA_DAYS.
  */
 export async function prune(context: PullContext): Promise<void> {
-  const { db, run, retentionDays, signal } = context;
+  const { db, run, config, signal } = context;
+  const { RETENTION_DAYS: retentionDays } = config;
   const { totals } = context.state;
   const counts: string[] = [];
   for (const { name, prune } of pruneTargets) {

@@ -75,7 +75,7 @@ export const toCallSpanMs = (timeoutMs: number) => hourMs + maxPassMs + 2 * time
 async function enterGate(context: PullContext, call: TrackTraceCall): Promise<void> {
   call.readNo = await drawReadNo(context.db);
   const askedAtMs = performance.now();
-  const passage = await passGate(context.db, toTrackTraceGate(context), toCallSpanMs(context.timeoutMs));
+  const passage = await passGate(context.db, toTrackTraceGate(context), toCallSpanMs(context.config.HTTP_TIMEOUT_MS));
   if (!passage.passed) {
     context.state.end.dueAt = context.dueNotBefore(passage.opensAt, trackTraceGapMs);
     throw new NotYetError('track-trace may be requested only once an hour', passage.opensAt);

@@ -104,7 +104,7 @@ export async function reconcileStream(
   const { rescan, doubts } = await checkUnseen(context, stream, walked, acceptMissing);
   const doubt = doubts.length === 0 ? null : new TooManyExtrasError(stream.name, doubts);
   await endRescan(context, rescan, doubt?.message ?? null);
-  await forgetFindings(db, client, stream.name, context.retentionDays);
+  await forgetFindings(db, client, stream.name, context.config.RETENTION_DAYS);
   if (doubt !== null) throw doubt;
   return rescan;
 }

@@ -1,3 +1,4 @@
+import type { Config } from '../../../config/env.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import type { Comparison } from '../../erp/mirror/mirror-tables.ts';
 import type { Rescan } from '../../erp/rescan/rescans.ts';
@@ -14,8 +15,6 @@ export interface ServiceClock {
   /** Newest date of any received resource. */
   newestSourceMs: number | null;
 }
-
-export const newServiceClock = (): ServiceClock => ({ firstMs: null, lastMs: null, newestSourceMs: null });
 
 /** Counts of listed and undecodable resources of one stream: too large a share of undecodable ones fails the run. */
 export interface Share {
@@ -43,6 +42,14 @@ interface RunState {
   hasWritten: boolean;
 }
 
+export const newRunState = (): RunState => ({
+  totals: newTotals(),
+  end: { dueAt: null, poll: null },
+  service: { firstMs: null, lastMs: null, newestSourceMs: null },
+  share: newShare(),
+  hasWritten: false,
+});
+
 /** The context that every pass of a run works with. Only `state` changes during the run. */
 export interface PullContext {
   readonly client: string;
@@ -52,16 +59,9 @@ export interface PullContext {
   readonly run: Run;
   readonly state: RunState;
   readonly signal: AbortSignal;
-  readonly lookbackDays: number;
-  readonly retentionDays: number;
-  /** PERSONAL_DATA_DAYS; null: personal data is kept. */
-  readonly personalDataDays: number | null;
+  readonly config: Config;
   /** Fingerprint of the account. */
   readonly identity: string;
-  /** REQUESTS_PER_SECOND; null: without a limit. */
-  readonly requestsPerSecond: number | null;
-  /** HTTP_TIMEOUT_MS. */
-  readonly timeoutMs: number;
   /**
    * Returns the first due time of the schedule that is not before `earliest`; a time soon after `earliest` if runs are
    * due at least every `gapMs` milliseconds; null without a schedule.

@@ -22,7 +22,7 @@ import type { LeaseKeeper } from '../../erp/runs/leases.ts';
 import { endRun, type Run, type RunEnd, type Totals, type Trigger } from '../../erp/runs/ledger.ts';
 import { type SkippedStart, startRun } from '../../erp/runs/start-run.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
-import { newServiceClock, newShare, newTotals, type PullContext, type WorkEnd } from './pull-context.ts';
+import { newRunState, newTotals, type PullContext, type WorkEnd } from './pull-context.ts';
 
 /** The parts that a run needs. */
 export interface RunDeps {
@@ -79,7 +79,7 @@ export async function makeRun(
   onStart: (run: Run) => void,
 ): Promise<RunReport> {
   if (stop.aborted) return { status: 'stopped', totals: newTotals(), leaseKey: null };
-  const { db, keeper, worker, warehouses } = deps;
+  const { config, db, keeper, worker, warehouses } = deps;
   const warehouse = warehouses.get(client.client);
   if (warehouse === undefined) throw new TypeError(`client ${client.client} has no service`);
   const { name: job, stream, schedule, isLocal = false } = work;
@@ -96,7 +96,13 @@ export async function makeRun(
   const { run } = start;
   onStart(run);
   const signal = AbortSignal.any([stop, keeper.keep(run.lease)]);
-  const context = { ...createPullContext(deps, work, client), warehouse, run, signal };
+  const context: PullContext = {
+    ...{ client: client.client, identity: client.identity, zone: client.zone, config, db, warehouse, run, signal },
+    dueNotBefore: (earliest, gapMs) =>
+      schedule === undefined ? null : findDueNotBefore(schedule, earliest, gapMs, { client: client.client, job }),
+    compare: 'raw',
+    state: newRunState(),
+  };
   const { totals } = context.state;
   const facts = { totals, leaseKey: run.lease.key };
   try {
@@ -119,32 +125,6 @@ export async function makeRun(
 async function doWork(work: Work, context: PullContext): Promise<void> {
   if (context.run.isProbe) await context.warehouse.signIn(context.signal);
   await work.run(context);
-}
-
-/** Creates the context in which the work of a run reads from the service, but for the parts of this run. */
-function createPullContext(
-  { config, db }: RunDeps,
-  { name: job, schedule }: Work,
-  { client, identity, zone }: RunClient,
-): Omit<PullContext, 'warehouse' | 'run' | 'signal'> {
-  return {
-    ...{ client, identity, zone, db },
-    dueNotBefore: (earliest, gapMs) =>
-      schedule === undefined ? null : findDueNotBefore(schedule, earliest, gapMs, { client, job }),
-    timeoutMs: config.HTTP_TIMEOUT_MS,
-    requestsPerSecond: config.REQUESTS_PER_SECOND ?? null,
-    lookbackDays: config.LOOKBACK_DAYS,
-    retentionDays: config.RETENTION_DAYS,
-    personalDataDays: config.PERSONAL_DATA_DAYS ?? null,
-    compare: 'raw',
-    state: {
-      totals: newTotals(),
-      end: { dueAt: null, poll: null },
-      service: newServiceClock(),
-      share: newShare(),
-      hasWritten: false,
-    },
-  };
 }
 
 async function catchFailure(work: Promise<void>): Promise<unknown> {
