@@ -23,7 +23,7 @@ import {
 import { connectForWriting } from '../deps/database.ts';
 import { openRawClient } from '../deps/warehouses.ts';
 import { silentLogger } from '../logging/logger.ts';
-import { type CheckContext, type Judgement, toRouteId, type Verdict } from '../verify/check.ts';
+import type { CheckContext, Judgement, Verdict } from '../verify/check.ts';
 import { createGoodsChecks } from '../verify/goods-checks.ts';
 import { readOnlyChecks, runChecks, tokenCheck } from '../verify/read-checks.ts';
 import { Service } from '../verify/service.ts';
@@ -220,12 +220,11 @@ async function verifyClient(
   const left: string[] = [];
   let report: Omit<VerifiedClient, 'left'> | null = null;
   try {
-    const writes = [
+    const checks = [
+      ...readOnlyChecks,
       ...(options.allowWrites ? createOrderChecks(session) : []),
       ...(options.allowGoodsWrites ? createGoodsChecks(session) : []),
     ];
-    const replaced = new Set(writes.flatMap(({ replaces = [] }) => replaces.map(toRouteId)));
-    const checks = [...readOnlyChecks.filter(({ id }) => !replaced.has(id)), ...writes];
     const context = { client, service, askTrackTrace: options.askTrackTrace ? passGateOf(config, client) : null };
     report = { judgements: await runChecks(checks, context, stop), service };
   } finally {

@@ -21,8 +21,6 @@ export interface Check {
   readonly assumption: string;
   /** True if the assumption is quoted from a row of docs/assumptions.md. */
   readonly quoted?: boolean;
-  /** The operations whose check without writes asks less, and is left out together with this one. */
-  readonly replaces?: readonly OperationName[];
   readonly run: (context: CheckContext) => Promise<Finding>;
 }
 
@@ -41,12 +39,10 @@ export const quoteCheck = (...parts: Parameters<typeof defineCheck>): Check => (
 });
 
 /** Declares a check of an operation whose method and path are assumed. */
-export const defineRouteCheck = (name: OperationName, section: string, run: Check['run']): Check =>
-  defineCheck(toRouteId(name), section, toRouteAssumption(name), run);
-
-export const toRouteId = (name: OperationName) => `route-${name}`;
-export const toRouteAssumption = (name: OperationName) =>
-  `The method and the path of \`${name}\` are those of config/operations.ts.`;
+export function defineRouteCheck(name: OperationName, section: string, run: Check['run']): Check {
+  const assumption = `The method and the path of \`${name}\` are those of config/operations.ts.`;
+  return defineCheck(`route-${name}`, section, assumption, run);
+}
 
 /** The result of a check: what is assumed is true, is not true, or could not be found out. */
 export type Verdict = 'holds' | 'differs' | 'cannot tell';

@@ -50,21 +50,17 @@ const maxPages = 20;
 /** Returns the checks that announce, replace and remove a return, and announce goods. */
 export function createGoodsChecks(session: WriteSession): readonly Check[] {
   let announced: Announced | null = null;
-  const define = (name: OperationName, section: string, run: () => Promise<Finding>): Check => ({
-    ...defineRouteCheck(name, section, run),
-    replaces: [name],
-  });
   const withReturn = (check: (announced: Announced, session: WriteSession) => Promise<Finding>) => async () =>
     announced === null ? cannotTell('no return was announced') : check(announced, session);
   return [
-    define(`${group}.create`, '11.4', async () => {
+    defineRouteCheck(`${group}.create`, '11.4', async () => {
       const tried = await announceReturn(session);
       announced = tried.announced;
       return tried.finding;
     }),
-    define(`${group}.replace`, '11.4', withReturn(replaceReturn)),
-    define(`${group}.delete`, '11.4', withReturn(deleteReturn)),
-    define(slipName, '14.4', () => announceGoods(session)),
+    defineRouteCheck(`${group}.replace`, '11.4', withReturn(replaceReturn)),
+    defineRouteCheck(`${group}.delete`, '11.4', withReturn(deleteReturn)),
+    defineRouteCheck(slipName, '14.4', () => announceGoods(session)),
   ];
 }
 

@@ -14,12 +14,12 @@ import {
   type Check,
   cannotTell,
   defineCheck,
+  defineRouteCheck,
   differs,
   entry,
   type Finding,
   holds,
-  toRouteAssumption,
-  toRouteId,
+  quoteCheck,
   tryForms,
 } from './check.ts';
 import {
@@ -46,48 +46,11 @@ interface SharedOrder {
 
 /** Checks the first order, and may place others. */
 type OrderCheck = (shared: SharedOrder, session: WriteSession) => Promise<Finding>;
-type Declaration = readonly [string, string, string, OrderCheck, Pick<Check, 'quoted' | 'replaces'>?];
-
 const createName = 'v3.orders.create';
 const updateName = 'v3.orders.update' satisfies OperationName;
 const itemCancelName = 'v3.orderItems.cancel';
 const releaseName = 'v2.order.release';
 const attachmentName = 'v3.orderAttachments.create';
-const quoted = true;
-
-/** The checks of an order that was placed, in their order. */
-const orderChecks: readonly Declaration[] = [
-  [
-    'billing-address',
-    '7.6',
-    'An order without a billing address is billed to its delivery address',
-    checkBilling,
-    { quoted },
-  ],
-  ['pick-up-point', '7.6', 'An order keeps the pick-up point that is sent with it.', checkPickUpPoint],
-  ['read-back', '7.5', 'An order is found by its number directly after it was placed.', checkReadBack],
-  ['number-characters', '7.5', 'An order is found by its number, whatever characters the number has.', checkNumbers],
-  ['number-unique', '7.1', 'A second order with the number of another is refused.', checkUnique],
-  [toRouteId(updateName), '7.7', toRouteAssumption(updateName), checkUpdate, { replaces: [updateName] }],
-  ['update-takes', '7.7', 'An update takes attributes only, also a new order number.', checkTakes, { quoted }],
-  ['required-members', '7.9', 'The interface does not say that these members are required.', checkOptional, { quoted }],
-  [toRouteId(releaseName), '15.1', toRouteAssumption(releaseName), checkRelease, { replaces: [releaseName] }],
-  [
-    'attachment',
-    '9.3',
-    'The content of an attachment is its attribute `content`, in base64',
-    checkAttachment,
-    { quoted },
-  ],
-  [
-    'item-cancel',
-    '8.3',
-    'The attributes `{"quantity": 0}` cancel an order item.',
-    checkItemCancel,
-    { quoted, replaces: [itemCancelName] },
-  ],
-  ['order-cancel', '7.8', 'DELETE /v3/orders/{id} cancels every item of an order that is not fulfilled.', checkCancel],
-];
 
 /**
  * Returns the checks that place orders on hold, with a number that begins with `VERIFY-`. The caller calls `cleanUp` of
@@ -95,20 +58,58 @@ const orderChecks: readonly Declaration[] = [
  */
 export function createOrderChecks(session: WriteSession): readonly Check[] {
   let shared: SharedOrder | null = null;
-  const assumption =
-    '`included` of a request is inside `data`: of orders (also changed ones), returns (also replaced ones) and slips.';
-  const first = defineCheck('request-included', '7.9', assumption, async () => {
+  const first = async () => {
     const placed = await placeFirst(session);
     shared = placed.shared;
     return placed.finding;
-  });
-  const others = orderChecks.map(([id, section, words, check, more]) => ({
-    ...defineCheck(id, section, words, async () =>
-      shared === null ? cannotTell('no order was placed') : check(shared, session),
+  };
+  const on = (check: OrderCheck) => async () =>
+    shared === null ? cannotTell('no order was placed') : check(shared, session);
+  return [
+    quoteCheck(
+      'request-included',
+      '7.9',
+      '`included` of a request is inside `data`: of orders (also changed ones), returns (also replaced ones) and slips.',
+      first,
     ),
-    ...more,
-  }));
-  return [{ ...first, quoted }, ...others];
+    quoteCheck(
+      'billing-address',
+      '7.6',
+      'An order without a billing address is billed to its delivery address',
+      on(checkBilling),
+    ),
+    defineCheck('pick-up-point', '7.6', 'An order keeps the pick-up point that is sent with it.', on(checkPickUpPoint)),
+    defineCheck('read-back', '7.5', 'An order is found by its number directly after it was placed.', on(checkReadBack)),
+    defineCheck(
+      'number-characters',
+      '7.5',
+      'An order is found by its number, whatever characters the number has.',
+      on(checkNumbers),
+    ),
+    defineCheck('number-unique', '7.1', 'A second order with the number of another is refused.', on(checkUnique)),
+    defineRouteCheck(updateName, '7.7', on(checkUpdate)),
+    quoteCheck('update-takes', '7.7', 'An update takes attributes only, also a new order number.', on(checkTakes)),
+    quoteCheck(
+      'required-members',
+      '7.9',
+      'The interface does not say that these members are required.',
+      on(checkOptional),
+    ),
+    defineRouteCheck(releaseName, '15.1', on(checkRelease)),
+    quoteCheck(
+      'attachment',
+      '9.3',
+      'The content of an attachment is its attribute `content`, in base64',
+      on(checkAttachment),
+    ),
+    quoteCheck('item-cancel', '8.3', 'The attributes `{"quantity": 0}` cancel an order item.', on(checkItemCancel)),
+    defineCheck(
+      'order-cancel',
+      '7.8',
+      'DELETE /v3/orders/{id} cancels every item of an order that is not fulfilled.',
+      on(checkCancel),
+    ),
+  ];
 }
 
 async function checkReadBack({ payload }: SharedOrder, session: WriteSession): Promise<Finding> {
