@@ -46,30 +46,30 @@ export const trustedProxiesSchema = z.string().transform((text, context): Truste
   };
 });
 
-/** Variables of the admin server that depend on each other. */
-export interface AdminVariables {
-  readonly ADMIN_TOKEN?: string | undefined;
-  readonly ADMIN_VIEWER_TOKEN?: string | undefined;
-  readonly ADMIN_USER_HEADER?: string | undefined;
-  readonly ADMIN_TRUSTED_PROXIES?: string | undefined;
-}
-
-/** Returns the problems of these variables together. */
-export function findAdminProblems(env: AdminVariables): string[] {
-  const problems: string[] = [];
-  if (env.ADMIN_VIEWER_TOKEN !== undefined && env.ADMIN_TOKEN === undefined)
-    problems.push(
+/** Returns the problems of the variables of the admin server together. */
+export function findAdminProblems(env: Readonly<Record<string, string | undefined>>): string[] {
+  const { ADMIN_HOST: host = '127.0.0.1', ADMIN_TOKEN: token, ADMIN_VIEWER_TOKEN: viewer } = env;
+  const { ADMIN_TRUSTED_PROXIES: proxies, ADMIN_USER_HEADER: header } = env;
+  const rules: [boolean, string][] = [
+    [
+      token === undefined && !isLoopback(host),
+      'ADMIN_HOST: other machines could reach this address, which requires ADMIN_TOKEN; set it, or use 127.0.0.1',
+    ],
+    [
+      viewer !== undefined && token === undefined,
       'ADMIN_VIEWER_TOKEN: requires ADMIN_TOKEN, too; without it everybody on this machine may do everything',
-    );
-  if (env.ADMIN_VIEWER_TOKEN !== undefined && env.ADMIN_VIEWER_TOKEN === env.ADMIN_TOKEN)
-    problems.push('ADMIN_VIEWER_TOKEN: must differ from ADMIN_TOKEN');
-  if (env.ADMIN_TRUSTED_PROXIES !== undefined && env.ADMIN_TOKEN === undefined)
-    problems.push(
+    ],
+    [viewer !== undefined && viewer === token, 'ADMIN_VIEWER_TOKEN: must differ from ADMIN_TOKEN'],
+    [
+      proxies !== undefined && token === undefined,
       'ADMIN_TRUSTED_PROXIES: requires ADMIN_TOKEN; without it any page that a browser of this machine shows could act',
-    );
-  if (env.ADMIN_USER_HEADER !== undefined && env.ADMIN_TRUSTED_PROXIES === undefined)
-    problems.push('ADMIN_USER_HEADER: requires ADMIN_TRUSTED_PROXIES; without it anybody could send that header');
-  return problems;
+    ],
+    [
+      header !== undefined && proxies === undefined,
+      'ADMIN_USER_HEADER: requires ADMIN_TRUSTED_PROXIES; without it anybody could send that header',
+    ],
+  ];
+  return rules.flatMap(([isBroken, problem]) => (isBroken ? [problem] : []));
 }
 
 /** Returns true if only this machine can reach a server that listens on `host`. */

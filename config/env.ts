@@ -4,14 +4,12 @@ import {
   basePathSchema,
   findAdminProblems,
   headerNameSchema,
-  isLoopback,
   trustedProxiesSchema,
 } from './admin.ts';
 import { ConfigError, describeFileError } from './config-error.ts';
 import {
   baseUrlSchema,
   defaultTimeZone,
-  findClientSetProblems,
   readClientsFile,
   readOperationsFile,
   readSecretFile,
@@ -101,29 +99,14 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   const problems: string[] = [];
   const env = readSecretFiles(removeEmpty(source), problems);
   const result = variables.safeParse(env);
-  if (!result.success) {
-    for (const issue of result.error.issues) problems.push(`${issue.path.join('.')}: ${issue.message}`);
-  }
+  for (const { path, message } of result.error?.issues ?? []) problems.push(`${path.join('.')}: ${message}`);
   const { schedules, pushSweepMs } = readSchedules(env, problems);
-  const path = env.WAREHOUSE_OPERATIONS_FILE;
-  const merged = path === undefined ? operations : readOperationsFile(path, problems);
-  const clients = readClients(env, result.success ? result.data : undefined, needs.clients, problems);
-  if (needs.database && env.DATABASE_URL === undefined) {
+  const file = env.WAREHOUSE_OPERATIONS_FILE;
+  const merged = file === undefined ? operations : readOperationsFile(file, problems);
+  const clients = readClients(env, result.data, needs.clients, problems);
+  if (needs.database && env.DATABASE_URL === undefined)
     problems.push('DATABASE_URL: is required, for example postgres://user:password@localhost:5432/erp');
-  }
-  if (env.ADMIN_TOKEN === undefined && !isLoopback(env.ADMIN_HOST ?? '127.0.0.1')) {
-    problems.push(
-      'ADMIN_HOST: other machines could reach this address, which requires ADMIN_TOKEN; set it, or use 127.0.0.1',
-    );
-  }
-  problems.push(...findAdminProblems(env));
-  problems.push(...findTlsProblems(env));
-  if (env.NODE_TLS_REJECT_UNAUTHORIZED === '0') {
-    problems.push(
-      'NODE_TLS_REJECT_UNAUTHORIZED: 0 switches off every check of certificates; unset it, and name the file of your ' +
-        'certificate authority in NODE_EXTRA_CA_CERTS',
-    );
-  }
+  problems.push(...findAdminProblems(env), ...findTlsProblems(env));
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
   return { ...result.data, clients, operations: merged, schedules, pushSweepMs };
 }
@@ -153,15 +136,20 @@ function readSecretFiles(given: Environment, problems: string[]): Environment {
   return env;
 }
 
+const knownNames = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
+
 /**
  * Returns the names of the set variables that belong to this program by their name. It includes names that do not
  * exist, because a misspelt variable has no effect and should be found.
  */
-export function findSetVariables(source: NodeJS.ProcessEnv = process.env): string[] {
-  const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
-  const isOurs = (name: string) => ours.has(name) || /^(ALERT|WAREHOUSE|SCHEDULE|PUSH|PERSONAL|RETENTION)_/.test(name);
-  return Object.keys(source).filter((name) => (source[name] ?? '') !== '' && isOurs(name));
-}
+export const findSetVariables = (source: NodeJS.ProcessEnv = process.env): string[] =>
+  Object.keys(source).filter(
+    (name) =>
+      source[name] && (knownNames.has(name) || /^(ALERT|WAREHOUSE|SCHEDULE|PUSH|PERSONAL|RETENTION)_/.test(name)),
+  );
+
+/** Returns true if this program reads the variable. A wrong SCHEDULE_<JOB> is refused at the start. */
+export const isKnownVariable = (name: string): boolean => knownNames.has(name) || name.startsWith('SCHEDULE_');
 
 /** A service that replaces the configured clients. */
 export interface NamedService {
@@ -180,20 +168,10 @@ export function replaceClients(service: NamedService, source: NodeJS.ProcessEnv 
 }
 
 /** Returns the environment without the settings of this program, for processes that must not inherit them. */
-export function removeVariables(source: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
-  const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
-  return Object.fromEntries(
-    Object.entries(source).filter(([name]) => !ours.has(name) && !name.startsWith('SCHEDULE_')),
-  );
-}
+export const removeVariables = (source: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv =>
+  Object.fromEntries(Object.entries(source).filter(([name]) => !isKnownVariable(name)));
 
-/** The checked variables of a single client. */
-interface SingleClient {
-  readonly WAREHOUSE_BASE_URL?: URL | undefined;
-  readonly WAREHOUSE_USERNAME?: string | undefined;
-  readonly WAREHOUSE_PASSWORD?: string | undefined;
-  readonly WAREHOUSE_TIME_ZONE: string;
-}
+const single = ['WAREHOUSE_BASE_URL', 'WAREHOUSE_USERNAME', 'WAREHOUSE_PASSWORD'] as const;
 
 /**
  * Reads the clients: those of WAREHOUSE_CLIENTS_FILE, or the single client of the variables.
@@ -201,29 +179,22 @@ interface SingleClient {
  * @param data the same after they were checked; undefined if any is wrong
  */
 function readClients(
-  env: Readonly<Record<string, string | undefined>>,
-  data: SingleClient | undefined,
+  env: Environment,
+  data: z.infer<typeof variables> | undefined,
   isNeeded: boolean,
   problems: string[],
 ): readonly WarehouseClient[] {
-  const single = ['WAREHOUSE_BASE_URL', 'WAREHOUSE_USERNAME', 'WAREHOUSE_PASSWORD'] as const;
   const given = single.filter((name) => env[name] !== undefined);
   const file = env.WAREHOUSE_CLIENTS_FILE;
   if (file !== undefined) {
     const both = env.WAREHOUSE_TIME_ZONE === undefined ? given : [...given, 'WAREHOUSE_TIME_ZONE'];
-    if (both.length > 0) {
+    if (both.length > 0)
       problems.push(`WAREHOUSE_CLIENTS_FILE: is set together with ${both.join(', ')}; keep one form`);
-    }
-    const clients = readClientsFile(file, problems);
-    problems.push(...findClientSetProblems(clients));
-    return clients;
+    return readClientsFile(file, problems);
   }
-  if (given.length === 0) {
-    if (isNeeded)
-      problems.push('WAREHOUSE_BASE_URL: is required with username and password, or WAREHOUSE_CLIENTS_FILE');
-    return [];
-  }
-  for (const name of single)
+  if (given.length === 0 && isNeeded)
+    problems.push('WAREHOUSE_BASE_URL: is required with username and password, or WAREHOUSE_CLIENTS_FILE');
+  for (const name of given.length === 0 ? [] : single)
     if (env[name] === undefined) problems.push(`${name}: is required together with ${given.join(', ')}`);
   const { WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username, WAREHOUSE_PASSWORD: password } = data ?? {};
   if (!data || !baseUrl || !username || !password) return [];
@@ -231,25 +202,20 @@ function readClients(
 }
 
 /** Reads the schedules of all jobs, and the sweep of the push. Adds one line per problem to `problems`. */
-function readSchedules(
-  env: Record<string, string | undefined>,
-  problems: string[],
-): { readonly schedules: Readonly<Record<JobName, Schedule>>; readonly pushSweepMs: number | null } {
-  const names = [...jobNames, pushJob.name];
-  const known = new Map<string, string>(names.map((job) => [toScheduleVariable(job), job]));
-  for (const name of Object.keys(env)) {
-    if (!name.startsWith('SCHEDULE_') || known.has(name)) continue;
-    problems.push(`${name}: is not the schedule of a job; known are ${[...known.keys()].join(', ')}`);
-  }
+function readSchedules(env: Environment, problems: string[]): Pick<Config, 'schedules' | 'pushSweepMs'> {
+  const variableNames = [...jobNames, pushJob.name].map(toScheduleVariable);
+  for (const name of Object.keys(env).filter((one) => one.startsWith('SCHEDULE_') && !variableNames.includes(one)))
+    problems.push(`${name}: is not the schedule of a job; known are ${variableNames.join(', ')}`);
   const read = (job: string, fallback: string): Schedule => {
+    const name = toScheduleVariable(job);
     try {
-      const schedule = parseSchedule(env[toScheduleVariable(job)] ?? fallback);
+      const schedule = parseSchedule(env[name] ?? fallback);
       if (schedule.kind === 'every' && schedule.slowMs !== undefined && !(job in polledStreams))
-        problems.push(`${toScheduleVariable(job)}: only jobs that poll a stream can have two intervals; name one`);
+        problems.push(`${name}: only jobs that poll a stream can have two intervals; name one`);
       return schedule;
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      problems.push(`${toScheduleVariable(job)}: ${error.message}`);
+      problems.push(`${name}: ${error.message}`);
       return { kind: 'off' };
     }
   };
@@ -259,6 +225,8 @@ function readSchedules(
     problems.push(
       `${toScheduleVariable(pushJob.name)}: must be a span such as 15s, or off; rows are pushed as soon as they arrive`,
     );
-  const pushSweepMs = push.kind === 'every' ? push.everyMs : null;
-  return { schedules: schedules as Record<JobName, Schedule>, pushSweepMs };
+  return {
+    schedules: schedules as Config['schedules'],
+    pushSweepMs: push.kind === 'every' ? push.everyMs : null,
+  };
 }

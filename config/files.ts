@@ -90,42 +90,24 @@ export function readSecretFile(path: string, { mayBeEmpty = false } = {}): strin
 /** Reads WAREHOUSE_CLIENTS_FILE. Adds one line per problem to `problems`; the result is valid only if it adds none. */
 export function readClientsFile(path: string, problems: string[]): WarehouseClient[] {
   const parsed = parseJsonFile('WAREHOUSE_CLIENTS_FILE', path, clientFileSchema, problems) ?? [];
-  return parsed.map(({ password, passwordFile, ...client }) => {
-    if ((password === undefined) === (passwordFile === undefined)) {
-      problems.push(`WAREHOUSE_CLIENTS_FILE: client ${client.key}: give either password or passwordFile`);
-      return { ...client, password: '' };
-    }
-    return { ...client, password: password ?? readPasswordFile(client.key, passwordFile ?? '', problems) };
-  });
-}
-
-function readPasswordFile(key: string, path: string, problems: string[]): string {
-  try {
-    return readSecretFile(path);
-  } catch (error) {
-    problems.push(`WAREHOUSE_CLIENTS_FILE: client ${key}: passwordFile cannot be read: ${describeFileError(error)}`);
-    return '';
-  }
-}
-
-/** Returns the problems of the clients together: a key that occurs twice, and two keys for the same account. */
-export function findClientSetProblems(clients: readonly WarehouseClient[]): string[] {
-  const problems: string[] = [];
-  const keys = new Set<string>();
   const accounts = new Map<string, string>();
-  for (const client of clients) {
-    if (keys.has(client.key)) problems.push(`WAREHOUSE_CLIENTS_FILE: client ${client.key} is named twice`);
-    keys.add(client.key);
+  return parsed.map(({ password = '', passwordFile, ...client }, index) => {
+    const name = `client ${client.key}`;
+    const add = (problem: string) => problems.push(`WAREHOUSE_CLIENTS_FILE: ${problem}`);
+    if (parsed.findIndex(({ key }) => key === client.key) < index) add(`${name} is named twice`);
     const account = toIdentity(client);
-    const other = accounts.get(account);
-    if (other !== undefined && other !== client.key) {
-      problems.push(
-        `WAREHOUSE_CLIENTS_FILE: clients ${other} and ${client.key} have the same base URL and username; keep one`,
-      );
-    }
+    const other = accounts.get(account) ?? client.key;
+    if (other !== client.key) add(`clients ${other} and ${client.key} have the same base URL and username; keep one`);
     accounts.set(account, client.key);
-  }
-  return problems;
+    if ((password === '') === (passwordFile === undefined)) add(`${name}: give either password or passwordFile`);
+    if (password !== '' || passwordFile === undefined) return { ...client, password };
+    try {
+      return { ...client, password: readSecretFile(passwordFile) };
+    } catch (error) {
+      add(`${name}: passwordFile cannot be read: ${describeFileError(error)}`);
+      return { ...client, password };
+    }
+  });
 }
 
 /** Reads WAREHOUSE_OPERATIONS_FILE, and returns the built-in operations with its overrides. */

@@ -12,57 +12,52 @@ const sslModes = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'n
  * and pg fails late and without naming the setting.
  */
 export function findTlsProblems(env: Readonly<Record<string, string | undefined>>): string[] {
-  const { DATABASE_URL: databaseUrl, NODE_EXTRA_CA_CERTS: authorities } = env;
-  const url = databaseUrl === undefined ? null : parseConnectionUrl(databaseUrl);
-  return [
-    ...(authorities === undefined ? [] : findAuthorityProblems(authorities)),
-    ...(url === null ? [] : findDatabaseProblems(url.searchParams)),
-  ].map(([setting = '', problem = '']) => `${setting}: TLS: ${problem}`);
-}
-
-type Problem = readonly [setting: string, problem: string];
-
-function findAuthorityProblems(path: string): Problem[] {
-  const setting = 'NODE_EXTRA_CA_CERTS';
-  try {
-    new X509Certificate(readFileSync(path));
-    return [];
-  } catch (error) {
-    return [[setting, `${path} ${describeUnusable(error)}; name a file of certificates in PEM form`]];
-  }
-}
-
-function findDatabaseProblems(parameters: URLSearchParams): Problem[] {
-  const problems: Problem[] = [];
-  const add = (problem: string) => problems.push(['DATABASE_URL', problem]);
-  const mode = parameters.get('sslmode');
-  if (mode !== null && !sslModes.includes(mode))
-    add(`sslmode=${mode} does not exist; use verify-full, or disable on this machine`);
-  const read = (name: string) => {
-    const path = parameters.get(name);
-    if (path === null || path === '') return undefined;
+  const problems: string[] = [];
+  /** Returns the result of `work`. If it fails, adds the problem with its reason. */
+  const attempt = <T>(setting: string, work: () => T, remedy: string): T | undefined => {
     try {
-      return readFileSync(path, 'utf8');
+      return work();
     } catch (error) {
-      const instead = path === 'system' ? 'leave sslrootcert out to trust the authorities of Node' : 'correct the path';
-      add(`${name}=${path} ${describeUnusable(error)}; ${instead}`);
+      problems.push(`${setting} ${describeUnusable(error)}; ${remedy}`);
       return undefined;
     }
   };
-  const [ca, cert, key] = [read('sslrootcert'), read('sslcert'), read('sslkey')];
+  const { DATABASE_URL: databaseUrl, NODE_EXTRA_CA_CERTS: authorities, NODE_TLS_REJECT_UNAUTHORIZED: rejects } = env;
+  if (rejects === '0')
+    problems.push(
+      'NODE_TLS_REJECT_UNAUTHORIZED: 0 switches off every check of certificates; unset it, and name the file of your ' +
+        'certificate authority in NODE_EXTRA_CA_CERTS',
+    );
+  if (authorities !== undefined)
+    attempt(
+      `NODE_EXTRA_CA_CERTS: TLS: ${authorities}`,
+      () => new X509Certificate(readFileSync(authorities)),
+      'name a file of certificates in PEM form',
+    );
+  const parameters = databaseUrl === undefined ? undefined : parseConnectionUrl(databaseUrl)?.searchParams;
+  if (parameters === undefined) return problems;
+  const before = problems.length;
+  const mode = parameters.get('sslmode');
+  if (mode !== null && !sslModes.includes(mode))
+    problems.push(`${database} sslmode=${mode} does not exist; use verify-full, or disable on this machine`);
+  const [ca, cert, key] = ['sslrootcert', 'sslcert', 'sslkey'].map((name) => {
+    const path = parameters.get(name);
+    const remedy = path === 'system' ? 'leave sslrootcert out to trust the authorities of Node' : 'correct the path';
+    return path ? attempt(`${database} ${name}=${path}`, () => readFileSync(path, 'utf8'), remedy) : undefined;
+  });
   if (parameters.has('sslcert') !== parameters.has('sslkey'))
-    add('sslcert and sslkey belong together; set both or none of them');
-  if (problems.length > 0) return problems;
-  try {
+    problems.push(`${database} sslcert and sslkey belong together; set both or none of them`);
+  if (problems.length > before) return problems;
+  const connect = () => {
     if (ca !== undefined) new X509Certificate(ca);
     createSecureContext({ ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) });
-  } catch (error) {
-    add(
-      `sslrootcert, sslcert and sslkey do not fit: ${describeUnusable(error)}; use PEM files, and the key of sslcert`,
-    );
-  }
+  };
+  const setting = `${database} sslrootcert, sslcert and sslkey do not fit:`;
+  attempt(setting, connect, 'use PEM files, and the key of sslcert');
   return problems;
 }
+
+const database = 'DATABASE_URL: TLS:';
 
 const describeUnusable = (error: unknown) => {
   if (error instanceof Error && 'reason' in error) return `cannot be used (${String(error.reason)})`;

@@ -19,26 +19,14 @@ export const span = z.string().transform((text, context) => {
 export const yesNo = z.enum(['true', 'false', '1', '0']).transform((text) => text === 'true' || text === '1');
 const unreadableUrl =
   'is not a URL; percent-encode special characters of its password (%2F for /, %23 for #, %3F for ?, %40 for @)';
-const isUrl = (text: string) => {
-  const url = parseConnectionUrl(text);
-  return url !== null && url.hash === '';
-};
-/** URL of Postgres. */
-export const databaseUrl = z
-  .string()
-  .regex(/^postgres(ql)?:\/\//, 'must begin with postgres:// or postgresql://')
-  .refine(isUrl, unreadableUrl);
-/** URL of Redis. */
-export const redisUrl = z
-  .string()
-  .regex(/^rediss?:\/\//, 'must begin with redis:// or rediss://')
-  .refine(isUrl, unreadableUrl);
-
-/** URL of a proxy. */
-export const proxyUrl = z
-  .string()
-  .regex(/^https?:\/\//, 'must begin with http:// or https://')
-  .refine(isUrl, unreadableUrl);
+const connectionUrl = (scheme: RegExp, names: string) =>
+  z
+    .string()
+    .regex(scheme, `must begin with ${names}`)
+    .refine((text) => parseConnectionUrl(text)?.hash === '', unreadableUrl);
+export const databaseUrl = connectionUrl(/^postgres(ql)?:\/\//, 'postgres:// or postgresql://');
+export const redisUrl = connectionUrl(/^rediss?:\/\//, 'redis:// or rediss://');
+export const proxyUrl = connectionUrl(/^https?:\/\//, 'http:// or https://');
 
 /** URL that alerts are posted to. Its path may be secret, so no message may show it. */
 export const webhookUrl = z

@@ -3,7 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { isLoopback } from '../../../config/admin.ts';
-import { type Config, findSetVariables, secretNames, variableNames } from '../../../config/env.ts';
+import { type Config, findSetVariables, isKnownVariable } from '../../../config/env.ts';
 import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
 import type { OperationName, Operations } from '../../../config/operations.ts';
 import { listSetSwitches } from '../../../config/switches.ts';
@@ -185,9 +185,8 @@ export function checkConfiguration(config: Config, watched: readonly WatchedArti
 }
 
 function checkVariables(): Finding[] {
-  const known: readonly string[] = [...variableNames, ...secretNames.map((name) => `${name}_FILE`)];
   const set = findSetVariables();
-  const unknown = set.filter((name) => !known.includes(name) && !name.startsWith('SCHEDULE_'));
+  const unknown = set.filter((name) => !isKnownVariable(name));
   if (unknown.length === 0) return [ok('configuration', `${set.length} variables are set`)];
   return unknown.map((name) =>
     warn('configuration', `there is no variable ${name}`, 'check its spelling in .env.example'),
