@@ -9,8 +9,9 @@ import { polledStreams, toScheduleVariable } from '../../../config/jobs.ts';
 import { streams } from '../../../jobs/registry.ts';
 import { programs } from '../../core/installation.ts';
 import type { Database } from '../../erp/connection/pool.ts';
+import { listOutbox } from '../../erp/outbox/read-outbox.ts';
 import { readJobStatus } from '../../erp/reports/job-status.ts';
-import { countRows, readLatestLines } from '../../erp/reports/stored-rows.ts';
+import { countRows } from '../../erp/reports/stored-rows.ts';
 import { nameServiceProducts } from '../../erp/resources/service-products.ts';
 import { watchArticles } from '../../erp/resources/stock-rows.ts';
 import {
@@ -43,6 +44,10 @@ const tableNames = [
   'stock_levels',
 ];
 const waitForRunMs = 60_000;
+/** Seconds between two lines of changed rows, and between two lists of the addresses. */
+const secondsOfChanges = 10;
+const secondsOfAddresses = 180;
+const maxRows = 1_000;
 /** Articles of the sandbox's shop whose stock is pulled. */
 const watchedSkus = ['MUG-BLUE', 'TEA-500', 'CREAM-50'];
 /** Articles of the sandbox's shop that are never shipped. */
@@ -65,7 +70,6 @@ async function demoCommand({ once = false }: DemoOptions): Promise<number> {
     print(`Migrated: ${applied.join(', ')}`);
     if (stop.aborted) return 0;
     const sandbox = await startSandbox(once ? 0 : liveSpeed, started);
-    print(`Sandbox of the warehouse service at ${sandbox.href}`);
     database = connectDatabase(postgres.url, log, 'demo', 2);
     // The worker starts with a history, so that its first look finds rows of every kind.
     await advance(sandbox, cycleDays);
@@ -73,13 +77,13 @@ async function demoCommand({ once = false }: DemoOptions): Promise<number> {
     await nameServiceProducts(database.db, 'default', serviceSkus);
     const adminPort = await getPort({ host: '127.0.0.1', port: preferredAdminPort });
     const worker = startWorker(postgres.url, sandbox, adminPort, started);
-    print(`Worker started; its status page is http://127.0.0.1:${adminPort}/`);
-    print(`Look inside: psql '${postgres.url}'\n`);
+    const addresses = describeAddresses(postgres.url, sandbox, adminPort);
+    print(addresses);
     const stopped = new Promise<number>((resolve) => {
       if (stop.aborted) resolve(0);
       stop.addEventListener('abort', () => resolve(0));
     });
-    const play = once ? playOnce(database.db, sandbox) : playUntilStopped(database.db, stop);
+    const play = once ? playOnce(database.db, sandbox) : playUntilStopped(database.db, stop, addresses);
     return await Promise.race([play, stopped, worker.failOnExit()]);
   } finally {
     // Postgres stops last, so that the worker can release its leases.
@@ -102,7 +106,8 @@ function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, start
     SCHEDULE_PULL_PARCELS: '2s',
     REQUESTS_PER_SECOND: '1000',
     ADMIN_PORT: String(adminPort),
-    LOG_LEVEL: 'error',
+    // What fails is told from the database.
+    LOG_LEVEL: 'fatal',
     LOG_PRETTY: 'false',
   };
   const worker = new DemoProcess(['worker'], env, (line) => printError(`worker: ${line}`));
@@ -110,19 +115,40 @@ function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, start
   return worker;
 }
 
-/** Prints a line for each run that has finished, until stopped. */
-async function playUntilStopped(db: Database, stop: AbortSignal): Promise<number> {
+/** The command that starts this program. */
+const program =
+  process.env.npm_lifecycle_event === undefined ? 'fulfilment-sync' : 'npm run --silent fulfilment-sync --';
+
+const describeAddresses = (databaseUrl: string, sandbox: URL, adminPort: number) => `
+Status page:  http://127.0.0.1:${adminPort}/
+Sandbox:      ${sandbox.href}
+Tables:       psql '${databaseUrl}'
+Problems:     DATABASE_URL='${databaseUrl}' SCHEDULE_PULL_STOCK=10s ${program} status
+`;
+
+/** Prints rows of the outbox as they end, runs that fail, what runs changed, and now and then the addresses. */
+async function playUntilStopped(db: Database, stop: AbortSignal, addresses: string): Promise<number> {
   const lastRuns = new Map<string, number>();
-  while (!stop.aborted) {
-    for (const { job, lastStartedAt, lastOutcome, lastFetched, lastChanged, lastError, running } of await readJobStatus(
-      db,
-    )) {
+  const told = new Map<number, string>();
+  const changed = new Map<string, number>();
+  const tell = (text: string) => print(`${new Date().toISOString().slice(11, 19)} ${text}`);
+  for (let second = 1; !stop.aborted; second++) {
+    for (const { job, lastStartedAt, lastChanged, lastError, running } of await readJobStatus(db)) {
       if (running || lastStartedAt === null || lastRuns.get(job) === lastStartedAt.getTime()) continue;
       lastRuns.set(job, lastStartedAt.getTime());
-      print(
-        `${lastStartedAt.toISOString()} ${job} ${lastOutcome}: ${lastError ?? `${lastFetched} fetched, ${lastChanged} changed`}`,
-      );
+      if (lastError !== null) tell(`${job} failed: ${lastError}`);
+      if (lastChanged > 0) changed.set(job, (changed.get(job) ?? 0) + lastChanged);
     }
+    for (const { id, kind, reference, status, because } of await listOutbox(db, {}, maxRows)) {
+      if (told.get(id) === status || status === 'pending' || status === 'sending') continue;
+      told.set(id, status);
+      tell(`outbox: ${kind} ${reference} is ${status}${because === null ? '' : `: ${because}`}`);
+    }
+    if (second % secondsOfChanges === 0 && changed.size > 0) {
+      tell(`rows changed: ${[...changed].map(([job, rows]) => `${job} ${rows}`).join(', ')}`);
+      changed.clear();
+    }
+    if (second % secondsOfAddresses === 0) print(addresses);
     // An abort ends the wait; the loop then ends.
     await wait(1_000, undefined, { signal: stop }).catch(() => undefined);
   }
@@ -137,11 +163,6 @@ async function playOnce(db: Database, sandbox: URL): Promise<number> {
   const differences = await compareWithSandbox(db, sandbox);
   const counts = Object.entries(await countRows(db, tableNames));
   printStyled(formatTable(counts, { table: ([table]) => table, rows: ([, count]) => count }));
-  print('\nSome lines of shipments, each with its order:');
-  for (const line of await readLatestLines(db, 5))
-    print(
-      `  order ${line.externalOrderNumber}: ${line.quantity} x ${line.sku} from ${line.warehouseCode}, ${line.status}`,
-    );
   if (differences.length === 0) {
     print('\nThe tables equal the sandbox in every row.');
     return 0;

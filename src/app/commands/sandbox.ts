@@ -72,29 +72,28 @@ function saveFirst(world: World, file: string): void {
 
 /** Opens the world of the state file if there is one, else creates a new world. */
 async function openWorld(options: SandboxOptions): Promise<World> {
-  const names = parseClientNames(options.clients);
-  const { state, speed, seed, ordersPerDay, lateChanges = false, unknownProducts, dialect, strict = false } = options;
+  const { state, speed, seed, ordersPerDay, lateChanges, unknownProducts, dialect, strict = false } = options;
   const strictness = { strict, ...(dialect && { dialect }) };
+  const clients = parseClientNames(options.clients);
+  const chosen = { clients, seed, ordersPerDay, lateChanges, unknownProducts };
   if (state !== undefined && existsSync(state)) {
     const world = await loadWorld(state, speed, strictness);
-    assertSameOptions(world, options, names);
-    assertSameLists(world, options, openLists(options.lists, world.clientNames));
+    assertSameStart(world, { ...chosen, lists: openLists(options.lists, world.clientNames) }, state);
     return world;
   }
-  const clients = names ?? ['default'];
-  const world = {
-    clients,
-    seed: seed ?? 1,
-    speed: speed ?? defaultSpeed,
-    ordersPerDay: ordersPerDay ?? defaultOrdersPerDay,
-    lateChanges,
-    unknownProducts,
-    startMs: Date.now(),
-    zone: defaultTimeZone,
-    lists: openLists(options.lists, clients),
-  };
-  return new World(world, strictness);
+  const given = Object.fromEntries(Object.entries(chosen).filter(([, value]) => value !== undefined));
+  const fresh = { ...defaults, speed: speed ?? defaultSpeed, startMs: Date.now(), zone: defaultTimeZone, ...given };
+  return new World({ ...fresh, lists: openLists(options.lists, fresh.clients) }, strictness);
 }
+
+/** Options that a state file keeps. */
+const defaults = {
+  clients: ['default'],
+  seed: 1,
+  ordersPerDay: defaultOrdersPerDay,
+  lateChanges: false,
+  unknownProducts: 'refuse' as const,
+};
 
 /** Reads the lists file of the sandbox, if one is given. */
 function openLists(file: string | undefined, clients: readonly string[]): ChosenLists | undefined {
@@ -105,30 +104,20 @@ function openLists(file: string | undefined, clients: readonly string[]): Chosen
   }
 }
 
-/** @throws UsageError if the lists differ from those of the state file: its rows use the ids of those lists */
-function assertSameLists({ started }: World, options: SandboxOptions, lists: ChosenLists | undefined): void {
-  if (lists === undefined || isDeepStrictEqual(lists, started.lists)) return;
-  throw new UsageError(
-    `${options.state} was begun with other lists than ${options.lists}: leave out --lists, or name another state file`,
-  );
-}
-
 /** @throws UsageError if an option differs from the state file: options cannot change a saved world */
-function assertSameOptions({ started: saved }: World, options: SandboxOptions, names: string[] | null): void {
-  const isSame =
-    (names ?? saved.clients).join() === saved.clients.join() &&
-    (options.seed ?? saved.seed) === saved.seed &&
-    (options.ordersPerDay ?? saved.ordersPerDay) === saved.ordersPerDay &&
-    (options.lateChanges ?? saved.lateChanges ?? false) === (saved.lateChanges ?? false) &&
-    (options.unknownProducts ?? saved.unknownProducts ?? 'refuse') === (saved.unknownProducts ?? 'refuse');
-  if (isSame) return;
-  throw new UsageError(
-    `${options.state} holds clients ${saved.clients.join(',')}, seed ${saved.seed} and ${saved.ordersPerDay} orders per day: leave out --clients, --seed, --orders-per-day, --late-changes and --unknown-products, or name another file`,
+function assertSameStart({ started }: World, chosen: Readonly<Record<string, unknown>>, file: string): void {
+  const saved: Readonly<Record<string, unknown>> = { ...defaults, ...started };
+  const others = Object.keys(chosen).filter(
+    (name) => chosen[name] !== undefined && !isDeepStrictEqual(chosen[name], saved[name]),
   );
+  if (others.length === 0) return;
+  const names = others.map((name) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`);
+  const words = `${file} was begun with other ${others.join(', ')}`;
+  throw new UsageError(`${words}: leave out ${names.join(', ')}, or name another state file`);
 }
 
-function parseClientNames(clients: string | undefined): string[] | null {
-  if (clients === undefined) return null;
+function parseClientNames(clients: string | undefined): string[] | undefined {
+  if (clients === undefined) return undefined;
   const names = clients.split(',').map((name) => name.trim());
   if (names.some((name) => !/^[a-z][a-z0-9_-]{0,31}$/.test(name)) || new Set(names).size < names.length)
     throw new UsageError('--clients takes names that match [a-z][a-z0-9_-]{0,31}, comma separated, each once');

@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { on, once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { ConfigError } from '../../../config/config-error.ts';
@@ -32,7 +32,8 @@ const needs = { database: true, clients: true };
  * configuration as it is then.
  */
 async function workerCommand(envFile: string | undefined): Promise<number> {
-  const hangUps = new HangUps();
+  // Keeps the signals until somebody waits for them. Without a listener, the signal would end the process.
+  const hangUps = on(process, 'SIGHUP');
   const inPresentEnvironment = rememberEnvironment(envFile);
   let config = readConfig(needs);
   let log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
@@ -64,7 +65,7 @@ async function workerCommand(envFile: string | undefined): Promise<number> {
 }
 
 /** Waits for a SIGHUP after which the configuration is right, and returns it. Logs what is wrong in others. */
-async function findNextConfig(hangUps: HangUps, read: () => Config, log: Logger): Promise<Config> {
+async function findNextConfig(hangUps: AsyncIterator<unknown>, read: () => Config, log: Logger): Promise<Config> {
   while (true) {
     await hangUps.next();
     try {
@@ -143,26 +144,4 @@ export function addWorkerCommand(cli: Command): void {
   addCommand(cli, 'worker', 'run the daemon until it is stopped', example).action(
     exitWith(() => workerCommand(cli.opts<{ envFile?: string }>().envFile)),
   );
-}
-
-/** Notices SIGHUP, which would end the process otherwise. Signals that nobody waits for count as one. */
-class HangUps {
-  #hasCome = false;
-  #onHangUp: () => void = () => undefined;
-
-  constructor() {
-    process.on('SIGHUP', () => {
-      this.#hasCome = true;
-      this.#onHangUp();
-    });
-  }
-
-  /** Waits for a SIGHUP. Resolves at once if one has come since the last call. */
-  async next(): Promise<void> {
-    if (!this.#hasCome)
-      await new Promise<void>((resolve) => {
-        this.#onHangUp = resolve;
-      });
-    this.#hasCome = false;
-  }
 }

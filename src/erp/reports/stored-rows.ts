@@ -30,34 +30,3 @@ export async function countRows(db: Database, tables: readonly string[]): Promis
     from (${sql.join(parts, sql` union all `)}) as counted`.execute(db);
   return Object.fromEntries(rows.map(({ name, rows: count }) => [name.slice(name.indexOf('.') + 1), count]));
 }
-
-/** A shipment item with the order of its shipment. */
-export interface ShippedLine {
-  readonly externalOrderNumber: string | null;
-  readonly status: string | null;
-  readonly warehouseCode: string | null;
-  readonly quantity: number | null;
-  readonly sku: string | null;
-}
-
-/** Reads the shipment items of the shipments that changed last, at most `limit`. */
-export async function readLatestLines(db: Database, limit: number): Promise<ShippedLine[]> {
-  return db
-    .selectFrom('fulfilment.shipment_overview as s')
-    .innerJoin('fulfilment.shipment_items as i', (join) =>
-      join.onRef('i.client', '=', 's.client').onRef('i.shipment_id', '=', 's.id'),
-    )
-    .select([
-      's.external_order_number as externalOrderNumber',
-      's.status',
-      's.warehouse_code as warehouseCode',
-      'i.quantity',
-      'i.sku',
-    ])
-    .where('s.external_order_number', 'is not', null)
-    .orderBy('s.changed_at', 'desc')
-    .orderBy('s.id', 'desc')
-    .orderBy('i.id')
-    .limit(limit)
-    .execute();
-}

@@ -76,21 +76,16 @@ test('only the option makes a sandbox strict, whatever its state file', async ()
   expect((await continued.client.ask('oldest.stock.bulk', bulk)).body.result, 'what was told is kept').toEqual([]);
 });
 
-test.each<[string, string[], number, RegExp]>([
-  [
-    'other clients',
-    ['--clients', 'shop-c'],
-    2,
-    /holds clients shop-a, seed 7 and 68 orders per day: leave out --clients/,
-  ],
-  ['another seed', ['--seed', '8'], 2, /leave out --clients, --seed/],
-  ['another number of orders', ['--orders-per-day', '5'], 2, /leave out .* --orders-per-day/],
-])('a state file with %s is refused', async (_, args, code, words) => {
+test.each<[string, string[], RegExp]>([
+  ['other clients', ['--clients', 'shop-c'], /was begun with other clients: leave out --clients, or/],
+  ['another seed', ['--seed', '8'], /leave out --seed, or/],
+  ['another number of orders', ['--orders-per-day', '5'], /leave out --orders-per-day, or/],
+])('a state file with %s is refused', async (_, args, words) => {
   const { process } = await start('--clients', 'shop-a', '--seed', '7');
   process.kill('SIGTERM');
   await process.ended;
   const refused = processes.cli(['sandbox', '--port', '0', '--state', file, ...args]);
-  expect((await refused.ended).code).toBe(code);
+  expect((await refused.ended).code).toBe(2);
   expect(refused.output).toMatch(words);
 });
 

@@ -46,7 +46,7 @@ import * as orderSearch from '../../../src/erp/reports/order-search.ts';
 import { readOrderTimeline } from '../../../src/erp/reports/order-timeline.ts';
 import { readOutboxStatus } from '../../../src/erp/reports/outbox-status.ts';
 import { listRuns, readRecentRuns } from '../../../src/erp/reports/run-list.ts';
-import { countRows, readLatestLines, readTable } from '../../../src/erp/reports/stored-rows.ts';
+import { countRows, readTable } from '../../../src/erp/reports/stored-rows.ts';
 import { readStreamStatus } from '../../../src/erp/reports/stream-status.ts';
 import { recordFindings } from '../../../src/erp/rescan/findings.ts';
 import { findLastWalked, readReconciledTimes } from '../../../src/erp/rescan/reconciliations.ts';
@@ -122,7 +122,6 @@ async function readReports(db: Database): Promise<void> {
   await listRuns(db, { client }, 5);
   await readTable(db, client, 'shipments');
   await countRows(db, ['shipments']);
-  await readLatestLines(db, 5);
   await readClients(db);
   await readGates(db);
   await readPauses(db);
