@@ -116,8 +116,7 @@ function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, start
 }
 
 /** The command that starts this program. */
-const program =
-  process.env.npm_lifecycle_event === undefined ? 'fulfilment-sync' : 'npm run --silent fulfilment-sync --';
+const program = programs.main.href.endsWith('.ts') ? 'npm run --silent fulfilment-sync --' : 'fulfilment-sync';
 
 const describeAddresses = (databaseUrl: string, sandbox: URL, adminPort: number) => `
 Status page:  http://127.0.0.1:${adminPort}/
