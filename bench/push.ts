@@ -1,7 +1,7 @@
 /**
- * Measures orders per second to the sandbox, and compares that with a bare loop around undici and three job queues that
- * send the same requests: `npm run --silent bench:push -- [--rounds 5] [--cells LATENCY:AT_A_TIME:ORDERS,…]`. Each
- * sends the same number of orders per round. The time is from the first to the last request that the service received.
+ * Measures orders per second to the sandbox, and compares that with a bare loop around undici and job queues that send
+ * the same requests: `npm run --silent bench:push -- [--rounds 5] [--cells LATENCY:AT_A_TIME:ORDERS,…] [--rivals NAME,…]`.
+ * `pg-boss-storing` also stores what the answers show, as the product does. Each sends the same number of orders per round. The time is from the first to the last request that the service received.
  */
 import { parseArgs } from 'node:util';
 import { startRedis } from '../test/helpers/processes/redis-server.ts';
@@ -13,6 +13,7 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '5' },
     // 15,000 to 20,000 orders in five rounds; fewer if they are sent one by one.
     cells: { type: 'string', default: '0:1:1000,0:8:4000,0:64:4000,20:1:100,20:8:3000,20:64:4000' },
+    rivals: { type: 'string', default: 'bare,bullmq,pg-boss,pg-boss-storing,graphile-worker' },
     name: { type: 'string', default: 'push' },
   },
 });
@@ -22,7 +23,7 @@ const cells = values.cells.split(',').map((text): Cell => {
   const [latencyMs = 0, concurrency = 1, orders = 0] = text.split(':').map(Number);
   return { latencyMs, concurrency, orders };
 });
-const rivals = ['bare', 'bullmq', 'pg-boss', 'graphile-worker'];
+const rivals = values.rivals.split(',');
 
 async function measure(cell: Cell, redisUrl: string) {
   const figures = await measureCell(cell, { rounds, rivals, redisUrl });

@@ -16,8 +16,8 @@ const answer = await fetch(new URL('/token', base), { method: 'POST', body: form
 const { access_token: token } = (await answer.json()) as { access_token: string };
 const ids = { orderTypeId: new ServiceLists().orderTypes[0]?.id ?? 0, shippingMethodId: null };
 
-/** Creates one order with the body that our worker sends, and reads the answer. */
-export async function post(number: string): Promise<void> {
+/** Creates one order with the body that our worker sends. Returns the document of the answer. */
+export async function post(number: string): Promise<unknown> {
   const { statusCode, body } = await request(new URL('/v3/orders', base), {
     dispatcher: agent,
     method: 'POST',
@@ -26,7 +26,7 @@ export async function post(number: string): Promise<void> {
   });
   const text = await body.text();
   if (statusCode !== 200 && statusCode !== 201) throw new Error(`${number}: ${statusCode} ${text}`);
-  JSON.parse(text);
+  return JSON.parse(text);
 }
 
 let left = rivalOptions.count;

@@ -11,7 +11,9 @@ import { holds } from './holds.ts';
 import { unfinishedStatuses } from './lanes.ts';
 
 /** Minimum number of due rows of a kind that are searched for rows that are first in their lane. */
-const minSearched = 100;
+const minSearched = 32;
+/** The same for a kind with a send window, where rows that never failed come first. */
+const minSearchedInWindow = 100;
 /** A row whose payload has more bytes as text is large. Large rows are sent one after the other. */
 export const largeBytes = 4 * 1024 * 1024;
 
@@ -113,7 +115,7 @@ type ReadRow = Omit<ClaimedRow, 'id' | 'claimedAtMs'> & {
 export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<ClaimResult> {
   const { client, identity, kinds, maxRows, maxBytes, takesLarge } = options;
   const claimedAtMs = performance.now();
-  const searched = Math.max(minSearched, 2 * maxRows);
+  const searched = Math.max(minSearched, maxRows);
   const lingerSpan = sql`make_interval(secs => ${kinds.lingering.ms / 1_000})`;
   const inLane = sql`b.client = ${client} and b.family = l.family and b.reference = l.reference`;
   const isNeeded = sql`(sync.needs_attachments(l.kind)
@@ -159,11 +161,11 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
             and o.next_attempt_at <= statement_timestamp()
             and (${takesLarge} or o.payload_bytes <= ${largeBytes})
           order by o.next_attempt_at, o.id
-          limit ${searched}
+          limit case when k.is_windowed then ${minSearchedInWindow}::int else ${searched}::int end
         ) d
         where k.room is null or k.room > 0
       ) d
-      where d.place <= ${searched}
+      where d.place <= case when d.is_windowed then ${minSearchedInWindow}::int else ${searched}::int end
     ),
     -- Each of them is checked again under its lock: another worker may have released or postponed it meanwhile. They
     -- are read one by one: a join would scan all pending rows if the statistics expect few.

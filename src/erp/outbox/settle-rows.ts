@@ -60,9 +60,10 @@ function cutError(error: string | null): string | null {
 interface SettledRow extends Lane {
   readonly id: number;
   readonly status: string;
-  readonly outcome: 'settled' | 'late' | 'locked';
   /** True if rows behind it may be sent now. */
   readonly frees: boolean;
+  /** True if somebody else has locked it. Nothing of it was written. */
+  readonly locked: boolean;
 }
 
 /**
@@ -76,7 +77,7 @@ export async function settleRows(
   settlements: readonly Settlement[],
 ): Promise<SettleResult> {
   const rows = await writeSettlements(trx, worker, settlements);
-  const settled = rows.filter(({ outcome }) => outcome === 'settled');
+  const settled = rows.filter(({ locked }) => !locked);
   const done = new Map(settled.filter(({ status }) => status === 'done').map((row) => [row.id, row]));
   const followUps = settlements.flatMap(({ id, followUps }) => {
     const row = done.get(id);
@@ -89,7 +90,7 @@ export async function settleRows(
   await releaseLanes(trx, frees);
   return {
     settled: new Map(settled.map(({ id, status }) => [id, status])),
-    locked: new Set(rows.filter(({ outcome }) => outcome === 'locked').map(({ id }) => id)),
+    locked: new Set(rows.filter(({ locked }) => locked).map(({ id }) => id)),
   };
 }
 
@@ -117,10 +118,10 @@ async function writeSettlements(
         result jsonb, written boolean, refusal text, refund boolean, "isRefusedForOthers" boolean,
         "absenceCounts" boolean, "durationMs" integer)
     ), free as materialized (
-      select o.*
+      select s.*, o.present_status, o.erased_at
       from s
       cross join lateral (
-        select o.id, o.client, o.family, o.reference, o.status, o.erased_at
+        select o.status as present_status, o.erased_at
         from fulfilment.outbox o
         where o.id = s.id
         for no key update of o skip locked
@@ -141,34 +142,32 @@ async function writeSettlements(
                         then o.absences + case when s."absenceCounts" then 1 else 0 end else 0 end,
         absent_at = case when s.step <> 'looked up' then null
                          when s."absenceCounts" then statement_timestamp() else o.absent_at end
-      from free
-      join s on s.id = free.id
-      where o.id = free.id and o.claim_no = s."claimNo"
+      from free s
+      where o.id = s.id and o.claim_no = s."claimNo"
         and (o.status = 'unknown' or (o.status = 'sending' and s.step = 'sent')
              or (o.status = 'pending' and s.step = 'sent' and s.status = 'done'))
         and not (o.status = 'unknown' and s.step = 'sent' and s.status = 'unknown')
-      returning o.id, o.status,
+      returning o.id, o.client, o.family, o.reference, o.status,
         o.status = 'done' or sync.is_failed_attachment(o.kind, o.status, o.next_attempt_at) as frees
     ), noted as (
       insert into sync.outbox_attempts (outbox_id, step, by, claim_no, duration_ms, became, error_code, error)
-      select s.id, s.step, ${worker}, s."claimNo", s."durationMs", coalesce(t.status, free.status), s."errorCode",
-        case when free.erased_at is null then s.error end
-      from s
-      join free on free.id = s.id
-      left join settled t on t.id = s.id
+      select s.id, s.step, ${worker}, s."claimNo", s."durationMs",
+        case when s.id in (select id from settled) then s.status else s.present_status end, s."errorCode",
+        case when s.erased_at is null then s.error end
+      from free s
       where (s.step = 'sent' or s.status <> 'unknown' or s."absenceCounts")
-        and (t.id is not null or s.step = 'sent' and not exists (
+        and (s.id in (select id from settled) or s.step = 'sent' and not exists (
           select from sync.outbox_attempts a
           where a.outbox_id = s.id and a.claim_no = s."claimNo" and a.step = 'sent'))
       order by s.id
     )
-    select o.id, o.client, o.family, o.reference, coalesce(t.status, o.status) as status,
-      coalesce(t.frees, false) as frees,
-      case when free.id is null then 'locked' when t.id is null then 'late' else 'settled' end as outcome
+    select *, false as locked
+    from settled
+    union all
+    select o.id, o.client, o.family, o.reference, o.status, false, true
     from s
     join fulfilment.outbox o on o.id = s.id
-    left join free on free.id = s.id
-    left join settled t on t.id = s.id`.execute(trx);
+    where s.id not in (select id from free)`.execute(trx);
   return rows;
 }
 
