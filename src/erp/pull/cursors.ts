@@ -3,10 +3,9 @@
  * the transaction of the page that it results from.
  */
 
-import { type Kysely, sql } from 'kysely';
+import { sql } from 'kysely';
 import { anyText } from '../connection/values.ts';
-import type { DB } from '../generated/tables.ts';
-import type { Cursor, CursorMeaning, CursorPass } from '../runs/stored-stream.ts';
+import type { Cursor, CursorPass } from '../runs/stored-stream.ts';
 import type { StreamTransaction } from '../runs/stream-transaction.ts';
 
 /** The cursor of a pass that never ran. */
@@ -19,28 +18,6 @@ export const noCursor: Cursor = {
   completed: false,
   stale: false,
 };
-
-/** Reads the cursor of a pass. Returns an empty cursor if the pass never ran. */
-export async function readCursor(db: Kysely<DB>, client: string, stream: string, pass: CursorPass): Promise<Cursor> {
-  const row = await db
-    .selectFrom('sync.cursors')
-    .selectAll()
-    .select(sql<boolean>`updated_at < now() - interval '1 day'`.as('stale'))
-    .where('client', '=', client)
-    .where('stream', '=', stream)
-    .where('pass', '=', pass)
-    .executeTakeFirst();
-  if (row === undefined) return noCursor;
-  return {
-    query: row.query,
-    meaning: row.meaning as CursorMeaning,
-    lastId: row.last_id,
-    largestSeen: row.largest_seen,
-    watermark: row.watermark,
-    completed: row.completed_at !== null,
-    stale: row.stale,
-  };
-}
 
 const positionColumns = ['query', 'meaning', 'last_id', 'largest_seen', 'watermark'] as const;
 

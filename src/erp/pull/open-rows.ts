@@ -111,27 +111,3 @@ export async function sortUnlistedOpenRows(
     tooOld: ids(({ gone, young }) => !gone && !young),
   };
 }
-
-/** A row, and the number of rows of its client with a smaller id. */
-export interface RowPosition {
-  readonly id: number;
-  readonly position: number;
-}
-
-/** Returns the position of each of these rows among the rows of their client. */
-export async function readPositions(
-  db: Kysely<DB>,
-  client: string,
-  table: string,
-  ids: readonly number[],
-): Promise<RowPosition[]> {
-  const { rows } = await sql<RowPosition>`
-    select id, position
-    from (
-      select t.id, (row_number() over (order by t.id) - 1)::integer as position
-      from ${sql.table(`fulfilment.${table}`)} t
-      where t.client = ${client} and t.unlisted_since is null and t.id <= ${Math.max(...ids)}) as positions
-    where id = any(${ids}::bigint[])
-    order by id`.execute(db);
-  return rows;
-}

@@ -351,7 +351,7 @@ function isCursorRefused(error: unknown): boolean {
 }
 
 /** Number of resources that we ask for on each page. */
-export const pageSize = 100;
+const pageSize = 100;
 
 /** A page of a list as rows, or several pages in a row as one. */
 export type StreamPage = ListPage & Reading & { readonly release: () => void };
@@ -389,7 +389,7 @@ export function walkList(
  * Fetches and decodes one page of a stream's list. Draws the reading's number again before each send, also before a
  * repeated one, because an answer is as old as its request. The caller releases the page when it is committed.
  */
-export async function fetchPage(
+async function fetchPage(
   context: PullContext,
   stream: Stream,
   query: string,

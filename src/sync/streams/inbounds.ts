@@ -1,7 +1,6 @@
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import { count, date, defineFields, one, text, time } from '../../warehouse/decoding/fields.ts';
 import type { IncludedIndex } from '../../warehouse/decoding/jsonapi.ts';
-import { readByPages } from '../paging/read-by-ids.ts';
 import type { DecodedFamily } from '../reading/decode.ts';
 import { declareStream, type Stream } from '../reading/stream.ts';
 
@@ -56,7 +55,7 @@ export const inbounds = declareStream<Stream>({
     recentDays: null,
     sorted: true,
   },
-  passes: { new: true, open, settle: readByPages, rereads: { until: 'unlisted', absent: 'unlisted' } },
+  passes: { new: true, open, rereads: { until: 'unlisted', absent: 'unlisted' } },
 });
 
 /** Tells which inbounds must be read by id, because the list has items beside its inbounds and without a link. */

@@ -36,7 +36,7 @@ import { maskAgedReturns, returnTables } from '../../../src/erp/privacy/aged-ret
 import { eraseOrder } from '../../../src/erp/privacy/erase-orders.ts';
 import { findOrders } from '../../../src/erp/privacy/find-orders.ts';
 import { maskAgedQuarantine } from '../../../src/erp/pull/mask-quarantine.ts';
-import { findStillOpen, readPositions } from '../../../src/erp/pull/open-rows.ts';
+import { findStillOpen } from '../../../src/erp/pull/open-rows.ts';
 import * as quarantine from '../../../src/erp/pull/quarantine.ts';
 import * as rereads from '../../../src/erp/pull/rereads.ts';
 import { findMissingOrders, findShipmentsWithOrder, requestMissingOrders } from '../../../src/erp/pull/rereads.ts';
@@ -195,7 +195,6 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
   if (line === undefined) throw new Error('inbounds have no lines');
   await recordAbsences(scope, { pass: 'poll' }, [1]);
   await findStillOpen(trx, client, kind, [1]);
-  await readPositions(trx, client, 'inbounds', [1]);
   await quarantine.releaseQuarantined(scope, [{ id: 1, readNo: 1 }]);
   await quarantine.releaseOlderQuarantined(scope, 1);
   await quarantine.releaseQuarantineRow(trx, 1);

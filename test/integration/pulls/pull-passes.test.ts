@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
 import { requestRereads } from '../../../src/erp/pull/rereads.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
@@ -69,27 +68,6 @@ test('a resource in quarantine is read by id, even if many others wait', async (
   expect(await database.query('select resource_id from sync.quarantine')).toEqual([]);
 });
 
-test('many inbounds that were completed at once are read by the pages that hold them', async () => {
-  await sandbox.advance(90 * 86_400);
-  done(await pull('pull-inbounds'));
-  const moved = await database.query(
-    `update fulfilment.inbounds set status = 'CHECKING', read_no = 0, raw = jsonb_set(raw, '{attributes,status}', '"CHECKING"')
-     where id in (select id from fulfilment.inbounds where status = 'COMPLETED' order by id desc limit 90) returning id`,
-  );
-  expect(moved).toHaveLength(90);
-  const { 'v3.inbounds.list': lists, ...byId } = await countPollRequests('pull-inbounds');
-  expect(lists).toBeLessThanOrEqual(4);
-  expect(byId).toEqual({});
-  expect(await compareWithSandbox(database.db, sandbox.url, ['inbounds'])).toEqual([]);
-  // Two inbounds alone take fewer requests by id.
-  await database.query(
-    `update fulfilment.inbounds set status = 'CHECKING', read_no = 0, raw = jsonb_set(raw, '{attributes,status}', '"CHECKING"')
-     where id in (select min(id) from fulfilment.inbounds) or id in (select id from fulfilment.inbounds order by id offset 40 limit 1)`,
-  );
-  expect(await countPollRequests('pull-inbounds')).toEqual({ 'v3.inbounds.list': 2, 'v3.inbounds.get': 2 });
-  expect(await compareWithSandbox(database.db, sandbox.url, ['inbounds'])).toEqual([]);
-});
-
 test('an unreadable page does not stop the other passes; the poll fails with its error', async () => {
   await sandbox.seed(40, { statuses: ['READY_TO_PICK'] });
   done(await pull('pull-shipments'));
@@ -101,20 +79,6 @@ test('an unreadable page does not stop the other passes; the poll fails with its
   expect(report).toMatchObject({ status: 'failed', error: { code: 'undecodable' } });
   const open = await database.query(`select distinct status from fulfilment.shipments where status <> 'SHIPPED'`);
   expect(open).toEqual([]);
-});
-
-test('the rows of an unreadable page are read by id', async () => {
-  await sandbox.advance(90 * 86_400);
-  done(await pull('pull-inbounds'));
-  await database.query(
-    `update fulfilment.inbounds set status = 'CHECKING', read_no = 0, raw = jsonb_set(raw, '{attributes,status}', '"CHECKING"')
-     where id in (select id from fulfilment.inbounds order by id offset 20 limit 5)`,
-  );
-  // The third list request of a poll is the first page that is read for moved rows.
-  await sandbox.faults({ operation: 'v3.inbounds.list', after: 2, effect: { invalidJson: true } });
-  const { warnings } = done(await pull('pull-inbounds'));
-  expect(warnings).toEqual([expect.stringMatching(/a page could not be read .*its rows are read by id/)]);
-  expect(await compareWithSandbox(database.db, sandbox.url, ['inbounds'])).toEqual([]);
 });
 
 test('a row that was postponed because it is still open is due at once if it is asked for', async () => {
