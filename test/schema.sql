@@ -1058,6 +1058,7 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
     o.id AS order_id,
     o.external_order_number,
     o.ordered_on,
+    o.preferred_shipping_date,
         CASE
             WHEN (o.unlisted_since IS NOT NULL) THEN 'unlisted'::text
             WHEN (((l.all_lines > 0) AND (l.all_pieces = 0)) OR ((l.goods_lines > 0) AND (l.pieces = 0))) THEN 'cancelled'::text
@@ -1509,6 +1510,137 @@ begin
   delete from fulfilment.consumers c where c.name = consumer;
   return found;
 end
+$function$
+;
+CREATE OR REPLACE FUNCTION fulfilment.order_history(number text, client text DEFAULT 'default'::text)
+ RETURNS TABLE(at timestamp with time zone, is_day boolean, source text, id bigint, what text, detail text, name text, error text)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  with named as materialized (
+    (select r.id
+     from fulfilment.orders r
+     where r.external_order_number = order_history.number and r.client = (select order_history.client)
+     limit 100)
+    union
+    (select t.target_id
+     from fulfilment.outbox o
+     join sync.outbox_targets t on t.outbox_id = o.id
+     where o.client = (select order_history.client) and o.reference = order_history.number and o.kind = 'order.rename'
+     limit 100)
+  ), numbers as materialized (
+    select order_history.number as number
+    union
+    select o.reference
+    from named n
+    join sync.outbox_targets t on t.target_id = n.id
+    join fulfilment.outbox o on o.id = t.outbox_id and o.client = (select order_history.client)
+    union
+    select r.external_order_number
+    from named n
+    join fulfilment.orders r
+      on r.client = (select order_history.client) and r.id = n.id and r.external_order_number is not null
+  ), sent as materialized (
+    select s.*
+    from named n
+    join fulfilment.shipments s on s.order_id = n.id and s.client = (select order_history.client)
+    limit 100
+  ), announced as materialized (
+    select a.*
+    from sent s
+    join fulfilment.return_merchandise_authorizations a on a.client = s.client and a.shipment_id = s.id
+    limit 100
+  ), asked as materialized (
+    (select o.id, o.kind, o.reference, o.created_at
+     from numbers n
+     join fulfilment.outbox o
+       on o.client = (select order_history.client) and o.reference = n.number and o.family = 'order'
+     order by o.id desc
+     limit 100)
+    union
+    (select o.id, o.kind, o.reference, o.created_at
+     from announced a
+     join fulfilment.outbox o on o.client = a.client and o.reference = a.external_reference and o.family = 'return'
+     order by o.id desc
+     limit 100)
+  ), boxes as materialized (
+    select p.*
+    from sent s
+    cross join lateral (
+      select * from fulfilment.parcels p where p.client = s.client and p.shipment_id = s.id limit 200) p
+  ), events as (
+    select k.created_at as at, false as is_day, 'outbox' as source, k.id, 'inserted' as what, k.kind as detail,
+      k.reference as name, null::text as error
+    from asked k
+    union all
+    select a.at, false, 'outbox', k.id, a.step, a.became, k.reference, left(a.error, 500)
+    from asked k
+    cross join lateral (
+      select * from sync.outbox_attempts a where a.outbox_id = k.id order by a.id desc limit 30) a
+    union all
+    select d.created_at, false, 'document', d.id, 'stored', d.kind, null, null
+    from asked k
+    join fulfilment.documents d on d.id = k.id
+    union all
+    select t.at, false, 'order', r.id, t.what, null, r.external_order_number, null
+    from named n
+    join fulfilment.orders r on r.client = (select order_history.client) and r.id = n.id
+    cross join sync.list_stored_times(r.first_seen_at, r.changed_at, r.unlisted_since) t
+    union all
+    select t.at, false, 'shipment', s.id, t.what, null, null, null
+    from sent s
+    cross join lateral (
+      values ('stored', s.first_seen_at), ('unlisted', s.unlisted_since), ('ready to pick', s.ready_to_pick_on),
+        ('ready to ship', s.ready_to_ship_on), ('shipped', s.shipped_on)) t (what, at)
+    union all
+    select e.seen_at, false, 'shipment', s.id, 'status', e.status, null, null
+    from sent s
+    cross join lateral (
+      select *
+      from fulfilment.shipment_events e
+      where e.client = s.client and e.shipment_id = s.id
+      order by e.id desc
+      limit 100) e
+    union all
+    select t.at, false, 'parcel', p.shipment_id, t.what,
+      case when t.what = 'changed' then p.current_track_trace_status end, p.package_number, null
+    from boxes p
+    cross join sync.list_stored_times(p.first_seen_at, p.changed_at, p.unlisted_since) t
+    union all
+    select p.shipping_date, false, 'parcel', p.shipment_id, 'shipped', null, p.package_number, null
+    from boxes p
+    union all
+    select coalesce(e.current_track_trace_status_date_time, e.seen_at), false, 'parcel', s.id, 'status',
+      e.current_track_trace_status::text, e.package_number, null
+    from sent s
+    cross join lateral (
+      select *
+      from fulfilment.track_trace_events e
+      where e.client = s.client and e.shipment_id = s.id
+      order by e.package_number, e.id desc
+      limit 200) e
+    union all
+    select t.at, false, 'return', a.id, 'announcement ' || t.what, a.status, null, null
+    from announced a
+    cross join sync.list_stored_times(a.first_seen_at, a.changed_at, a.unlisted_since) t
+    union all
+    select t.at, t.what = 'processed', 'return', i.id, t.what, null, null, null
+    from named n
+    cross join lateral (
+      select *
+      from fulfilment.return_items i
+      where i.client = (select order_history.client) and i.order_id = n.id
+      limit 100) i
+    cross join lateral (
+      select * from sync.list_stored_times(i.first_seen_at, i.changed_at, i.unlisted_since)
+      union all
+      values ('processed', i.processed_on::timestamptz), ('restocked', i.restock_on)) t
+  )
+  select e.at, e.is_day, e.source, e.id, e.what, e.detail, e.name, e.error
+  from events e
+  where e.at is not null
+  order by e.at, e.source, e.id, e.what
 $function$
 ;
 CREATE OR REPLACE FUNCTION fulfilment.order_state(number text, client text DEFAULT 'default'::text)
@@ -2102,6 +2234,14 @@ begin
   new.ordered_quantity := greatest(new.ordered_quantity, new.quantity);
   return new;
 end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.list_stored_times(first_seen_at timestamp with time zone, changed_at timestamp with time zone, unlisted_since timestamp with time zone)
+ RETURNS TABLE(what text, at timestamp with time zone)
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  values ('stored', first_seen_at), ('changed', nullif(changed_at, first_seen_at)), ('unlisted', unlisted_since)
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.needs_attachments(kind text)

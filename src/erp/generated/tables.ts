@@ -784,6 +784,10 @@ export interface FulfilmentOrderOverview {
    */
   parcels: number | null;
   /**
+   * Day before which it is not to be shipped
+   */
+  preferred_shipping_date: string | null;
+  /**
    * Shipments with the status ERROR, parcels with an exception level, and the first outbox row that waits for a person; null if there is none
    */
   problem: string | null;

@@ -67,9 +67,6 @@ async function fill(): Promise<void> {
     `insert into fulfilment.track_traces (client, shipment_id, package_number, current_track_trace_exception_level, raw)
      values ('default', 9000001, 'P', 1, '{}')`,
   );
-  await database.query(
-    "insert into sync.erasures (client, entity, id, external_order_number, erased_by) values ('default', 'orders', 9000009, 'SO-GONE', 'test')",
-  );
   // By the clock of this machine, the days of the sandbox may be in the future or in the past.
   await database.query(
     "update fulfilment.orders set ordered_on = current_date - 5 where external_order_number = 'SO-OLD'",
@@ -91,8 +88,6 @@ async function fill(): Promise<void> {
       from fulfilment.shipment_items i
       join fulfilment.shipment_overview s on s.id = i.shipment_id
       where s.status = 'SHIPPED' and s.external_order_number like 'SO-default%')`);
-  // A service product that the page does not name.
-  await database.query("update fulfilment.order_items set sku = 'GIFT-WRAP' where sku = 'SHIPPING' and id % 2 = 0");
   await database.query(
     `insert into fulfilment.shipments (client, id, status, order_id, shipped_on, raw, read_no)
      select 'default', 9000000 + n, case n when 3 then 'ERROR' else 'SHIPPED' end, (select max(id) from fulfilment.orders), now(), '{}', 1
@@ -112,39 +107,53 @@ async function fill(): Promise<void> {
   );
 }
 
+/** The questions of an ERP team's day: at most five lines each. */
+const [, day = ''] = /^## An ERP team's day\n(.*?)^## /ms.exec(page) ?? [];
+const questions = [...day.matchAll(/^### (.*)$/gm)].map(([, heading = '']) => heading);
+
 test('every recipe finds what it says, for a role of the ERP', async () => {
   await fill();
-  expect(recipes).toHaveLength(24);
+  expect(questions).toHaveLength(10);
+  for (const { heading, statement } of recipes.filter((one) => questions.includes(one.heading)))
+    if (!statement.startsWith('insert'))
+      expect([heading, statement.trim().split('\n').length < 6]).toEqual([heading, true]);
   const found = new Map<string, Record<string, unknown>[]>();
   for (const { heading, statement } of recipes) {
     const rows = await run(statement);
-    expect([heading, rows.length > 0 || statement.startsWith('insert')]).toEqual([heading, true]);
+    if (statement.startsWith('insert')) continue;
+    expect([heading, rows.length > 0]).toEqual([heading, true]);
     found.set(heading, rows);
   }
   const first = (heading: string) => found.get(heading)?.[0];
-  expect(found.get('Open orders without a shipment')).toContainEqual(
-    expect.objectContaining({ external_order_number: 'SO-OLD', days: 5, waits_for: 'on hold' }),
-  );
-  expect(first('The state of one order')).toMatchObject({ state: 'shipped', ordered: 3, shipped: 3 });
-  expect(first('How much of each line was shipped')).toMatchObject({ sku: 'MUG-BLUE', shipped: 3, to_come: 0 });
-  for (const row of found.get('Orders that were partly shipped since yesterday') ?? [])
-    expect(row).toMatchObject({ shipped: expect.any(Number), cancelled: 0, to_come: expect.any(Number) });
+  const open = found.get('Open orders') ?? [];
+  const held = { external_order_number: 'SO-OLD', state: 'on_hold' };
+  expect(open).toContainEqual(expect.objectContaining({ ...held, shipped: 0 }));
+  expect(open.map((row) => row.external_order_number)).not.toContain('SO-1001');
+  expect(found.get('Late orders')).toContainEqual(expect.objectContaining({ ...held, days: 5 }));
   expect(first('Back orders')).toMatchObject({ missing: expect.anything(), orders: expect.any(Number) });
-  expect(found.get('Service products')).toMatchObject([{ sku: 'GIFT-WRAP' }]);
-  expect(first('Late inbounds')).toMatchObject({ days_late: 1, outstanding: expect.any(Number) });
-  expect(first('Announced and received pieces that differ')).toMatchObject({ difference: -1 });
-  expect(first('Returns to credit')).toMatchObject({
-    return_item_id: expect.any(Number),
-    quantity: expect.any(Number),
-  });
+  expect(found.get('Shipped today, with tracking links')).toContainEqual(
+    expect.objectContaining({ external_order_number: 'SO-1001', email: 'anna@example.com' }),
+  );
+  expect(first('Returns to credit')).toMatchObject({ return_item_id: expect.any(Number), amount: expect.anything() });
+  const goods = found.get('Expected and received goods') ?? [];
+  expect(goods).toContainEqual(expect.objectContaining({ status: 'COMPLETED', difference: -1 }));
+  expect(goods).toContainEqual(expect.objectContaining({ status: 'EXPECTED' }));
+  const history = (found.get('History of one order') ?? []).map(({ source, what }) => `${source} ${what}`);
+  for (const event of ['outbox inserted', 'outbox sent', 'order stored', 'shipment shipped', 'document stored'])
+    expect(history).toContain(event);
+  expect(first('Stock of a product')).toMatchObject({ sku: 'MUG-BLUE', stock: expect.any(Number) });
+  expect(found.get('Rejected orders and other requests')).toContainEqual(
+    expect.objectContaining({ reference: 'SO-1002', status: 'dead', rows_behind: 1 }),
+  );
+  const changed = (found.get('What changed since a seq') ?? []).map(({ entity, id, key }) => `${entity} ${id} ${key}`);
+  expect(new Set(changed).size).toBe(changed.length);
+  expect(first('The state of one order')).toMatchObject({ state: 'shipped', ordered: 3, shipped: 3 });
+  for (const row of found.get('Orders that were partly shipped since yesterday') ?? [])
+    expect(row).toMatchObject({ shipped: expect.any(Number), to_come: expect.any(Number) });
+  expect(first('How much of each line was shipped')).toMatchObject({ sku: 'MUG-BLUE', shipped: 3, to_come: 0 });
   expect(found.get('Announced returns that have not arrived')).toContainEqual(
     expect.objectContaining({ external_reference: 'RET-2' }),
   );
-  expect(found.get('Rows that wait for a person')).toContainEqual(
-    expect.objectContaining({ reference: 'SO-1002', status: 'dead', rows_behind: 1 }),
-  );
   expect(found.get('Return labels')).toMatchObject([{ document: expect.any(Buffer) }]);
-  const changed = found.get('Changed shipments since a seq, each once') ?? [];
-  expect(new Set(changed.map(({ id }) => id)).size).toBe(changed.length);
   expect(first('How far behind each consumer is')).toMatchObject({ name: 'my-program' });
 });

@@ -116,6 +116,7 @@ describe.each(['fulfilment_reader', 'fulfilment_writer'] as const)('%s', (role) 
       'changes_since',
       'outbox_schema',
       'outbox_check',
+      'order_history',
       'order_state',
       ...(role === 'fulfilment_writer'
         ? ['outbox_replace', 'outbox_cancel', 'start_consumer', 'consume_changes', 'drop_consumer']
