@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
-import { toIdentity } from '../../../config/files.ts';
-import { toVisible } from '../../core/quote.ts';
+import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
 import { acceptIdentity } from '../../erp/maintenance/accept-identity.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
 import {
@@ -23,72 +22,51 @@ interface ClientOptions extends CommonOptions {
   readonly keepCursors?: boolean;
 }
 
-/** One client: its configuration in this process, and what the database knows about it. */
-interface ClientRow {
-  readonly client: string;
-  /** Null if the client is not set up here. */
-  readonly baseUrl: string | null;
-  readonly timeZone: string | null;
-  readonly state: string;
-  readonly because: string | null;
-  /** When the client hold ends, and a run tries again; null without a hold. */
-  readonly holdUntil: Date | null;
-}
-
 /** Prints the clients, and why any of them is not read. */
 async function clientListCommand({ json }: ClientOptions): Promise<number> {
   const configured = readConfig({ database: true, clients: false }).clients;
-  return withDatabase('client', async (db) => {
-    const known = new Map((await readClients(db)).map((row) => [row.client, row]));
-    const keys = [...new Set([...configured.map(({ key }) => key), ...known.keys()])].sort();
-    const rows = keys.map((client): ClientRow => {
-      const configuredClient = configured.find(({ key }) => key === client);
-      const row = known.get(client);
-      const fits = configuredClient === undefined || row === undefined || row.identity === toIdentity(configuredClient);
-      const { baseUrl, timeZone } = configuredClient ?? { baseUrl: null, timeZone: null };
-      return {
-        client,
-        baseUrl: baseUrl?.href ?? null,
-        timeZone,
-        ...describeState(row, configuredClient !== undefined, fits),
-      };
-    });
-    if (json) printJson(rows);
-    else if (rows.length === 0)
-      print('No client is set up; see WAREHOUSE_BASE_URL and WAREHOUSE_CLIENTS_FILE in .env.example');
-    else printStyled(formatClients(rows));
-    return 0;
+  const known = await withDatabase('client', readClients);
+  const keys = new Set([...configured.map(({ key }) => key), ...known.map(({ client }) => client)]);
+  const rows = [...keys].sort().map((client) => {
+    const own = configured.find(({ key }) => key === client);
+    const row = known.find((one) => one.client === client);
+    const { baseUrl = null, timeZone = null } = own ?? {};
+    return { client, baseUrl: baseUrl?.href ?? null, timeZone, holdUntil: null, ...describeState(row, own) };
   });
+  if (json) printJson(rows);
+  else if (rows.length === 0)
+    print('No client is set up; see WAREHOUSE_BASE_URL and WAREHOUSE_CLIENTS_FILE in .env.example');
+  else {
+    const table = formatTable(rows, {
+      client: ({ client }) => client,
+      'base URL': ({ baseUrl }) => baseUrl,
+      zone: ({ timeZone }) => timeZone,
+      state: ({ state }) => state,
+    });
+    printStyled(table);
+    for (const { client, because } of rows) if (because !== null) print(`\n${client}: ${because}`);
+  }
+  return 0;
 }
 
-const noHold = { holdUntil: null };
+/** What the state of a client is, and why. `holdUntil`: when its hold ends, and a run tries again. */
+interface ClientState {
+  readonly state: string;
+  readonly because: string | null;
+  readonly holdUntil?: Date | null;
+}
 
-function describeState(
-  row: KnownClient | undefined,
-  isConfigured: boolean,
-  fits: boolean,
-): Pick<ClientRow, 'state' | 'because' | 'holdUntil'> {
-  if (!isConfigured)
-    return { ...noHold, state: 'not set up here', because: 'this process does not read it; its rows stay as they are' };
-  if (row === undefined) return { ...noHold, state: 'new', because: 'no worker has started with it yet' };
-  if (!fits) {
+function describeState(row: KnownClient | undefined, own: WarehouseClient | undefined): ClientState {
+  if (own === undefined)
+    return { state: 'not set up here', because: 'this process does not read it; its rows stay as they are' };
+  if (row === undefined) return { state: 'new', because: 'no worker has started with it yet' };
+  if (row.identity !== toIdentity(own)) {
     const because = `its rows come from ${row.baseUrl}, or from another account there; to accept the new account: fulfilment-sync client accept-identity ${row.client}`;
-    return { ...noHold, state: 'parked', because };
+    return { state: 'parked', because };
   }
-  if (row.holdCode === null) return { ...noHold, state: 'ok', because: null };
+  if (row.holdCode === null) return { state: 'ok', because: null };
   const because = `${row.holdReason}; tried again at ${row.holdUntil?.toISOString()}, or at once with: fulfilment-sync run <job> --client ${row.client}`;
   return { state: row.holdCode, because, holdUntil: row.holdUntil };
-}
-
-function formatClients(rows: readonly ClientRow[]): string {
-  const table = formatTable(rows, {
-    client: ({ client }) => client,
-    'base URL': ({ baseUrl }) => baseUrl,
-    zone: ({ timeZone }) => timeZone,
-    state: ({ state }) => state,
-  });
-  const notes = rows.flatMap(({ client, because }) => (because === null ? [] : [toVisible(`${client}: ${because}`)]));
-  return [table, notes.join('\n')].filter((part) => part !== '').join('\n\n');
 }
 
 /** Accepts the account that is set up here for a client whose rows came from another account. */

@@ -33,9 +33,9 @@ interface RescanOptions extends CommonOptions {
   readonly background?: boolean;
 }
 
-/** What a command says about the run of one client: as text, and as JSON. */
+/** What a command says about the run of one client: as lines, and as JSON. */
 interface Outcome {
-  readonly text: string;
+  readonly lines: readonly string[];
   readonly json: object;
   /** True if the run is done, but not what the command was called for. */
   readonly failed?: boolean;
@@ -58,9 +58,11 @@ function runForClients<T>(
       };
       const report = await runWork(deps, { ...work, run: keepResult }, client, 'manual', stop);
       const outcome = describe(client.key, report, result);
-      if (!json) print(outcome.text);
+      const error = describeEnd(report);
+      const status = { client: client.key, status: report.status, ...(error === null ? {} : { error }) };
+      if (!json) for (const line of outcome.lines) print(`${client.key} ${line}`);
       reports.push(report);
-      outcomes.push(outcome);
+      outcomes.push({ ...outcome, json: { ...status, ...outcome.json } });
     }
     if (json) printJson(outcomes.map((outcome) => outcome.json));
     return outcomes.some(({ failed }) => failed) ? 1 : exitCodeFor(reports);
@@ -69,9 +71,10 @@ function runForClients<T>(
 
 /** Compares one stream at the service with the tables, and heals what differs. */
 async function reconcileCommand(name: string, options: RescanOptions): Promise<number> {
-  const accept = options.acceptMissing === true;
   const stream = findStream(name);
-  return rescanCommand('reconcile', name, options, (context) => reconcileStream(context, stream, 'command', accept));
+  return rescanCommand('reconcile', name, options, (context) =>
+    reconcileStream(context, stream, 'command', options.acceptMissing === true),
+  );
 }
 
 /** Reads a span of days of one stream again, in this process, or by the workers with `--background`. */
@@ -98,9 +101,8 @@ async function backfillCommand(name: string, options: RescanOptions): Promise<nu
 }
 
 function parseDay(option: string, text: string | undefined): string | null {
-  if (text === undefined) return null;
   try {
-    return readDate(text);
+    return text === undefined ? null : readDate(text);
   } catch (cause) {
     throw new UsageError(`${option} ${cause instanceof Error ? cause.message : 'is not a date'}`);
   }
@@ -123,31 +125,19 @@ async function rescanCommand(
     latest.set(client, await rescan({ ...context, onProgress }));
   };
   return runForClients(options, { name: kind }, run, (client, report) =>
-    describeRescan(kind, client, stream, report, latest.get(client) ?? null),
+    describeRescan(kind, stream, report, latest.get(client) ?? null),
   );
 }
 
-function describeRescan(
-  kind: string,
-  client: string,
-  stream: string,
-  report: RunReport,
-  rescan: Rescan | null,
-): Outcome {
-  const end = describeEnd(report);
+function describeRescan(kind: string, stream: string, report: RunReport, rescan: Rescan | null): Outcome {
   const { pages = null, fetched = null, missing = null, stale = null, extra = null, windows = null } = rescan ?? {};
   const isReconcile = kind === 'reconcile';
   const counts = `${fetched} read in ${pages} pages; missing ${missing}, stale ${stale}${isReconcile ? `, extra ${extra}` : ''}`;
   const continuation = report.status === 'stopped' ? '; the same command continues from here' : '';
-  const what = `${end ?? report.status}${rescan === null ? '' : `: ${counts}`}${continuation}`;
+  const outcome = `${describeEnd(report) ?? report.status}${rescan === null ? '' : `: ${counts}`}${continuation}`;
   const notes = [...(isReconcile ? describeWindows(windows) : []), ...listWarnings(report)];
-  return {
-    text: [`${client} ${kind} ${stream}: ${what}`, ...notes.map((note) => `  ${note}`)].join('\n'),
-    json: {
-      ...{ client, stream, status: report.status, pages, fetched, missing, stale, extra, windows },
-      ...(end === null ? {} : { error: end }),
-    },
-  };
+  const text = [`${kind} ${stream}: ${outcome}`, ...notes.map((note) => `  ${note}`)].join('\n');
+  return { lines: [text], json: { stream, pages, fetched, missing, stale, extra, windows } };
 }
 
 const listWarnings = (report: RunReport) => (report.status === 'skipped' ? [] : report.totals.warnings);
@@ -169,14 +159,13 @@ async function refetchCommand(name: string, text: string, options: RescanOptions
     throw new UsageError(`The service has no read by id for ${name}; use: backfill ${name} --from <day> --to <day>`);
   const id = parseId(text, 'an id; ids are whole numbers above 0');
   const run = (context: PullContext) => refetch(context, stream, id);
-  return runForClients(options, { name: 'refetch', schedule: { kind: 'on-request' } }, run, (client, report, found) => {
-    const { status } = report;
+  return runForClients(options, { name: 'refetch', schedule: { kind: 'on-request' } }, run, (_, report, found) => {
     const unread = listWarnings(report).join('; ') || 'it could not be decoded: see quarantine list';
     const error = found === null ? (describeEnd(report) ?? `was not read: ${unread}`) : null;
     return {
-      text: `${client} ${name} ${id}: ${error ?? (found === null ? '' : refetchWords[found])}`,
-      json: { client, stream: name, id, status, found, ...(error ? { error } : {}) },
-      failed: found === null && status === 'done',
+      lines: [`${name} ${id}: ${error ?? (found === null ? '' : refetchWords[found])}`],
+      json: { stream: name, id, found, ...(error === null ? {} : { error }) },
+      failed: found === null && report.status === 'done',
     };
   });
 }
@@ -197,28 +186,16 @@ export async function quarantineReplayCommand(name: string | undefined, options:
     // Packages have no stored page to decode again: pull-parcels asks for them once more.
     return { counts, parcels: name === undefined ? await replayParcels(context) : 0 };
   };
-  return runForClients(
-    options,
-    { name: 'replay', schedule: { kind: 'on-request' } },
-    replay,
-    (client, report, result) => {
-      const { counts, parcels } = result ?? { counts: {}, parcels: 0 };
-      const error = describeEnd(report);
-      const lines = [
-        ...(parcels === 0
-          ? []
-          : [`pull-parcels: looks up ${parcels} ${parcels === 1 ? 'shipment' : 'shipments'} again`]),
-        ...(error === null ? [] : [error]),
-        ...Object.entries(counts).map(
-          ([stream, { released, kept }]) => `${stream}: ${released} released, ${kept} kept`,
-        ),
-      ];
-      return {
-        text: lines.map((line) => `${client} ${line}`).join('\n'),
-        json: { client, status: report.status, ...(error ? { error } : {}), streams: counts },
-      };
-    },
-  );
+  const work = { name: 'replay', schedule: { kind: 'on-request' } } as const;
+  return runForClients(options, work, replay, (_, report, result) => {
+    const { counts, parcels } = result ?? { counts: {}, parcels: 0 };
+    const again = `pull-parcels: looks up ${parcels} ${parcels === 1 ? 'shipment' : 'shipments'} again`;
+    const released = Object.entries(counts).map(
+      ([stream, count]) => `${stream}: ${count.released} released, ${count.kept} kept`,
+    );
+    const lines = [parcels === 0 ? null : again, describeEnd(report), ...released];
+    return { lines: lines.filter((line) => line !== null), json: { streams: counts } };
+  });
 }
 
 const lineMs = 5_000;

@@ -3,7 +3,8 @@ import { styleText } from 'node:util';
 import type { Command } from 'commander';
 import { type Config, readConfig, replaceClients } from '../../../config/env.ts';
 import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
-import type { Operation, OperationName } from '../../../config/operations.ts';
+import type { Operation, Operations } from '../../../config/operations.ts';
+import { describeError } from '../../core/errors.ts';
 import { isObject, type Json, parseExact } from '../../core/json.ts';
 import { toVisible } from '../../core/quote.ts';
 import { closeGate, passGate } from '../../erp/runs/gates.ts';
@@ -30,64 +31,51 @@ import { Service } from '../verify/service.ts';
 import { createOrderChecks } from '../verify/write-checks.ts';
 import { WriteSession } from '../verify/write-session.ts';
 
+/** Entries of WAREHOUSE_OPERATIONS_FILE by operation. */
+type Entries = Readonly<Record<string, object>>;
+
 /** Everything that `service verify` found. */
 export interface Report {
   readonly judgements: readonly Judgement[];
   /** Environment variables to set. */
   readonly variables: Readonly<Record<string, string>>;
-  /** Entries of WAREHOUSE_OPERATIONS_FILE to set. */
+  /** Entries of WAREHOUSE_OPERATIONS_FILE to set, with the method and path that each needs. */
   readonly operations: Entries;
   /** What remains at the service, in words. */
   readonly left: readonly string[];
 }
 
-const looks = { holds: 'green', differs: 'red', 'cannot tell': 'yellow' } as const;
-const order: readonly Verdict[] = ['differs', 'cannot tell', 'holds'];
+function makeReport(judgements: readonly Judgement[], left: readonly string[], inUse: Operations): Report {
+  const variables: Record<string, string> = {};
+  const operations: Record<string, Partial<Operation>> = {};
+  for (const setting of judgements.flatMap(({ settings }) => settings)) {
+    if (setting.kind === 'variable') variables[setting.name] = setting.value;
+    else {
+      const { method, path } = inUse[setting.operation];
+      operations[setting.operation] = { method, path, ...operations[setting.operation], ...setting.entry };
+    }
+  }
+  return { judgements, variables, operations, left };
+}
+
+const looks = { differs: 'red', 'cannot tell': 'yellow', holds: 'green' } as const;
+const verdicts = Object.keys(looks) as Verdict[];
 
 /** Formats a report: what differs first, then what is unknown, then what holds, then the settings. */
 function formatReport({ judgements, variables, operations, left }: Report): string {
-  const several = new Set(judgements.map(({ client }) => client)).size > 1;
-  const sorted = order.flatMap((verdict) => judgements.filter((one) => one.verdict === verdict));
-  const count = (verdict: Verdict) => judgements.filter((one) => one.verdict === verdict).length;
-  return [
-    ...sorted.flatMap((judgement) => formatJudgement(judgement, several)),
-    ...Object.entries(variables).flatMap(([name, value]) => ['', `Set ${name}: ${value}`]),
-    ...(Object.keys(operations).length === 0
-      ? []
-      : ['', 'Set in WAREHOUSE_OPERATIONS_FILE:', JSON.stringify(operations, null, 2)]),
-    ...(left.length === 0 ? [] : ['', 'Left at the service:', ...left.map((words) => `  ${toVisible(words)}`)]),
-    '',
-    `holds: ${count('holds')}, differs: ${count('differs')}, cannot tell: ${count('cannot tell')}`,
-  ].join('\n');
-}
-
-function formatJudgement(
-  { client, verdict, id, section, assumption, evidence }: Judgement,
-  several: boolean,
-): string[] {
-  const name = several ? `${client}: ${id}` : id;
-  const head = `${styleText(looks[verdict], verdict.padEnd(11))}  ${name} (${section}): ${toVisible(evidence)}`;
-  return verdict !== 'differs' ? [head] : [head, `${' '.repeat(13)}assumed: ${assumption}`];
-}
-
-/** Entries of WAREHOUSE_OPERATIONS_FILE by operation. */
-type Entries = Readonly<Record<string, object>>;
-
-/** Returns the entries that checks found, with the method and path that each needs. */
-function collectEntries(services: readonly Service[]): Entries {
-  const found = new Map<OperationName, Partial<Operation>>();
-  for (const service of services)
-    for (const [name, entry] of service.learned) {
-      const { method, path } = service.operation(name);
-      found.set(name, { method, path, ...found.get(name), ...entry });
-    }
-  return Object.fromEntries(found) as Entries;
-}
-
-/** Returns the environment variables that checks found. */
-function collectVariables(judgements: readonly Judgement[]): Readonly<Record<string, string>> {
-  const settings = judgements.flatMap((judgement) => judgement.settings);
-  return Object.fromEntries(settings.flatMap((one) => (one.kind === 'variable' ? [[one.name, one.value]] : [])));
+  const hasSeveral = new Set(judgements.map(({ client }) => client)).size > 1;
+  const select = (wanted: Verdict) => judgements.filter(({ verdict }) => verdict === wanted);
+  const lines = verdicts.flatMap(select).map(({ client, verdict, id, section, assumption, evidence }) => {
+    const name = `${hasSeveral ? `${client}: ` : ''}${id} (${section})`;
+    const head = `${styleText(looks[verdict], verdict.padEnd(11))}  ${name}: ${toVisible(evidence)}`;
+    return verdict === 'differs' ? `${head}\n${' '.repeat(13)}assumed: ${assumption}` : head;
+  });
+  for (const [name, value] of Object.entries(variables)) lines.push('', `Set ${name}: ${value}`);
+  if (Object.keys(operations).length > 0)
+    lines.push('', 'Set in WAREHOUSE_OPERATIONS_FILE:', JSON.stringify(operations, null, 2));
+  if (left.length > 0) lines.push('', 'Left at the service:', ...left.map((words) => `  ${toVisible(words)}`));
+  const counts = (['holds', 'differs', 'cannot tell'] as const).map((one) => `${one}: ${select(one).length}`);
+  return [...lines, '', counts.join(', ')].join('\n');
 }
 
 /** Writes a file for WAREHOUSE_OPERATIONS_FILE: the entries of the file in use, with those that checks found. */
@@ -98,7 +86,7 @@ function writeEntries(file: string, inUse: string | undefined, found: Entries): 
   try {
     writeFileSync(file, `${JSON.stringify({ ...before, ...Object.fromEntries(merged) }, null, 2)}\n`);
   } catch (cause) {
-    throw new UsageError(`${file} cannot be written: ${cause instanceof Error ? cause.message : String(cause)}`);
+    throw new UsageError(`${file} cannot be written: ${describeError(cause)}`);
   }
 }
 
@@ -138,21 +126,15 @@ async function verifyCommand(options: VerifyOptions): Promise<number> {
     if (!options.yes && !process.stdin.isTTY) throw new UsageError('Writing needs --yes if nobody can be asked');
     if (!options.yes) await confirm('', 'Nothing was asked and nothing was written');
   }
-  const verified = await verifyClients(config, clients, options);
-  const judgements = verified.flatMap((one) => one.judgements);
-  const report: Report = {
-    judgements,
-    variables: collectVariables(judgements),
-    operations: collectEntries(verified.map(({ service }) => service)),
-    left: verified.flatMap(({ left }) => left),
-  };
+  const { judgements, left } = await verifyClients(config, clients, options);
+  const report = makeReport(judgements, left, config.operations);
   if (options.json) printJson(report);
   else printStyled(formatReport(report));
   if (options.writeOperations !== undefined)
     writeEntries(options.writeOperations, config.WAREHOUSE_OPERATIONS_FILE, report.operations);
-  return judgements.some(({ id, verdict }) => verdict === 'differs' || (id === tokenCheck.id && verdict !== 'holds'))
-    ? 1
-    : 0;
+  const isProblem = ({ id, verdict }: Judgement) =>
+    verdict === 'differs' || (id === tokenCheck.id && verdict !== 'holds');
+  return judgements.some(isProblem) ? 1 : 0;
 }
 
 /** Returns the environment with the service that the options name; undefined: as it is, with the configured clients. */
@@ -165,25 +147,20 @@ function chooseEnvironment({ baseUrl, username, passwordFile, client }: VerifyOp
   return replaceClients({ baseUrl, username, passwordFile });
 }
 
-interface VerifiedClient {
-  readonly judgements: readonly Judgement[];
-  /** What remains at the service, in words. */
-  readonly left: readonly string[];
-  readonly service: Service;
-}
+type Found = Pick<Report, 'judgements' | 'left'>;
 
 /** Verifies the clients one after the other. SIGINT and SIGTERM end the checks; what was placed is cancelled. */
 async function verifyClients(config: Config, clients: readonly WarehouseClient[], options: VerifyOptions) {
   const stop = new AbortController();
   const onSignal = () => stop.abort();
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
-  const verified: VerifiedClient[] = [];
+  const found: Found[] = [];
   try {
-    for (const client of clients) verified.push(await verifyClient(config, client, options, stop.signal));
-    return verified;
+    for (const client of clients) found.push(await verifyClient(config, client, options, stop.signal));
   } finally {
     process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
   }
+  return { judgements: found.flatMap(({ judgements }) => judgements), left: found.flatMap(({ left }) => left) };
 }
 
 /** Returns a function that asks for the track-trace list of a client through the gate that workers pass. */
@@ -212,28 +189,25 @@ async function verifyClient(
   client: WarehouseClient,
   options: VerifyOptions,
   stop: AbortSignal,
-): Promise<VerifiedClient> {
+): Promise<Found> {
   const { rawClient, close } = openRawClient(config, client);
   // The timeouts of HTTP end each request. A stop ends the checks, but not the cancellations.
   const service = new Service(rawClient, config.operations, new AbortController().signal);
   const session = new WriteSession(service, options.sku ?? null);
-  const left: string[] = [];
-  let report: Omit<VerifiedClient, 'left'> | null = null;
+  const checks = [
+    ...readOnlyChecks,
+    ...(options.allowWrites ? createOrderChecks(session) : []),
+    ...(options.allowGoodsWrites ? createGoodsChecks(session) : []),
+  ];
+  const context = { client, service, askTrackTrace: options.askTrackTrace ? passGateOf(config, client) : null };
   try {
-    const checks = [
-      ...readOnlyChecks,
-      ...(options.allowWrites ? createOrderChecks(session) : []),
-      ...(options.allowGoodsWrites ? createGoodsChecks(session) : []),
-    ];
-    const context = { client, service, askTrackTrace: options.askTrackTrace ? passGateOf(config, client) : null };
-    report = { judgements: await runChecks(checks, context, stop), service };
+    const judgements = await runChecks(checks, context, stop);
+    return { judgements, left: await session.cleanUp() };
   } finally {
-    left.push(...(await session.cleanUp()));
     // After an error or a stop there is no report.
-    if (report === null) for (const words of left) printError(`Left at the service: ${words}`);
+    for (const words of await session.cleanUp()) printError(`Left at the service: ${words}`);
     await close();
   }
-  return { ...report, left };
 }
 
 /** Adds `service verify`, which asks a service how it differs from docs/assumptions.md. */

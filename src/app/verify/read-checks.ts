@@ -5,7 +5,6 @@ import { CodedError, describeError, StoppedError, WarehouseError } from '../../c
 import { isObject, type Json } from '../../core/json.ts';
 import { removeQuotes } from '../../core/quote.ts';
 import { dayMs, minuteMs, readDateTime, toUtcDay } from '../../core/time.ts';
-import { settingLists } from '../../warehouse/decoding/decode-service-lists.ts';
 import { encodeValue, readNextQuery } from '../../warehouse/transport/query.ts';
 import type { JsonAnswer } from '../../warehouse/transport/raw-client.ts';
 import {
@@ -29,7 +28,6 @@ import {
   readAttribute,
   readData,
   readEnvelope,
-  readErrors,
   readIncluded,
   readNumber,
   readRelated,
@@ -56,7 +54,6 @@ export const tokenCheck = quoteCheck(
 
 /** All checks that write nothing, in their order: what one learns, the following ones use. */
 export const readOnlyChecks: readonly Check[] = [
-  quoteCheck('service-lists', '6.2', 'Any service list may be absent, as in a shop without returns.', checkLists),
   ...routeChecks,
   ...otherPaging.map((name) =>
     quoteCheck(
@@ -78,7 +75,6 @@ export const readOnlyChecks: readonly Check[] = [
     'The lists of shipments, return items and inbounds are in ascending order of id.',
     checkOrder,
   ),
-  quoteCheck('ids', '2.6', 'An id is an integer below 2^53, or its digits in a string.', checkIds),
   ...includingLists.map(([name, include, isRelated]) =>
     quoteCheck(`included-${name}`, '2.6', '`included` is inside the resource or at the top.', (context) =>
       checkIncluded(name, include, isRelated, context),
@@ -91,17 +87,6 @@ export const readOnlyChecks: readonly Check[] = [
     checkOneInbound,
   ),
   quoteCheck('unknown-resource', '4.2', '404 with a JSON body means that the resource does not exist.', checkUnknown),
-  quoteCheck('v3-errors', '4.2', 'A v3 error may have JSON:API `errors[]`.', async ({ service }) => {
-    const answer = await service.call('v3.shipments.list', { query: { 'page[size]': 0 } });
-    const words = `page[size]=0: ${describeAnswer(answer)}`;
-    if (isDone(answer)) return cannotTell(`${words}; the service does not refuse it`);
-    return readErrors(answer) === null ? differs(`${words}; refused rows will not name the reason`) : holds(words);
-  }),
-  quoteCheck('nok', '4.2', 'A NOK envelope may have any status.', async ({ service }) => {
-    const answer = await service.call('oldest.order.search', { json: { ExternalOrderNumber: 'VERIFY-ABSENT' } });
-    const words = `an order that does not exist: ${describeAnswer(answer)}`;
-    return readEnvelope(answer)?.isOk === false ? holds(words) : differs(words);
-  }),
   defineCheck('commas', '2.5', 'The commas between the values of a filter are not encoded.', checkCommas),
   quoteCheck('number-case', '7.9', 'Order numbers are compared letter by letter.', checkCase),
   quoteCheck(
@@ -109,16 +94,6 @@ export const readOnlyChecks: readonly Check[] = [
     '16.4',
     'A product search that finds one product answers OK with a result.',
     checkProduct,
-  ),
-  quoteCheck(
-    'stock',
-    '16.4',
-    'A NOK for the stock of one article concerns that article alone.',
-    async ({ service }) => {
-      const answer = await service.call('oldest.stock.get', { path: { sku: 'VERIFY-ABSENT' } });
-      const words = `an article that does not exist: ${describeAnswer(answer)}`;
-      return readEnvelope(answer) === null ? differs(words) : holds(words);
-    },
   ),
   quoteCheck('shipment-ids', '15.10', 'The id of a v2 shipment is that of the v3 shipment.', checkShipmentIds),
   quoteCheck('one-item-per-package', '15.10', 'Each item of the look-up by criteria is one package.', checkPackages),
@@ -328,15 +303,6 @@ async function checkOrder({ service }: CheckContext): Promise<Finding> {
   return seen.every((state) => state.endsWith('too few')) ? cannotTell('no list has two rows') : holds(seen.join('; '));
 }
 
-async function checkIds({ service }: CheckContext): Promise<Finding> {
-  const rows = (await Promise.all(allLists.map((name) => service.sample(name)))).flat();
-  if (rows.length === 0) return cannotTell('every list is empty');
-  const bad = rows.filter(({ id }) => readNumber(id) === null).length;
-  const texts = rows.filter(({ id }) => typeof id === 'string').length;
-  const words = `${rows.length} ids: ${texts} are strings, ${bad} are no integers`;
-  return bad === 0 ? holds(words) : differs(`${words}; these resources go to quarantine`);
-}
-
 async function checkIncluded(
   name: OperationName,
   include: string,
@@ -384,19 +350,6 @@ async function checkToken({ client, service }: CheckContext): Promise<Finding> {
   if (answer.status !== 415)
     return cannotTell(`${describeAnswer(answer)}: no token; check the user name, the password and the base URL`);
   return differs(`${describeAnswer(answer)}: the service refuses forms, and no setting changes that`);
-}
-
-async function checkLists({ service }: CheckContext): Promise<Finding> {
-  const answer = await service.call('common.settings.get');
-  const lists = readEnvelope(answer)?.result;
-  if (!isObject(lists)) return differs(`${describeAnswer(answer)}, without a result that is an object`);
-  const counted = settingLists.map((name) => {
-    const entries = lists[name];
-    return { name, entries: Array.isArray(entries) ? entries.length : null };
-  });
-  const present = counted.filter(({ entries }) => entries !== null).map(({ name, entries }) => `${name} ${entries}`);
-  const absent = counted.filter(({ entries }) => entries === null).map(({ name }) => name);
-  return holds(`${present.join(', ')}; absent: ${absent.join(', ') || 'none'}`);
 }
 
 async function checkUnknown({ service }: CheckContext): Promise<Finding> {

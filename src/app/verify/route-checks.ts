@@ -43,9 +43,7 @@ async function checkRoute(
   const words = `${method} ${path} answered ${describeAnswer(first)}`;
   if (readEnvelope(first) === null && !isNoRoute(first))
     return cannotTell(`${words}, which is no envelope; ask for the path`);
-  const likely = listAlternatives({ method, path }, methods).filter(
-    (route) => !service.isRouteOfAnother(name, route.method, route.path),
-  );
+  const likely = listAlternatives({ method, path }, methods);
   const attempt = async (route: Route | null) => {
     const answer = route === null ? first : await ask(route);
     const works = readEnvelope(answer) !== null;

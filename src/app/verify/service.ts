@@ -130,20 +130,6 @@ export class Service {
     return { ...this.#inUse[name], ...this.#learned.get(name) };
   }
 
-  /** Returns true if another operation than this one has the route. Such an answer would say nothing about this one. */
-  isRouteOfAnother(name: OperationName, method: string, path: string): boolean {
-    const normalize = (text: string) => text.toLowerCase().replaceAll(/\{\w+\}/g, '{}');
-    return (Object.keys(this.#inUse) as OperationName[]).some((other) => {
-      const operation = this.operation(other);
-      return other !== name && operation.method === method && normalize(operation.path) === normalize(path);
-    });
-  }
-
-  /** The entries of WAREHOUSE_OPERATIONS_FILE that were learned. */
-  get learned(): ReadonlyMap<OperationName, Partial<Operation>> {
-    return this.#learned;
-  }
-
   /** Records an entry, which counts from now on. */
   learn(name: OperationName, entry: Partial<Operation>): void {
     this.#learned.set(name, { ...this.#learned.get(name), ...entry });

@@ -163,9 +163,10 @@ export class WriteSession {
       });
       if (words !== null) left.push(words);
     };
-    for (const { number, state } of this.#asked)
+    // Each write is undone once.
+    for (const { number, state } of this.#asked.splice(0))
       if (state !== 'refused') await clean(number, () => this.#cancel(number, state === 'unknown' ? null : state));
-    for (const [name, undo] of this.#undo) await clean(name, undo);
+    for (const [name, undo] of this.#undo.splice(0)) await clean(name, undo);
     return left;
   }
 

@@ -3,7 +3,7 @@ import { isObject, type Json } from '../../core/json.ts';
 import { decodeMembers, type Fields, ownId, text, type ValueOf } from './fields.ts';
 
 /** Lists of settings/get (docs/interface.md, 6.2 Settings). */
-export const settingLists = [
+const settingLists = [
   'mainShippingMethods',
   'shippingMethods',
   'returnShippingMethods',
