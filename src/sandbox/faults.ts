@@ -10,8 +10,8 @@ const memberSchema = z.union([z.string().regex(/^(?!(__proto__|constructor|proto
 const effectSchema = z
   .strictObject({
     /** Milliseconds to wait before anything else happens. */
-    delayMs: z.number().int().positive().max(maxWaitMs).optional(),
-    status: z.number().int().min(300).max(599).optional(),
+    delayMs: z.int().positive().max(maxWaitMs).optional(),
+    status: z.int().min(300).max(599).optional(),
     retryAfter: z.string().optional(),
     location: z.string().optional(),
     /** With status: the body is an HTML page, as a proxy sends it, instead of JSON. */
@@ -22,17 +22,15 @@ const effectSchema = z
     /** With status, noAnswer or reset: the sandbox carries the request out before. */
     afterEffect: z.boolean().optional(),
     /** With status, noAnswer or reset: the sandbox carries the request out this many milliseconds later. */
-    effectAfterMs: z.number().int().min(0).max(maxWaitMs).optional(),
+    effectAfterMs: z.int().min(0).max(maxWaitMs).optional(),
     /** Lists and searches show rows as they were this many milliseconds ago. */
-    lagMs: z.number().int().positive().max(maxWaitMs).optional(),
+    lagMs: z.int().positive().max(maxWaitMs).optional(),
     /** The sandbox sends half of the body and then breaks the connection. */
     truncate: z.boolean().optional(),
     invalidJson: z.boolean().optional(),
     contentType: z.string().optional(),
     /** The sandbox sends the body in pieces of `bytes` bytes, one every `everyMs` milliseconds. */
-    drip: z
-      .strictObject({ bytes: z.number().int().positive(), everyMs: z.number().int().positive().max(maxWaitMs) })
-      .optional(),
+    drip: z.strictObject({ bytes: z.int().positive(), everyMs: z.int().positive().max(maxWaitMs) }).optional(),
     /** All tokens granted so far become invalid. */
     expireTokens: z.boolean().optional(),
     /** `links.next` names this origin. */
@@ -43,7 +41,7 @@ const effectSchema = z
     duplicateRow: z.boolean().optional(),
     reverseRows: z.boolean().optional(),
     /** The row at `index` of this page is hidden from all requests for this many virtual seconds. */
-    hideRow: z.strictObject({ index: z.number().int().min(0), seconds: z.number().positive() }).optional(),
+    hideRow: z.strictObject({ index: z.int().min(0), seconds: z.number().positive() }).optional(),
     /** Sets members of the answer by path. A member without a value is removed. */
     set: z.array(z.strictObject({ path: z.array(memberSchema).min(1), value: z.unknown().optional() })).optional(),
   })
@@ -61,9 +59,9 @@ export const faultSchema = z.strictObject({
   /** Only requests of this client. */
   client: z.string().optional(),
   /** Number of matching requests that are not affected at first. */
-  after: z.number().int().min(0).default(0),
+  after: z.int().min(0).default(0),
   /** Number of requests that are affected; then the rule ends. Unlimited if absent. */
-  count: z.number().int().positive().optional(),
+  count: z.int().positive().optional(),
   /** Share of the matching requests that are affected. */
   probability: z.number().min(0).max(1).default(1),
   effect: effectSchema,
@@ -97,12 +95,8 @@ export class Faults {
     this.#rules = [];
   }
 
-  /** Removes the rule with a number. Returns whether there was one. */
-  remove(number: number): boolean {
-    const others = this.#rules.filter((rule) => rule.number !== number);
-    const isFound = others.length < this.#rules.length;
-    this.#rules = others;
-    return isFound;
+  remove(number: number): void {
+    this.#rules = this.#rules.filter((rule) => rule.number !== number);
   }
 
   get rules(): readonly FaultRule[] {
@@ -123,8 +117,7 @@ export class Faults {
     let effect: FaultEffect | null = null;
     for (const rule of this.#rules) {
       const { fault } = rule;
-      if (!matchesOperation(fault.operation, operation)) continue;
-      if (fault.client !== undefined && fault.client !== client) continue;
+      if (!matchesOperation(fault.operation, operation) || (fault.client ?? client) !== client) continue;
       // Counted even if an earlier rule affects the request: `after` counts all matching requests.
       if (rule.seen++ < fault.after || (fault.count !== undefined && rule.hits >= fault.count)) continue;
       if (effect !== null || !this.random.chance(fault.probability)) continue;
@@ -149,12 +142,8 @@ export function isAnswerReplaced({ status, noAnswer, reset }: Partial<FaultEffec
 export function changePayload(payload: unknown, effect: FaultEffect, selfUrl: string): unknown {
   if (typeof payload !== 'object' || payload === null) return payload;
   const changed = structuredClone(payload) as Record<string, unknown>;
-  const next = effect.repeatNext
-    ? selfUrl
-    : effect.nextOrigin
-      ? `${effect.nextOrigin}${new URL(selfUrl).pathname}?stolen=1`
-      : null;
-  if (next !== null) changed.links = { next };
+  if (effect.nextOrigin) changed.links = { next: `${effect.nextOrigin}${new URL(selfUrl).pathname}?stolen=1` };
+  if (effect.repeatNext) changed.links = { next: selfUrl };
   for (const rows of ['data', 'result'])
     if (Array.isArray(changed[rows])) changed[rows] = changeRows(changed[rows], effect);
   for (const { path, value } of effect.set ?? []) setMember(changed, path, value);

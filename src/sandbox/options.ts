@@ -54,7 +54,7 @@ export const switchesSchema = z.strictObject({
   emptyLastPage: z.boolean().default(false),
   /** What the v2 search of shipments finds of a shipment with several packages. */
   foundItems: z.enum(['package', 'shipment']).default('package'),
-  tokenSeconds: z.number().int().positive().default(1_200),
+  tokenSeconds: z.int().positive().default(1_200),
   unknownProducts: z.enum(unknownProductRules),
   repeatedReturnLines: z.boolean().default(false),
   /** Whether v3 accepts an order whose number another order has. Tests thus notice what was sent twice. */

@@ -23,28 +23,42 @@ export interface LoggedRequest {
   faulty: boolean;
 }
 
+/** The bodies of a request and of its answer. They may contain secrets: only `readExchange` may show them. */
+interface KeptBodies {
+  readonly contentType: string | null;
+  /** Whether the request had a bearer token. The token itself is not kept. */
+  readonly hasToken: boolean;
+  /** Null if there was no body, or if it was not read. */
+  readonly request: string | null;
+  readonly answer: string | null;
+}
+
 const maxEntries = 200_000;
 /** Number of the latest entries that a search looks at. */
 const maxSearched = 20_000;
+/** Number of the latest requests whose bodies are kept. */
+const maxKept = 200;
+/** Characters that are kept of a body. Together with `maxKept` this bounds the memory at some megabytes. */
+const maxCharacters = 16_384;
 
 /** The received requests in order of arrival. If there are too many, the oldest are dropped. */
 export class RequestLog {
-  readonly bodies = new KeptBodies();
   #entries: LoggedRequest[] = [];
   #place = 0;
+  readonly #bodies = new Map<number, KeptBodies>();
 
   add(entry: Omit<LoggedRequest, 'place' | 'status' | 'durationMs' | 'faulty'>): LoggedRequest {
-    const logged: LoggedRequest = {
-      ...entry,
-      query: hideSecrets(entry.query),
-      place: ++this.#place,
-      status: null,
-      durationMs: null,
-      faulty: false,
-    };
+    const [query, place] = [hideSecrets(entry.query), ++this.#place];
+    const logged: LoggedRequest = { ...entry, query, place, status: null, durationMs: null, faulty: false };
     this.#entries.push(logged);
     if (this.#entries.length > maxEntries) this.#entries = this.#entries.slice(maxEntries / 2);
     return logged;
+  }
+
+  /** Keeps the beginnings of the bodies of a request. Drops those of the oldest request if there are too many. */
+  keepBodies(place: number, bodies: KeptBodies): void {
+    this.#bodies.set(place, { ...bodies, request: cutBody(bodies.request), answer: cutBody(bodies.answer) });
+    if (this.#bodies.size > maxKept) this.#bodies.delete(this.#bodies.keys().next().value ?? place);
   }
 
   /** Returns the entries whose place is larger than `after`. */
@@ -53,18 +67,13 @@ export class RequestLog {
     return this.#entries.slice(Math.max(0, after - first + 1));
   }
 
-  /** Returns the entry at a place. Returns undefined if there is none, or if it was dropped. */
-  get(place: number): LoggedRequest | undefined {
-    return this.#entries[place - (this.#entries[0]?.place ?? 0)];
-  }
-
   /** Returns the latest entries that pass a test, newest first. */
-  findLatest(count: number, test: (entry: LoggedRequest) => boolean): LoggedRequest[] {
+  findLatest(count: number, test: (entry: LoggedRequest, bodies: KeptBodies | undefined) => boolean): LoggedRequest[] {
     const found: LoggedRequest[] = [];
     const last = this.#entries.length - 1;
     for (let index = last; index >= 0 && index > last - maxSearched && found.length < count; index--) {
       const entry = this.#entries[index];
-      if (entry !== undefined && test(entry)) found.push(entry);
+      if (entry !== undefined && test(entry, this.#bodies.get(entry.place))) found.push(entry);
     }
     return found;
   }
@@ -76,67 +85,31 @@ export class RequestLog {
 
   clear(): void {
     this.#entries = [];
-    this.bodies.clear();
+    this.#bodies.clear();
+  }
+
+  /** Returns a request with its bodies, in which `mark` replaces each secret. Refuses one that was dropped. */
+  readExchange(place: number, mark?: string): Exchange {
+    const entry = this.#entries[place - (this.#entries[0]?.place ?? 0)];
+    if (entry === undefined) throw notFound(`request in the log: ${place}`);
+    const kept = this.#bodies.get(place);
+    const [requestBody = null, answerBody = null] = [kept?.request, kept?.answer];
+    return {
+      ...entry,
+      contentType: kept?.contentType ?? null,
+      requestBody: requestBody && hideSecrets(requestBody, mark),
+      answerBody: answerBody && hideSecrets(answerBody, mark),
+      cut: [requestBody, answerBody].some((body) => body?.length === maxCharacters),
+      kept: kept !== undefined,
+      hasToken: kept?.hasToken ?? entry.client !== null,
+    };
   }
 }
 
-/** A body of which only the beginning is kept. */
-interface KeptText {
-  readonly text: string;
-  /** Characters of the whole body. */
-  readonly length: number;
-}
-
-/** The bodies of a request and of its answer. They may contain secrets: show them through `hideSecrets` only. */
-interface KeptExchange {
-  contentType: string | null;
-  /** Whether the request had a bearer token. The token itself is not kept. */
-  hasToken: boolean;
-  /** Null if there was no body, or if it was not read. */
-  request: KeptText | null;
-  /** Null if there was no answer, or if it had no body. */
-  answer: KeptText | null;
-}
-
-interface ExchangePart extends Pick<KeptExchange, 'contentType' | 'hasToken'> {
-  readonly request: string | undefined;
-  readonly answer: string | undefined;
-}
-
-const maxExchanges = 200;
-/** Characters that are kept of a body. Together with `maxExchanges` this bounds the memory at some megabytes. */
-const maxCharacters = 16_384;
-
-/** The bodies of the latest requests, by the place of the request in the log. */
-class KeptBodies {
-  readonly #exchanges = new Map<number, KeptExchange>();
-
-  get(place: number): KeptExchange | undefined {
-    return this.#exchanges.get(place);
-  }
-
-  /** Keeps more of an exchange. Drops the oldest exchange if there are too many. */
-  keep(place: number, { request, answer, ...facts }: ExchangePart): void {
-    const known = this.#exchanges.get(place);
-    const exchange = known ?? { contentType: null, hasToken: false, request: null, answer: null };
-    Object.assign(exchange, facts);
-    if (request !== undefined) exchange.request = cutBody(request);
-    if (answer !== undefined) exchange.answer = cutBody(answer);
-    if (known !== undefined) return;
-    this.#exchanges.set(place, exchange);
-    if (this.#exchanges.size > maxExchanges) this.#exchanges.delete(this.#exchanges.keys().next().value ?? place);
-  }
-
-  clear(): void {
-    this.#exchanges.clear();
-  }
-}
-
-function cutBody(body: string): KeptText {
-  if (body.length <= maxCharacters) return { text: body, length: body.length };
+function cutBody(body: string | null): string | null {
+  if (body === null || body.length < maxCharacters) return body;
   // A slice would keep the whole body in memory, so its characters are copied.
-  const text = Buffer.from(body.slice(0, maxCharacters), 'utf16le').toString('utf16le');
-  return { text, length: body.length };
+  return Buffer.from(body.slice(0, maxCharacters), 'utf16le').toString('utf16le');
 }
 
 /** A logged request with what is kept of its bodies. Secrets are hidden. */
@@ -150,24 +123,6 @@ export interface Exchange extends LoggedRequest {
   /** Whether the bodies are kept: only those of the latest requests are. */
   readonly kept: boolean;
   readonly hasToken: boolean;
-}
-
-/** Returns a logged request with its bodies, in which `mark` replaces each secret. */
-export function readExchange(log: RequestLog, place: number, mark?: string): Exchange {
-  const entry = log.get(place);
-  if (entry === undefined) throw notFound(`request in the log: ${place}`);
-  const kept = log.bodies.get(place);
-  const bodies = [kept?.request ?? null, kept?.answer ?? null] as const;
-  const [requestBody, answerBody] = bodies.map((body) => (body === null ? null : hideSecrets(body.text, mark)));
-  return {
-    ...entry,
-    contentType: kept?.contentType ?? null,
-    requestBody: requestBody ?? null,
-    answerBody: answerBody ?? null,
-    cut: bodies.some((body) => body !== null && body.length > body.text.length),
-    kept: kept !== undefined,
-    hasToken: kept?.hasToken ?? entry.client !== null,
-  };
 }
 
 /** Parts of the names of members and parameters whose values are secret, such as `password` and `access_token`. */

@@ -3,7 +3,8 @@ import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { type Fault, faultSchema } from './faults.ts';
 import { type Strictness, switchesSchema, type WorldOptions, worldOptionsSchema } from './options.ts';
-import type { ClientStore } from './store/client-store.ts';
+import type { Authorization, Inbound, Order, Product, ReturnItem, Shipment, Slip } from './store/model.ts';
+import type { PlannedTask, SimulationState } from './store/simulation.ts';
 import { type SandboxClient, World } from './world.ts';
 
 const format = 'fulfilment-sync sandbox state 2';
@@ -25,69 +26,43 @@ const headerSchema = z.object({
 const rowSchema = z.object({ client: z.string(), is: z.string(), row: z.unknown() });
 const endSchema = z.strictObject({ end: z.number() });
 
-type SavedClient = SandboxClient & { readonly store: ClientStore };
-
-/** How the rows of a kind are listed, and how one is stored again. */
-const kind = <Row>(
-  list: (client: SavedClient) => Iterable<Row>,
-  add: (client: SavedClient, row: Row, nowMs: number) => void,
-) => ({ list, add: (client: SavedClient, row: unknown, nowMs: number) => add(client, row as Row, nowMs) });
-
-/** The kinds of rows, in the order in which they are saved. */
-const kinds: Readonly<Record<string, ReturnType<typeof kind>>> = {
-  product: kind(
-    ({ store }) => store.products.values(),
-    ({ store }, row) => store.addProduct(row),
-  ),
-  order: kind(
-    ({ store }) => store.orders,
-    ({ store }, row) => store.addOrder(row),
-  ),
-  shipment: kind(
-    ({ store }) => store.shipments,
-    ({ store }, row, nowMs) => {
-      store.shipments.add(row);
-      if (row.visibleFromMs <= nowMs) store.showShipment(row, nowMs);
-    },
-  ),
-  authorization: kind(
-    ({ store }) => store.authorizations,
-    ({ store }, row) => store.listedAuthorizations.add(row),
-  ),
-  returnItem: kind(
-    ({ store }) => store.returnItems,
-    ({ store }, row) => {
-      store.returnItems.add(row);
-      if (row.processedOn !== null) store.listedReturnItems.add(row);
-    },
-  ),
-  inbound: kind(
-    ({ store }) => store.inbounds,
-    ({ store }, row) => store.addInbound(row),
-  ),
-  slip: kind(
-    ({ store }) => store.slips,
-    ({ store }, row, nowMs) => store.addSlip(row, nowMs),
-  ),
-  step: kind(
-    ({ simulation }) => simulation.agenda.entries,
-    ({ simulation }, row) => simulation.agenda.push(row),
-  ),
-  hidden: kind(
-    ({ visibility }) => [visibility.hidden],
-    ({ visibility }, row) => visibility.restore(row),
-  ),
-  toldStock: kind(
-    ({ store }) => [[...store.toldStock]],
-    ({ store }, row) => {
-      for (const [sku, told] of row) store.toldStock.set(sku, told);
-    },
-  ),
+/** Returns the rows of a client, by their kind, in the order in which they are saved. */
+const listRows = ({ simulation, visibility }: SandboxClient): Readonly<Record<string, Iterable<unknown>>> => ({
+  product: simulation.store.products.values(),
+  order: simulation.store.orders,
+  shipment: simulation.store.shipments,
+  authorization: simulation.store.authorizations,
+  returnItem: simulation.store.returnItems,
+  inbound: simulation.store.inbounds,
+  slip: simulation.store.slips,
+  step: simulation.agenda.entries,
+  hidden: [visibility.hidden],
+  toldStock: simulation.store.toldStock,
   // After the shipments, because it refers to them.
-  simulation: kind(
-    ({ simulation }) => [simulation.state],
-    ({ simulation }, row) => simulation.restore(row),
-  ),
+  simulation: [simulation.state],
+});
+
+type AddRow = (client: SandboxClient, row: never, nowMs: number) => void;
+
+/** How a row of each kind is stored again. */
+const addByKind: Readonly<Record<string, AddRow>> = {
+  product: ({ simulation: { store } }, row: Product) => store.addProduct(row),
+  order: ({ simulation: { store } }, row: Order) => store.addOrder(row),
+  shipment: ({ simulation: { store } }, row: Shipment, nowMs) => {
+    store.shipments.add(row);
+    if (row.visibleFromMs <= nowMs) store.showShipment(row, nowMs);
+  },
+  authorization: ({ simulation: { store } }, row: Authorization) => store.listedAuthorizations.add(row),
+  returnItem: ({ simulation: { store } }, row: ReturnItem) => {
+    store.returnItems.add(row);
+    if (row.processedOn !== null) store.listedReturnItems.add(row);
+  },
+  inbound: ({ simulation: { store } }, row: Inbound) => store.addInbound(row),
+  slip: ({ simulation: { store } }, row: Slip, nowMs) => store.addSlip(row, nowMs),
+  step: ({ simulation }, row: PlannedTask) => simulation.agenda.push(row),
+  hidden: ({ visibility }, row: SandboxClient['visibility']['hidden']) => visibility.restore(row),
+  toldStock: ({ simulation: { store } }, [sku, told]: [string, string]) => store.toldStock.set(sku, told),
+  simulation: ({ simulation }, row: SimulationState) => simulation.restore(row),
 };
 
 /** Replaces a state file, in one step, by the state of a world. Tokens and logged requests are not saved. */
@@ -123,16 +98,15 @@ function writeWorld(world: World, file: string): void {
 
 /** Yields the lines of the file: what belongs to no client, the rows of the clients, and the number of these lines. */
 function* toLines(world: World): Generator<unknown> {
-  const clients = world.clientNames.map((client) => ({ client, saved: openClient(world, client) }));
-  for (const { client } of clients) world.requireClient(client);
+  const clients = world.clientNames.map((client) => ({ client, rows: listRows(world.requireClient(client)) }));
   const { clock, options, started, switches, faults } = world;
   const rules = faults.rules.map(({ fault, seen, hits }) => ({ fault, seen, hits }));
   const savedFaults = { state: faults.random.state, rules };
   yield { format, nowMs: clock.nowMs(), started, options, switches, faults: savedFaults };
   let count = 1;
-  for (const { client, saved } of clients)
-    for (const [is, { list }] of Object.entries(kinds))
-      for (const row of list(saved)) {
+  for (const { client, rows } of clients)
+    for (const [is, ofKind] of Object.entries(rows))
+      for (const row of ofKind) {
         yield { client, is, row };
         count++;
       }
@@ -173,12 +147,7 @@ function createWorld(line: unknown, speed: number | undefined, strictness: Stric
 
 function addRow(world: World, line: unknown): void {
   const { client, is, row } = rowSchema.parse(line);
-  const found = Object.hasOwn(kinds, is) ? kinds[is] : undefined;
-  if (found === undefined) throw new Error('The line has an unknown kind');
-  found.add(openClient(world, client), row, world.clock.nowMs());
-}
-
-function openClient(world: World, name: string): SavedClient {
-  const client = world.getUnadvancedClient(name);
-  return { ...client, store: client.simulation.store };
+  const add = Object.hasOwn(addByKind, is) ? addByKind[is] : undefined;
+  if (add === undefined) throw new Error('The line has an unknown kind');
+  add(world.getUnadvancedClient(client), row as never, world.clock.nowMs());
 }

@@ -27,9 +27,6 @@ export interface SandboxClient {
   readonly visibility: ListVisibility;
 }
 
-/** From this number of tokens on, each new token first removes the expired ones. */
-const tokensBeforeCleanup = 1_000;
-
 /** What a reset replaces. */
 interface WorldState {
   readonly options: WorldOptions;
@@ -134,7 +131,7 @@ export class World {
     // The password of a client is its name.
     if (!this.#state.clients.has(username) || password !== username)
       throw new Refusal(400, 'The user name or password is incorrect.');
-    if (this.#tokens.size >= tokensBeforeCleanup) this.#dropExpiredTokens();
+    for (const known of this.#tokens.keys()) this.findClientByToken(known);
     const token = randomBytes(24).toString('base64url');
     const { tokenSeconds } = this.switches;
     this.#tokens.set(token, { client: username, expiresAtMs: performance.now() + tokenSeconds * 1_000 });
@@ -149,18 +146,13 @@ export class World {
     };
   }
 
-  /** Returns the client of a token. Returns null if the token is invalid or expired. */
+  /** Returns the client of a token. Returns null if the token is invalid or expired, and drops an expired one. */
   findClientByToken(token: string): string | null {
     const known = this.#tokens.get(token);
     if (known === undefined) return null;
     if (performance.now() < known.expiresAtMs) return known.client;
     this.#tokens.delete(token);
     return null;
-  }
-
-  #dropExpiredTokens(): void {
-    const nowMs = performance.now();
-    for (const [token, { expiresAtMs }] of this.#tokens) if (expiresAtMs <= nowMs) this.#tokens.delete(token);
   }
 
   expireTokens(): void {

@@ -11,9 +11,7 @@ import { orderResource } from '../operations/v3-orders.ts';
 import type { Resource } from '../operations/v3-resource.ts';
 import { authorizationItemResource, authorizationResource, returnItemResource } from '../operations/v3-returns.ts';
 import { shipmentItemResource, shipmentResource } from '../operations/v3-shipments.ts';
-import type { Dialect } from '../options.ts';
 import { badParameter } from '../refusal.ts';
-import { readExchange } from '../request-log.ts';
 import { finishOrder } from '../robot/fulfil.ts';
 import { finishReturn } from '../robot/returns.ts';
 import { placeRequestedOrder, seedShipments } from '../robot/shop.ts';
@@ -26,7 +24,7 @@ import type { World } from '../world.ts';
 import { toFraction, writeInstant } from '../zone.ts';
 
 const config = { operation: null };
-const quantity = z.number().int().min(1).max(1_000_000);
+const quantity = z.int().min(1).max(1_000_000);
 const maxAdvanceSeconds = 400 * 86_400;
 
 type AddControl = <T extends z.ZodType>(path: string, schema: T, run: (body: z.output<T>) => unknown) => void;
@@ -90,8 +88,8 @@ function dropEmpty(value: unknown): unknown {
 
 const resetSchema = z
   .strictObject({
-    seed: z.number().int().optional(),
-    startMs: z.number().int().optional(),
+    seed: z.int().optional(),
+    startMs: z.int().optional(),
     speed: z.number().min(0).optional(),
     ordersPerDay: z.number().min(0).max(1_000_000).optional(),
     lateChanges: z.boolean().optional(),
@@ -104,10 +102,9 @@ const advanceSchema = z.strictObject({
 });
 
 function addTimeControls(addControl: AddControl, world: World): void {
-  addControl('reset', resetSchema, (body) => {
-    const given = body ?? {};
-    world.reset(Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)));
-    return given;
+  addControl('reset', resetSchema, (given) => {
+    world.reset(Object.fromEntries(Object.entries(given ?? {}).filter(([, value]) => value !== undefined)));
+    return given ?? {};
   });
   addControl('advance', advanceSchema, ({ seconds, times }) => {
     if (seconds * times > maxAdvanceSeconds) throw badParameter('times', 'gives a span of more than 400 days');
@@ -118,10 +115,10 @@ function addTimeControls(addControl: AddControl, world: World): void {
 }
 
 const seedMembers = {
-  shipments: z.number().int().min(1).max(1_000_000),
+  shipments: z.int().min(1).max(1_000_000),
   statuses: z.array(z.enum(shipmentStatuses)).min(1).default(['SHIPPED']),
   spreadDays: z.number().min(0).max(400).default(30),
-  items: z.number().int().min(1).max(100).optional(),
+  items: z.int().min(1).max(100).optional(),
 };
 const orderMembers = {
   externalOrderNumber: z.string().min(1).max(50).optional(),
@@ -150,26 +147,28 @@ function addOrderControls(addControl: AddClientControl): void {
   });
 }
 
-function requireOrder({ store }: Simulation, externalOrderNumber: string) {
-  const order = store.orderByNumber.get(externalOrderNumber);
-  if (order === undefined) throw badParameter('externalOrderNumber', 'is no order of this client');
-  return order;
+/** Returns a row that a control names. Refuses the member of its body if there is none. */
+function requireFound<T>(row: T | undefined, member: string, problem: string): T {
+  if (row === undefined) throw badParameter(member, problem);
+  return row;
 }
 
+const requireOrder = ({ store }: Simulation, externalOrderNumber: string) =>
+  requireFound(store.orderByNumber.get(externalOrderNumber), 'externalOrderNumber', 'is no order of this client');
+
 const returnMembers = {
-  shipmentId: z.number().int(),
-  shipmentItemId: z.number().int().optional(),
+  shipmentId: z.int(),
+  shipmentItemId: z.int().optional(),
   quantity: quantity.optional(),
   /** The first available reason if absent. */
-  reasonId: z.number().int().optional(),
+  reasonId: z.int().optional(),
   externalReference: z.string().optional(),
 };
 
 function addReturnControls(addControl: AddClientControl): void {
   addControl('return', returnMembers, (simulation, { shipmentId, ...wanted }, nowMs) => {
     const { shipmentItemId, externalReference = null } = wanted;
-    const reasonId = wanted.reasonId ?? simulation.store.lists.returnReasons[0]?.id;
-    if (reasonId === undefined) throw badParameter('reasonId', 'is required, because the service lists have no reason');
+    const reasonId = wanted.reasonId ?? simulation.store.lists.returnReasons[0]?.id ?? 0;
     const items = simulation.store.shipments.get(shipmentId)?.items ?? [];
     const returned = items.filter(({ id }) => shipmentItemId === undefined || id === shipmentItemId);
     if (returned.length === 0) throw badParameter('shipmentId', 'is no shipment of this client with that item');
@@ -184,31 +183,29 @@ function addReturnControls(addControl: AddClientControl): void {
     const draft = { shipmentId, externalReference, comments: null, metadata: {}, lines };
     return { authorizationId: announceReturn(simulation, draft, nowMs).id, shipmentId };
   });
-  addControl('return/process', { authorizationId: z.number().int() }, (simulation, { authorizationId }, nowMs) => {
-    const authorization = simulation.store.authorizations.get(authorizationId);
-    if (authorization === undefined) throw badParameter('authorizationId', 'is no announced return of this client');
+  addControl('return/process', { authorizationId: z.int() }, (simulation, { authorizationId }, nowMs) => {
+    const found = simulation.store.authorizations.get(authorizationId);
+    const authorization = requireFound(found, 'authorizationId', 'is no announced return of this client');
     const items = finishReturn(simulation, authorization, nowMs);
     return { authorizationId, returnItemIds: items.map(({ id }) => id) };
   });
 }
 
 const editMembers = {
-  shipmentIds: z.array(z.number().int()).min(1),
+  shipmentIds: z.array(z.int()).min(1),
   status: z.enum(shipmentStatuses).optional(),
   returnLabel: z.string().nullable().optional(),
-  itemQuantity: z.number().int().min(0).optional(),
+  itemQuantity: z.int().min(0).optional(),
 };
-const renameMembers = { orderId: z.number().int(), externalOrderNumber: z.string().min(1) };
+const renameMembers = { orderId: z.int(), externalOrderNumber: z.string().min(1) };
 const houseNumberMembers = { externalOrderNumber: z.string(), houseNumber: z.string().min(1) };
-const stockMembers = { sku: z.string(), warehouse: z.string(), quantity: z.number().int().min(0) };
+const stockMembers = { sku: z.string(), warehouse: z.string(), quantity: z.int().min(0) };
 
 function addEditControls(addControl: AddClientControl): void {
   addControl('edit', editMembers, ({ store }, { shipmentIds, status, returnLabel, itemQuantity }, nowMs) => {
-    const shipments = shipmentIds.map((id) => {
-      const shipment = store.shipments.get(id);
-      if (shipment === undefined) throw badParameter('shipmentIds', `${id} is no shipment of this client`);
-      return shipment;
-    });
+    const shipments = shipmentIds.map((id) =>
+      requireFound(store.shipments.get(id), 'shipmentIds', `${id} is no shipment of this client`),
+    );
     for (const shipment of shipments) {
       if (status !== undefined) store.setStatus(shipment, status, nowMs);
       if (returnLabel !== undefined) shipment.returnLabel = returnLabel;
@@ -217,8 +214,7 @@ function addEditControls(addControl: AddClientControl): void {
     return { edited: shipmentIds.length };
   });
   addControl('rename', renameMembers, (simulation, { orderId, externalOrderNumber }) => {
-    const order = simulation.store.orders.get(orderId);
-    if (order === undefined) throw badParameter('orderId', 'is no order of this client');
+    const order = requireFound(simulation.store.orders.get(orderId), 'orderId', 'is no order of this client');
     checkOrderNumber(simulation, externalOrderNumber, order);
     simulation.store.changeOrder(order, () => {
       order.externalOrderNumber = externalOrderNumber;
@@ -246,19 +242,16 @@ function addFaultControls(addControl: AddControl, app: FastifyInstance, world: W
     const faults = Array.isArray(request.body)
       ? z.array(faultSchema).parse(request.body)
       : [readControlBody(request, faultSchema)];
-    for (const { operation: pattern } of faults) {
-      if (!operations.some(({ name }) => matchesOperation(pattern, name)))
-        throw badParameter(
-          'operation',
-          `no operation matches ${pattern}; known are ${operations.map(({ name }) => name).join(', ')}`,
-        );
-    }
+    const names = operations.map(({ name }) => name);
+    const wrong = faults.find(({ operation }) => !names.some((name) => matchesOperation(operation, name)));
+    if (wrong)
+      throw badParameter('operation', `no operation matches ${wrong.operation}; known are ${names.join(', ')}`);
     for (const fault of faults) world.faults.add(fault);
     world.changes++;
     return world.faults.list();
   });
-  addControl('faults/remove', z.strictObject({ number: z.number().int() }), ({ number }) => {
-    if (!world.faults.remove(number)) throw badParameter('number', 'is no active fault');
+  addControl('faults/remove', z.strictObject({ number: z.int() }), ({ number }) => {
+    world.faults.remove(number);
     return world.faults.list();
   });
   app.delete('/_sandbox/faults', { config }, async () => {
@@ -275,7 +268,7 @@ function addLogRoutes(app: FastifyInstance, world: World): void {
   });
   app.get('/_sandbox/requests/:place', { config }, async (request) => {
     const { place } = z.object({ place: z.coerce.number().int() }).parse(request.params);
-    return readExchange(world.log, place);
+    return world.log.readExchange(place);
   });
   app.get('/_sandbox/findings', { config }, async () => ({
     findings: world.findings.list(),
@@ -283,32 +276,29 @@ function addLogRoutes(app: FastifyInstance, world: World): void {
   }));
   app.get('/_sandbox/state', { config }, async (request) => {
     const { lists } = stateQuerySchema.parse(request.query);
-    const clients = world.clientNames.map((name) =>
-      dumpClient(world.requireClient(name).simulation.store, world.clock.nowMs(), lists, world.switches.dialect),
-    );
+    const clients = world.clientNames.map((name) => dumpClient(world, name, lists));
     return { now: new Date(world.clock.nowMs()).toISOString(), clients };
   });
 }
 
 type DumpedList = (store: ClientStore, nowMs: number) => Record<string, unknown>[];
 
-const dumpWithItems = <Item, Row extends { readonly items: readonly Item[] }>(
+/** Returns what the state shows of rows: their resources, and more members. */
+const dump = <Row>(
   rows: Iterable<Row>,
   store: ClientStore,
   resource: Resource<Row>,
-  itemResource: Resource<Item>,
-) =>
-  [...rows].map((row) => ({
-    resource: resource.render(row, store),
-    items: row.items.map((item) => itemResource.render(item, store)),
-  }));
+  readMore: (row: Row) => Record<string, unknown>,
+) => [...rows].map((row) => ({ resource: resource.render(row, store), ...readMore(row) }));
+
+const renderItems = <Item>(items: readonly Item[], store: ClientStore, resource: Resource<Item>) =>
+  items.map((item) => resource.render(item, store));
 
 /** The lists of `/_sandbox/state`. `instants` are the UTC instants of times that are shown without a zone. */
 const dumpedLists = {
   products: ({ products }) => [...products.values()].map(({ encodedImage: _, ...product }) => product),
   orders: (store) =>
-    [...store.orders].map((order) => ({
-      resource: orderResource.render(order, store),
+    dump(store.orders, store, orderResource, (order) => ({
       included: orderResource.renderIncluded(order, store, orderResource.includeNames),
       notValid: order.notValid,
       attachments: order.attachments,
@@ -316,30 +306,31 @@ const dumpedLists = {
       fulfilled: order.items.map(({ fulfilled }) => fulfilled),
     })),
   shipments: (store, nowMs) =>
-    [...store.shipments].map((shipment) => {
-      const { readyToPickOn, later } = toFractions(shipment);
-      return {
-        resource: shipmentResource.render(shipment, store),
-        items: shipment.items.map((item) => shipmentItemResource.render(item, store)),
-        tracks: shipment.tracks,
-        visible: shipment.visibleFromMs <= nowMs,
-        instants: {
-          readyToPickOn: writeInstant(shipment.readyToPickOnMs, readyToPickOn),
-          readyToShipOn: writeInstant(shipment.readyToShipOnMs, later),
-          shippedOn: writeInstant(shipment.shippedOnMs, later),
-        },
-      };
-    }),
-  returnMerchandiseAuthorizations: (store) =>
-    dumpWithItems(store.authorizations, store, authorizationResource, authorizationItemResource),
-  returnItems: (store) =>
-    [...store.returnItems].map((item) => ({
-      resource: returnItemResource.render(item, store),
-      visible: item.processedOn !== null,
-      instants: { restockOn: writeInstant(item.restockOnMs, toFraction(item.id, 0)) },
+    dump(store.shipments, store, shipmentResource, (shipment) => ({
+      items: renderItems(shipment.items, store, shipmentItemResource),
+      tracks: shipment.tracks,
+      visible: shipment.visibleFromMs <= nowMs,
+      instants: {
+        readyToPickOn: writeInstant(shipment.readyToPickOnMs, toFractions(shipment).readyToPickOn),
+        readyToShipOn: writeInstant(shipment.readyToShipOnMs, toFractions(shipment).later),
+        shippedOn: writeInstant(shipment.shippedOnMs, toFractions(shipment).later),
+      },
     })),
-  inbounds: (store) => dumpWithItems(store.inbounds, store, inboundResource, inboundItemResource),
-  inboundPackingSlips: (store) => dumpWithItems(store.slips, store, slipResource, slipItemResource),
+  returnMerchandiseAuthorizations: (store) =>
+    dump(store.authorizations, store, authorizationResource, ({ items }) => ({
+      items: renderItems(items, store, authorizationItemResource),
+    })),
+  returnItems: (store) =>
+    dump(store.returnItems, store, returnItemResource, ({ id, processedOn, restockOnMs }) => ({
+      visible: processedOn !== null,
+      instants: { restockOn: writeInstant(restockOnMs, toFraction(id, 0)) },
+    })),
+  inbounds: (store) =>
+    dump(store.inbounds, store, inboundResource, ({ items }) => ({
+      items: renderItems(items, store, inboundItemResource),
+    })),
+  inboundPackingSlips: (store) =>
+    dump(store.slips, store, slipResource, ({ items }) => ({ items: renderItems(items, store, slipItemResource) })),
 } as const satisfies Record<string, DumpedList>;
 type StateList = keyof typeof dumpedLists;
 const stateLists = Object.keys(dumpedLists) as [StateList, ...StateList[]];
@@ -352,10 +343,11 @@ const stateQuerySchema = z.strictObject({
     .default([...stateLists]),
 });
 
-function dumpClient(store: ClientStore, nowMs: number, lists: readonly StateList[], dialect: Dialect) {
+function dumpClient(world: World, name: string, lists: readonly StateList[]) {
+  const { store } = world.requireClient(name).simulation;
   const read = (list: StateList) => {
-    const entries = dumpedLists[list](store, nowMs);
-    return dialect === 'plain' ? entries : entries.map((entry) => toRichEntry(entry, store));
+    const entries = dumpedLists[list](store, world.clock.nowMs());
+    return world.switches.dialect === 'plain' ? entries : entries.map((entry) => toRichEntry(entry, store));
   };
-  return { client: store.name, ...Object.fromEntries(lists.map((list) => [list, read(list)])) };
+  return { client: name, ...Object.fromEntries(lists.map((list) => [list, read(list)])) };
 }

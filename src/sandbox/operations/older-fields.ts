@@ -16,6 +16,15 @@ export const quantityIn = integerIn.pipe(z.int().min(1, 'must be at least 1').ma
 export const toNumber = (decimal: number | string | null | undefined): number | null =>
   decimal === null || decimal === undefined ? null : Number(decimal);
 
+/** Returns members of one type, whose names are a prefix and a suffix, such as `billingAddressStreet`. */
+export function members<T extends z.ZodType, N extends string, P extends string = ''>(
+  type: T,
+  suffixes: readonly N[],
+  prefix = '' as P,
+) {
+  return Object.fromEntries(suffixes.map((suffix) => [`${prefix}${suffix}`, type])) as Record<`${P}${N}`, T>;
+}
+
 /** A date or a date-time. */
 export const dayIn = z
   .union(

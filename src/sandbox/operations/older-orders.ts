@@ -17,6 +17,7 @@ import {
   findMainMethodId,
   findWarehouseCode,
   integerIn,
+  members,
   quantityIn,
   readAddress,
   readPrefixedMembers,
@@ -37,15 +38,6 @@ export const readExtras = (metadata: Texts) =>
 
 /** The result of an order search (docs/interface.md, 15.4 Order lookup result). */
 const orderLookup = z.strictObject({ orderNumber: z.int(), externalOrderNumber: z.string(), ...extraSchemas });
-
-/** Returns members of one type, whose names are a prefix and a suffix, such as `billingAddressStreet`. */
-function members<T extends z.ZodType, N extends string, P extends string = ''>(
-  type: T,
-  suffixes: readonly N[],
-  prefix = '' as P,
-) {
-  return Object.fromEntries(suffixes.map((suffix) => [`${prefix}${suffix}`, type])) as Record<`${P}${N}`, T>;
-}
 
 const textOrNumberIn = z.union([z.int(), z.string()]).nullish();
 const oldestLines = ['FirstName', 'LastName', 'PostalCode', 'Street', 'HouseNumberAddition', 'CityName'] as const;

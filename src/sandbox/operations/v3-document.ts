@@ -65,6 +65,10 @@ export const readTexts = <Name extends string>(
   names: readonly Name[],
 ) => Object.fromEntries(names.map((name) => [name, emptyToNull(given[name])])) as Record<Name, string | null>;
 
+/** Returns the schema of a resource in a request. Its id is one that the client chose, if it has one. */
+export const resourceIn = <Type extends string, Members extends z.ZodRawShape>(type: Type, members: Members) =>
+  z.strictObject({ type: z.literal(type), id: provisionalId.optional(), ...members });
+
 /** Returns the schema of a document with included resources. These are inside `data` or at the top of the document. */
 export function documentInput<D extends z.ZodRawShape, I extends z.ZodType>(data: D, includedResource: I) {
   const included = z.array(includedResource).optional();

@@ -24,6 +24,7 @@ import {
   quantityIn,
   readIncluded,
   readTexts,
+  resourceIn,
   text,
   textIn,
   zuluDateTime,
@@ -107,9 +108,7 @@ const slipBody = documentInput(
     }),
     relationships: z.strictObject({ inboundPackingSlipItems: linksTo('inboundPackingSlipItem').optional() }).optional(),
   },
-  z.strictObject({
-    type: z.literal('inboundPackingSlipItem'),
-    id: provisionalId.optional(),
+  resourceIn('inboundPackingSlipItem', {
     attributes: z.strictObject({ sku: z.string().min(1), quantity: quantityIn }),
   }),
 );

@@ -14,7 +14,7 @@ import {
 } from '../store/model.ts';
 import { noReplyAddress, type ServiceLists } from '../store/service-lists.ts';
 import type { Ids } from '../store/simulation.ts';
-import { decimalIn, toNumber } from './older-fields.ts';
+import { decimalIn, members, toNumber } from './older-fields.ts';
 import { type Call, defineOperation, orderNumbers, uniqueTexts } from './operation.ts';
 import { showRelationships } from './v3-dialect.ts';
 import {
@@ -34,6 +34,7 @@ import {
   quantityIn,
   readIncluded,
   readTexts,
+  resourceIn,
   text,
   textIn,
 } from './v3-document.ts';
@@ -53,9 +54,6 @@ import {
 
 const decimal = z.union([z.number(), z.string().regex(/^-?\d+(\.\d+)?$/, 'must be a decimal')]);
 
-const nullableTexts = <Name extends string>(names: readonly Name[]) =>
-  Object.fromEntries(names.map((name) => [name, text])) as Record<Name, typeof text>;
-
 /** docs/interface.md, 8.1 Fields. */
 const orderItemResource = defineResource<OrderItem>('orderItem', {
   attributes: {
@@ -74,10 +72,7 @@ const orderItemResource = defineResource<OrderItem>('orderItem', {
   },
 });
 const addressResource = defineResource<AddressLines & StoredRow>('address', {
-  attributes: {
-    ...nullableTexts(addressTexts),
-    countryCode: text,
-  },
+  attributes: members(text, [...addressTexts, 'countryCode']),
 });
 /** docs/interface.md does not show the fields of a pick-up point, so all members that were sent are shown. */
 const pickUpPointResource = {
@@ -88,7 +83,7 @@ const pickUpPointResource = {
 /** docs/interface.md, 7.1 Fields, 7.5 Filters (`include`) and 2.3 v3 resource objects. */
 export const orderResource = defineResource<Order>('order', {
   attributes: {
-    ...nullableTexts(orderTexts),
+    ...members(text, orderTexts),
     externalOrderNumber: z.string(),
     orderedOn: date,
     currency: z.string(),
@@ -117,12 +112,9 @@ export const orderResource = defineResource<Order>('order', {
   isInsideOnly: true,
 });
 
-const optionalTexts = <Name extends string>(names: readonly Name[]) =>
-  Object.fromEntries(names.map((name) => [name, textIn])) as Record<Name, typeof textIn>;
-
 /** The attributes that a creation and an update of an order have in common. */
 const commonAttributes = {
-  ...optionalTexts(orderTexts),
+  ...members(textIn, orderTexts),
   orderedOn: dateIn.nullish(),
   email: textIn,
   preferredShippingDate: dateIn.nullish(),
@@ -137,9 +129,7 @@ const localeIn = z
 
 /** A link to the order that is created. It has no id yet, so the link is not checked. */
 const anyLink = z.looseObject({});
-const lineIn = z.strictObject({
-  type: z.literal('orderItem'),
-  id: provisionalId.optional(),
+const lineIn = resourceIn('orderItem', {
   attributes: z.strictObject({
     sku: z.string().min(1),
     quantity: quantityIn,
@@ -152,19 +142,14 @@ const lineIn = z.strictObject({
   }),
   relationships: z.strictObject({ product: linkTo('product').optional(), order: anyLink.optional() }).optional(),
 });
-const addressIn = z.strictObject({
-  type: z.literal('address'),
+const addressIn = resourceIn('address', {
   id: provisionalId,
   attributes: z.strictObject({
-    ...optionalTexts(addressTexts),
+    ...members(textIn, addressTexts),
     countryCode: z.string().regex(/^[A-Z]{2}$/, 'must be a country code of two letters'),
   }),
 });
-const pickUpPointIn = z.strictObject({
-  type: z.literal('pickUpPoint'),
-  id: provisionalId.optional(),
-  attributes: clientMembers,
-});
+const pickUpPointIn = resourceIn('pickUpPoint', { attributes: clientMembers });
 const attachmentAttributes = z.strictObject({
   externalOrderNumber: z.string().optional(),
   filename: z.string().min(1),
@@ -172,9 +157,7 @@ const attachmentAttributes = z.strictObject({
   printStrategy: z.literal('REQUIRED').default('REQUIRED'),
   content: z.base64('must be base64').min(1),
 });
-const attachmentIn = z.strictObject({
-  type: z.literal('orderAttachment'),
-  id: provisionalId.optional(),
+const attachmentIn = resourceIn('orderAttachment', {
   attributes: attachmentAttributes,
   relationships: z.strictObject({ order: anyLink.optional() }).optional(),
 });
@@ -198,7 +181,7 @@ const orderBody = documentInput(
       billingAddress: linkToAddress.optional(),
       pickUpPoint: z
         .strictObject({
-          data: z.strictObject({ id: provisionalId.optional(), type: z.literal('pickUpPoint') }).nullable(),
+          data: resourceIn('pickUpPoint', {}).nullable(),
         })
         .optional(),
       preferredShippingMethod: z.union([linkTo('shippingMethod'), z.strictObject({ data: z.null() })]).optional(),
@@ -240,20 +223,12 @@ const cancelBody = z.strictObject({
   }),
 });
 const attachmentBody = z.strictObject({
-  data: z.strictObject({
-    type: z.literal('orderAttachment'),
-    id: provisionalId.optional(),
+  data: resourceIn('orderAttachment', {
     attributes: attachmentAttributes,
     relationships: z.strictObject({ order: linkTo('order') }).optional(),
   }),
 });
-interface LinkedAttachment extends StoredRow {
-  readonly externalOrderNumber: string;
-  readonly filename: string;
-  readonly contentType: string;
-  readonly printStrategy: string;
-  readonly orderId: number;
-}
+type LinkedAttachment = StoredRow & { readonly orderId: number } & z.output<typeof attachmentAttributes>;
 const attachmentResource = defineResource<LinkedAttachment>('orderAttachment', {
   attributes: {
     externalOrderNumber: z.string(),
@@ -457,49 +432,73 @@ function findAddress(
   return { ...readTexts(address.attributes, addressTexts), countryCode: address.attributes.countryCode };
 }
 
-const linkIn = z.object({ data: z.object({ id: provisionalId.optional() }).nullable() });
-
 const noAddress: AddressLines = { ...readTexts({}, addressTexts), countryCode: null };
+const changeableNames = ['orderType', 'preferredShippingMethod', 'deliveryAddress', 'billingAddress', 'pickUpPoint'];
 
 /**
  * Returns the relationships that an update asks for, and refuses changes that it must not make. The switch
  * `omittedRelationships` says what happens to omitted ones; the order type is always kept.
  */
 function readWantedRelationships(call: Call<unknown, UpdateBody>, order: Order): ChangeableRelationships {
-  const { body, store, world } = call;
-  const { changeableRelationships: changeable, omittedRelationships, dialect } = world.switches;
-  const shown = showRelationships(orderResource.render(order, store), store, dialect);
-  const given = body.data.relationships ?? {};
-  const included = readIncluded(body);
+  const { changeableRelationships: changeable, omittedRelationships, dialect } = call.switches;
+  const shown = showRelationships(orderResource.render(order, call.store), call.store, dialect);
+  const given = call.body.data.relationships ?? {};
+  const included = readIncluded(call.body);
   if (!changeable && included[0]) throw ruleBroken('An update takes no included resources', included[0].pointer);
-  const changed = findChangedRelationships(shown, given);
-  for (const name of changed)
-    if (!changeable || !changeableNames.has(name))
-      throw ruleBroken(`${name} cannot be changed by an update`, `/data/relationships/${name}`);
+  const changed = Object.keys(given).filter(
+    (name) => !Object.hasOwn(shown, name) || readLinkedIds(shown[name]) !== readLinkedIds(given[name]),
+  );
+  const refused = changed.find((name) => !changeable || !changeableNames.includes(name));
+  if (refused) throw ruleBroken(`${refused} cannot be changed by an update`, `/data/relationships/${refused}`);
+  /** Returns the link that the update asks for: null for none, undefined if the present one stays. */
+  const readWish = (name: string) => {
+    if (changed.includes(name)) return readLink(given, name);
+    return omittedRelationships === 'erase' && !Object.hasOwn(given, name) ? null : undefined;
+  };
   const addresses = included.flatMap(({ resource }) => (resource.type === 'address' ? [resource] : []));
-  const isErased = (name: string) => omittedRelationships === 'erase' && !Object.hasOwn(given, name);
-  const readAddress = (name: string, present: AddressLines) => {
-    if (changed.has(name)) return findAddress(addresses, readLink(given, name)?.id, `/data/relationships/${name}`);
-    return isErased(name) ? noAddress : present;
+  const readAddress = (name: 'deliveryAddress' | 'billingAddress') => {
+    const wish = readWish(name);
+    if (wish === undefined) return order[name];
+    return changed.includes(name) ? findAddress(addresses, wish?.id, `/data/relationships/${name}`) : noAddress;
   };
-  const readId = (name: string, present: number | null) => {
-    if (!changed.has(name)) return present;
-    const id = readLink(given, name)?.id;
-    return id === undefined ? null : Number(id);
-  };
+  const [method, point] = [readWish('preferredShippingMethod'), readWish('pickUpPoint')];
   return {
-    orderTypeId: readId('orderType', order.orderTypeId) ?? 0,
-    shippingMethodId: isErased('preferredShippingMethod')
-      ? null
-      : readId('preferredShippingMethod', order.shippingMethodId),
-    deliveryAddress: readAddress('deliveryAddress', order.deliveryAddress),
-    billingAddress: readAddress('billingAddress', order.billingAddress),
-    pickUpPoint: changed.has('pickUpPoint')
-      ? readPickUpPoint(body, call.simulation.ids)
-      : isErased('pickUpPoint')
-        ? null
-        : order.pickUpPoint,
+    orderTypeId: changed.includes('orderType') ? Number(readLink(given, 'orderType')?.id ?? 0) : order.orderTypeId,
+    shippingMethodId: method === undefined ? order.shippingMethodId : method && Number(method.id ?? 0),
+    deliveryAddress: readAddress('deliveryAddress'),
+    billingAddress: readAddress('billingAddress'),
+    pickUpPoint: point === undefined ? order.pickUpPoint : point && readPickUpPoint(call.body, call.simulation.ids),
   };
+}
+
+const linkIn = z.object({ data: z.object({ id: provisionalId.optional() }).nullable() });
+
+/** Returns the resource that a relationship links to; null if it links to none. */
+function readLink(given: Readonly<Record<string, unknown>>, name: string) {
+  const read = linkIn.safeParse(given[name]);
+  if (!read.success) throw ruleBroken(`${name} is not a link`, `/data/relationships/${name}`);
+  return read.data.data;
+}
+
+const anyLinks = z.object({ data: z.union([z.object({ id: idIn }), z.array(z.object({ id: idIn })), z.null()]) });
+
+/** Returns the ids that a relationship links to, as a text. Returns null if it is not a link. */
+function readLinkedIds(link: unknown): string | null {
+  const read = anyLinks.safeParse(link);
+  return read.success
+    ? [read.data.data]
+        .flat()
+        .map((linked) => linked?.id ?? 'none')
+        .join(' ')
+    : null;
+}
+
+function readPickUpPoint(body: UpdateBody, ids: Ids): Order['pickUpPoint'] {
+  const points = readIncluded(body).flatMap(({ resource }) => (resource.type === 'pickUpPoint' ? [resource] : []));
+  const [point, ...others] = points;
+  if (point === undefined || others.length > 0)
+    throw ruleBroken('An update of the pickUpPoint includes exactly one', '/data/relationships/pickUpPoint');
+  return { id: ids.next(), attributes: point.attributes };
 }
 
 /**
@@ -522,55 +521,6 @@ function readWantedAttributes(
     onHold: attributes.onHold ?? order.onHold,
     metadata: keepGivenTexts(attributes.metadata),
   };
-}
-
-const changeableNames: ReadonlySet<string> = new Set([
-  'orderType',
-  'preferredShippingMethod',
-  'deliveryAddress',
-  'billingAddress',
-  'pickUpPoint',
-]);
-
-function readPickUpPoint(body: UpdateBody, ids: Ids): Order['pickUpPoint'] {
-  if (readLink(body.data.relationships ?? {}, 'pickUpPoint') === null) return null;
-  const points = readIncluded(body).flatMap(({ resource }) => (resource.type === 'pickUpPoint' ? [resource] : []));
-  const [point, ...others] = points;
-  if (point === undefined || others.length > 0)
-    throw ruleBroken('An update of the pickUpPoint includes exactly one', '/data/relationships/pickUpPoint');
-  return { id: ids.next(), attributes: point.attributes };
-}
-
-/** Returns the resource that a relationship links to; null if it links to none. */
-function readLink(given: Readonly<Record<string, unknown>>, name: string) {
-  const read = linkIn.safeParse(given[name]);
-  if (!read.success) throw ruleBroken(`${name} is not a link`, `/data/relationships/${name}`);
-  return read.data.data;
-}
-
-const anyLinks = z.object({ data: z.union([z.object({ id: idIn }), z.array(z.object({ id: idIn })), z.null()]) });
-
-/** Returns the names of the relationships of an update that differ from those of the order. */
-function findChangedRelationships(
-  current: Readonly<Record<string, unknown>>,
-  given: Readonly<Record<string, unknown>>,
-): ReadonlySet<string> {
-  const changed = Object.entries(given).filter(
-    ([name, link]) => !Object.hasOwn(current, name) || readLinkedIds(current[name]) !== readLinkedIds(link),
-  );
-  return new Set(changed.map(([name]) => name));
-}
-
-function readLinkedIds(link: unknown): string | null {
-  const read = anyLinks.safeParse(link);
-  if (!read.success) return null;
-  const { data } = read.data;
-  return data === null
-    ? 'none'
-    : [data]
-        .flat()
-        .map(({ id }) => id)
-        .join(' ');
 }
 
 function findItem(call: Call<unknown, unknown>) {

@@ -23,10 +23,10 @@ import {
   linkTo,
   localDateTime,
   metadata,
-  provisionalId,
   quantityIn,
   readIncluded,
   readTexts,
+  resourceIn,
   text,
   textIn,
 } from './v3-document.ts';
@@ -105,9 +105,7 @@ export const returnItemResource = defineResource<ReturnItem>('returnItem', {
   },
 });
 
-const itemIn = z.strictObject({
-  type: z.literal('returnMerchandiseAuthorizationItem'),
-  id: provisionalId.optional(),
+const itemIn = resourceIn('returnMerchandiseAuthorizationItem', {
   attributes: z.strictObject({
     externalReference: textIn,
     sku: textIn,

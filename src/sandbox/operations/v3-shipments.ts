@@ -22,6 +22,11 @@ export const shipmentItemResource = defineResource<ShipmentItem>('shipmentItem',
   },
 });
 
+const laterTime = (read: (row: Shipment) => number | null) => ({
+  schema: localDateTime.nullable(),
+  read: (row: Shipment, { zone }: ClientStore) => zone.writeLocal(read(row), toFractions(row).later),
+});
+
 /** docs/interface.md, 10.1 Fields. Times are in the zone of the warehouses and do not name it. */
 export const shipmentResource = defineResource<Shipment>('shipment', {
   attributes: { status: z.enum(shipmentStatuses), warehouseCode: z.string(), returnLabel: text },
@@ -30,14 +35,8 @@ export const shipmentResource = defineResource<Shipment>('shipment', {
       schema: localDateTime,
       read: (row, { zone }) => zone.writeLocal(row.readyToPickOnMs, toFractions(row).readyToPickOn),
     },
-    readyToShipOn: {
-      schema: localDateTime.nullable(),
-      read: (row, { zone }) => zone.writeLocal(row.readyToShipOnMs, toFractions(row).later),
-    },
-    shippedOn: {
-      schema: localDateTime.nullable(),
-      read: (row, { zone }) => zone.writeLocal(row.shippedOnMs, toFractions(row).later),
-    },
+    readyToShipOn: laterTime(({ readyToShipOnMs }) => readyToShipOnMs),
+    shippedOn: laterTime(({ shippedOnMs }) => shippedOnMs),
     // Of the first package.
     tracking: {
       schema: markExtra(z.strictObject({ url: z.string() }).nullable()).optional(),

@@ -1,5 +1,5 @@
 import { type Html, html } from '../../core/html.ts';
-import { type Exchange, type LoggedRequest, readExchange } from '../request-log.ts';
+import type { Exchange, LoggedRequest } from '../request-log.ts';
 import type { World } from '../world.ts';
 import { badge, section, table, type View, writeMoment } from './elements.ts';
 
@@ -9,9 +9,8 @@ const shownCharacters = 160;
 /** Renders the latest requests of all clients; with a search, those that hold its text. */
 export function renderLog({ log }: World, { q }: View): Html {
   const wanted = q.toLowerCase();
-  const entries = log.findLatest(shownRequests, (entry) => {
-    const kept = q === '' ? undefined : log.bodies.get(entry.place);
-    const texts = [toCells(entry).join(' '), kept?.request?.text, kept?.answer?.text];
+  const entries = log.findLatest(shownRequests, (entry, bodies) => {
+    const texts = [toCells(entry).join(' '), bodies?.request, bodies?.answer];
     return q === '' || texts.some((text) => text?.toLowerCase().includes(wanted));
   });
   const headings = ['time (UTC)', 'client', 'operation', 'status', 'ms', 'request'];
@@ -77,7 +76,7 @@ const mark = '\u0000';
 
 /** Renders a logged request with its bodies and as a curl command. */
 export function renderExchange({ log }: World, place: number, origin: string): Html {
-  const exchange = readExchange(log, place);
+  const exchange = log.readExchange(place);
   const [, client, operation, status, ms, request] = toCells(exchange);
   const notes = [
     exchange.kept ? '' : 'The bodies are gone: only those of the latest requests are kept.',
@@ -87,7 +86,7 @@ export function renderExchange({ log }: World, place: number, origin: string): H
 <p>${renderStatus(exchange, status)} ${operation}, client ${client}, ${writeMoment(exchange.atMs)} UTC, ${ms} ms</p>
 ${notes.map((note) => html`<p>${note}</p>`)}
 <h2>As a command</h2>
-<pre class="copy" tabindex="0">${writeCommand(readExchange(log, place, mark), origin)}</pre>
+<pre class="copy" tabindex="0">${writeCommand(log.readExchange(place, mark), origin)}</pre>
 <h2>Request</h2>
 ${renderBody(exchange.requestBody)}
 <h2>Answer</h2>

@@ -1,5 +1,6 @@
 import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
+import { addStock } from '../rules/products.ts';
 import {
   emptyList,
   type Order,
@@ -108,9 +109,9 @@ function shipGoods(simulation: Simulation, order: Order, picks: readonly PickedG
   const { random, store } = simulation;
   const lateMs = random.chance(0.03) ? random.between(2, 30) * hourMs : 0;
   const items = picks.map((pick) => createShipmentItem(simulation, pick, atMs));
-  for (const { item, product, quantity, warehouse } of picks) {
+  for (const { item, quantity, warehouse } of picks) {
     item.fulfilled += quantity;
-    product.stock[warehouse] = (product.stock[warehouse] ?? 0) - quantity;
+    addStock(simulation, item.sku, warehouse, -quantity);
   }
   const shipment = createShipment(simulation, order, items, picks[0]?.warehouse ?? '', atMs, atMs + lateMs);
   store.addShipment(shipment, order);

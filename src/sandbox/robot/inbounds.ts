@@ -1,5 +1,5 @@
 import { dayMs, hourMs } from '../../core/time.ts';
-import { soldSkus } from '../rules/products.ts';
+import { addStock, soldSkus } from '../rules/products.ts';
 import { type Inbound, type Slip, type SlipStatus, slipStatuses } from '../store/model.ts';
 import type { Simulation, TaskOf, TruckLine } from '../store/simulation.ts';
 
@@ -8,8 +8,7 @@ export function unloadTruck(simulation: Simulation, atMs: number, { slipId, isLa
   const { store, random } = simulation;
   const slip = slipId === null ? null : (store.slips.get(slipId) ?? null);
   const lines = slip === null ? drawUnannouncedLines(simulation) : drawSlipLines(simulation, slip, isLast);
-  const { expectedIn = null, reference = null } = slip ?? {};
-  const { id: inboundId } = createInbound(simulation, atMs, slip, { receivedIn: expectedIn, reference });
+  const { id: inboundId } = createInbound(simulation, atMs, slip);
   simulation.plan(atMs + random.between(1, 4) * hourMs, { kind: 'check-inbound', inboundId });
   const parts = Math.min(lines.length, random.between(1, 3));
   for (let part = 0; part < parts; part++) {
@@ -21,18 +20,13 @@ export function unloadTruck(simulation: Simulation, atMs: number, { slipId, isLa
     simulation.plan(atMs + random.between(30, 96) * hourMs, { kind: 'truck', slipId: slip.id, isLast: true });
 }
 
-/** Creates an inbound and links it with its slip. It arrives in any warehouse if `receivedIn` is null. */
-function createInbound(
-  { store, ids, random }: Simulation,
-  atMs: number,
-  slip: Slip | null,
-  { receivedIn, reference }: { readonly receivedIn: string | null; readonly reference: string | null },
-): Inbound {
+/** Creates an inbound and links it with its slip. Without a slip, it arrives in any warehouse. */
+function createInbound({ store, ids, random }: Simulation, atMs: number, slip: Slip | null): Inbound {
   const inbound: Inbound = {
     id: ids.next(),
-    reference,
+    reference: slip?.reference ?? null,
     status: 'PROCESSING',
-    receivedIn: receivedIn ?? random.pick(store.lists.warehouseCodes),
+    receivedIn: slip?.expectedIn ?? random.pick(store.lists.warehouseCodes),
     createdOnMs: atMs,
     checkingOnMs: null,
     completedOnMs: null,
@@ -89,33 +83,22 @@ export function countInbound(simulation: Simulation, atMs: number, task: TaskOf<
 /** Marks an inbound as checked or, some hours later, as completed. Only then its goods become stock. */
 export function completeInbound(simulation: Simulation, atMs: number, task: TaskOf<'complete-inbound'>): void {
   const { inboundId, isLast } = task;
-  const inbound = simulation.store.inbounds.get(inboundId);
-  if (inbound === undefined) return;
-  if (inbound.status !== 'CHECKED') {
-    changeInbound(simulation, inboundId, (checked) => {
-      checked.status = 'CHECKED';
-    });
-    simulation.plan(atMs + simulation.random.between(1, 6) * hourMs, task);
-    return;
-  }
-  bookInbound(simulation, atMs, inbound, isLast);
-}
-
-/** Completes an inbound: its goods become stock. Completes its slip if no further truck comes. */
-function bookInbound(simulation: Simulation, atMs: number, inbound: Inbound, isLast: boolean): void {
-  changeInbound(simulation, inbound.id, (completed, slip) => {
-    completed.status = 'COMPLETED';
-    completed.completedOnMs = atMs;
+  changeInbound(simulation, inboundId, (inbound, slip) => {
+    if (inbound.status !== 'CHECKED') {
+      inbound.status = 'CHECKED';
+      simulation.plan(atMs + simulation.random.between(1, 6) * hourMs, task);
+      return;
+    }
+    inbound.status = 'COMPLETED';
+    inbound.completedOnMs = atMs;
+    for (const { sku, quantity } of inbound.items) addStock(simulation, sku, inbound.receivedIn, quantity);
+    simulation.retryWaitingOrders(atMs);
+    // A further truck may bring more of the slip.
     if (slip === null || !isLast) return;
     advanceSlip(slip, 'COMPLETED');
     slip.completedOnMs = atMs;
     for (const { sku } of slip.items) simulation.onTheWay.delete(sku);
   });
-  for (const { sku, quantity } of inbound.items) {
-    const stock = simulation.store.products.get(sku)?.stock;
-    if (stock !== undefined) stock[inbound.receivedIn] = (stock[inbound.receivedIn] ?? 0) + quantity;
-  }
-  simulation.retryWaitingOrders(atMs);
 }
 
 /** Sets the state of a slip, unless the slip is already further. A second truck does not move it back. */

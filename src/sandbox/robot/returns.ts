@@ -1,5 +1,6 @@
 import { dayMs, hourMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
+import { addStock } from '../rules/products.ts';
 import type { Authorization, ReturnItem, Shipment, ShipmentItem } from '../store/model.ts';
 import type { Simulation, TaskOf } from '../store/simulation.ts';
 
@@ -54,27 +55,21 @@ export function processReturn(simulation: Simulation, atMs: number, { returnItem
   // It may have been processed by hand in the meantime.
   if (row === undefined || row.processedOn !== null) return;
   row.comment = random.chance(0.2) ? 'Box damaged' : null;
-  listReturn(simulation, row, atMs);
+  row.processedOn = store.zone.day(atMs);
+  linkAuthorization(simulation, row, row.processedOn);
+  store.listedReturnItems.add(row);
   const chance = random.next();
   if (chance < 0.6) restockItem(simulation, atMs, { returnItemId });
   else if (chance < 0.85) simulation.plan(atMs + random.between(1, 10) * dayMs, { kind: 'restock', returnItemId });
 }
 
-/** Marks a return item as processed, which lists it. */
-function listReturn(simulation: Simulation, row: ReturnItem, atMs: number): void {
-  row.processedOn = simulation.store.zone.day(atMs);
-  linkAuthorization(simulation, row, row.processedOn);
-  simulation.store.listedReturnItems.add(row);
-}
-
 /** Returns the goods of a return item to the stock. */
 export function restockItem(simulation: Simulation, atMs: number, { returnItemId }: ReturnTask): void {
   const row = simulation.store.returnItems.get(returnItemId);
-  const product = row && simulation.store.products.get(row.sku);
-  if (row === undefined || product === undefined) return;
+  if (row === undefined) return;
   row.restockIn = row.processedIn;
   row.restockOnMs = simulation.store.zone.skipRepeatedHour(atMs);
-  product.stock[row.restockIn] = (product.stock[row.restockIn] ?? 0) + row.quantity;
+  addStock(simulation, row.sku, row.restockIn, row.quantity);
   simulation.retryWaitingOrders(atMs);
 }
 

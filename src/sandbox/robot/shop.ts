@@ -3,7 +3,7 @@ import { defaultOrdersPerDay } from '../options.ts';
 import type { Random } from '../random.ts';
 import { announceGoods } from '../rules/announcements.ts';
 import { addOrder, emptyDraft, type OrderDraft, placeOrder } from '../rules/orders.ts';
-import { soldSkus } from '../rules/products.ts';
+import { countStock, soldSkus } from '../rules/products.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { AddressLines, Order, ShipmentStatus } from '../store/model.ts';
 import type { ServiceLists } from '../store/service-lists.ts';
@@ -118,22 +118,28 @@ function drawOrder({ random, store }: Simulation, atMs: number, [fewest, most]: 
     const name = store.products.get(sku)?.name ?? sku;
     return { sku, name, quantity: random.between(1, 4), price, vat, fulfillFrom: null, metadata: emptyTexts };
   });
-  const name = { firstName, lastName, prefix: null };
-  const address = { ...name, street1, postcode, houseNumberExtension: null, city, countryCode };
+  const drawAddress = () => {
+    const houseNumber = String(random.between(1, 250));
+    const rest = { prefix: null, houseNumberExtension: null, postcode, city, countryCode };
+    const address = knownAddresses.get(`${lastName} ${houseNumber}`);
+    const drawn = address ?? { firstName, lastName, street1, houseNumber, ...rest };
+    knownAddresses.set(`${lastName} ${houseNumber}`, drawn);
+    return drawn;
+  };
   return {
     ...emptyDraft,
     externalOrderNumber: findFreeNumber(store),
     reference: random.chance(0.3) ? `PO ${random.between(1, 999)}` : null,
     orderedOn: store.zone.day(atMs),
     locale: store.lists.languages.some(({ code }) => code === locale) ? locale : store.lists.usualLocale,
-    email: mailboxes[store.orders.size % mailboxes.length] ?? '',
+    email: `customer${(store.orders.size % 1_000) + 1}@example.com`,
     allowPartialDelivery: lines.length > 1,
     metadata: shopMetadata[store.orders.size % shopMetadata.length] ?? emptyTexts,
     orderTypeId: drawOrderType(random, store.lists),
     shippingMethodId: random.pick(store.lists.mainShippingMethods).id,
     lines,
-    deliveryAddress: findOrCreateAddress(address, random.between(1, 250)),
-    billingAddress: findOrCreateAddress(address, random.between(1, 250)),
+    deliveryAddress: drawAddress(),
+    billingAddress: drawAddress(),
     pickUpPoint: random.chance(0.1) ? { name: 'Corner shop' } : null,
   };
 }
@@ -151,25 +157,14 @@ function drawOrderType(random: Random, { orderTypes: [first, ...others] }: Servi
 }
 
 const emptyTexts = {};
-const mailboxes = Array.from({ length: 1_000 }, (_, index) => `customer${index + 1}@example.com`);
-const shopMetadata = [{ extra1: 'shop 0' }, { extra1: 'shop 1' }, { extra1: 'shop 2' }];
-/** The addresses created so far, which orders share. A million separate addresses would take much memory. */
+/** The addresses drawn so far, which orders share. A million separate addresses would take much memory. */
 const knownAddresses = new Map<string, AddressLines>();
-
-function findOrCreateAddress(address: Omit<AddressLines, 'houseNumber'>, number: number): AddressLines {
-  const key = `${address.lastName} ${number}`;
-  const known = knownAddresses.get(key);
-  if (known !== undefined) return known;
-  const lines = { ...address, houseNumber: String(number) };
-  knownAddresses.set(key, lines);
-  return lines;
-}
+const shopMetadata = [{ extra1: 'shop 0' }, { extra1: 'shop 1' }, { extra1: 'shop 2' }];
 
 /** Returns the next order number of the shop. Skips numbers that pushed orders already have. */
 function findFreeNumber({ name, orders, orderByNumber }: ClientStore): string {
   for (let count = orders.size + 1; ; count++) {
-    // `join` makes one flat string. A string made by concatenation also keeps its parts in memory.
-    const number = ['SO', name, String(count).padStart(6, '0')].join('-');
+    const number = `SO-${name}-${String(count).padStart(6, '0')}`;
     if (!orderByNumber.has(number)) return number;
   }
 }
@@ -182,8 +177,8 @@ function createLine(sku: string, price: number) {
 function refillStock(simulation: Simulation, atMs: number): void {
   const { store, random } = simulation;
   const lowSkus = soldSkus.filter((sku) => {
-    const stock = Object.values(store.products.get(sku)?.stock ?? {}).reduce((sum, pieces) => sum + pieces, 0);
-    return stock < refillBelow && !simulation.onTheWay.has(sku);
+    const product = store.products.get(sku);
+    return product !== undefined && countStock(product) < refillBelow && !simulation.onTheWay.has(sku);
   });
   if (lowSkus.length === 0) return;
   const lines = lowSkus.map((sku) => ({ sku, quantity: refillQuantity }));

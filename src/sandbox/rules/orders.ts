@@ -79,39 +79,30 @@ export function placeOrder(simulation: Simulation, draft: OrderDraft, atMs: numb
 export function addOrder(simulation: Simulation, draft: OrderDraft, pointers: Pointers = {}): Order {
   checkDraft(simulation, draft, pointers);
   const { store, ids } = simulation;
-  const { lines, attachment, pickUpPoint } = draft;
+  const { lines, attachment, pickUpPoint, ...attributes } = draft;
   const products = findProducts(simulation, lines);
-  const items = lines.map((line, index) => createItem(ids.next(), line, products[index]?.id ?? 0));
-  const deliveryLines = fillHouseNumber(draft.deliveryAddress);
-  // Listed one by one: a spread object takes nearly twice the memory, and there may be millions of orders.
-  const order: Order = {
-    id: ids.next(),
-    externalOrderNumber: draft.externalOrderNumber,
-    reference: draft.reference,
-    orderedOn: draft.orderedOn,
-    consumerReference: draft.consumerReference,
-    promotionCode: draft.promotionCode,
-    currency: draft.currency,
-    locale: draft.locale,
-    email: draft.email,
-    phoneNumber: draft.phoneNumber,
-    vatNumber: draft.vatNumber,
-    fulfillFrom: draft.fulfillFrom,
-    preferredShippingDate: draft.preferredShippingDate,
-    allowPartialDelivery: draft.allowPartialDelivery ?? store.lists.isDeliveredInParts(draft.orderTypeId),
-    onHold: draft.onHold,
-    metadata: draft.metadata,
+  const items = lines.map(({ pointer: _, ...line }, index) => ({
     channelIdentifier: null,
-    orderTypeId: draft.orderTypeId,
-    shippingMethodId: draft.shippingMethodId,
+    ...line,
+    id: ids.next(),
+    ordered: line.quantity,
+    fulfilled: 0,
+    productId: products[index]?.id ?? 0,
+  }));
+  const deliveryAddress = fillHouseNumber(draft.deliveryAddress);
+  const order: Order = {
+    ...attributes,
+    id: ids.next(),
+    channelIdentifier: null,
+    allowPartialDelivery: draft.allowPartialDelivery ?? store.lists.isDeliveredInParts(draft.orderTypeId),
     items,
     deliveryAddressId: ids.next(),
-    deliveryAddress: deliveryLines,
+    deliveryAddress,
     billingAddressId: ids.next(),
     billingAddress: fillHouseNumber(draft.billingAddress),
     pickUpPoint: pickUpPoint === null ? null : { id: ids.next(), attributes: pickUpPoint },
     attachments: attachment === null ? emptyList : [{ ...attachment, id: ids.next() }],
-    notValid: isHouseNumberMissing(deliveryLines),
+    notValid: isHouseNumberMissing(deliveryAddress),
     shipmentIds: emptyList,
   };
   store.addOrder(order);
@@ -157,24 +148,6 @@ function checkDraft(simulation: Simulation, draft: OrderDraft, pointers: Pointer
   checkWarehouse(lists, draft.fulfillFrom, pointers.fulfillFrom);
   for (const { fulfillFrom, pointer } of draft.lines)
     checkWarehouse(lists, fulfillFrom, pointer && `${pointer}/attributes/fulfillFrom`);
-}
-
-function createItem(id: number, line: LineDraft, productId: number): OrderItem {
-  const { sku, quantity, fulfillFrom, price, vat, name, channelIdentifier = null, metadata } = line;
-  return {
-    id,
-    sku,
-    ordered: quantity,
-    quantity,
-    fulfilled: 0,
-    fulfillFrom,
-    price,
-    vat,
-    name,
-    channelIdentifier,
-    metadata,
-    productId,
-  };
 }
 
 /** Returns whether nothing of an order remains to be shipped. */

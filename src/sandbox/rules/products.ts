@@ -26,11 +26,10 @@ export const soldSkus = soldProducts.map(([sku]) => sku);
 /** Creates the products that each client starts with. */
 export function createFirstProducts(ids: Ids, { warehouseCodes }: ServiceLists): Product[] {
   const goods = soldProducts.map(([sku, name, keeping, weight], index) => ({
-    ...createProduct(ids.next(), sku, name, warehouseCodes),
+    ...createProduct(ids.next(), sku, name, warehouseCodes, initialStock),
     weight,
     keeping,
     barcode: `87100000000${String(index).padStart(2, '0')}`,
-    stock: Object.fromEntries(warehouseCodes.map((code) => [code, initialStock])),
   }));
   return [
     ...goods,
@@ -41,8 +40,14 @@ export function createFirstProducts(ids: Ids, { warehouseCodes }: ServiceLists):
   ];
 }
 
-/** Creates a product without stock. */
-export function createProduct(id: number, sku: string, name: string, warehouseCodes: readonly string[]): Product {
+/** Creates a product with the same stock in all warehouses. */
+export function createProduct(
+  id: number,
+  sku: string,
+  name: string,
+  warehouseCodes: readonly string[],
+  quantity = 0,
+): Product {
   return {
     id,
     sku,
@@ -53,16 +58,14 @@ export function createProduct(id: number, sku: string, name: string, warehouseCo
     encodedImage: null,
     service: false,
     keeping: 'plain',
-    stock: Object.fromEntries(warehouseCodes.map((code) => [code, 0])),
+    stock: Object.fromEntries(warehouseCodes.map((code) => [code, quantity])),
   };
 }
 
-/** Creates a product with ample stock, for a sku that a request names for the first time. */
-function createStockedProduct(id: number, sku: string, name: string, warehouseCodes: readonly string[]): Product {
-  return {
-    ...createProduct(id, sku, name, warehouseCodes),
-    stock: Object.fromEntries(warehouseCodes.map((code) => [code, stockOfUnknownProduct])),
-  };
+/** Adds pieces of a product to the stock of a warehouse. */
+export function addStock({ store }: Simulation, sku: string, warehouse: string, quantity: number): void {
+  const stock = store.products.get(sku)?.stock;
+  if (stock !== undefined) stock[warehouse] = (stock[warehouse] ?? 0) + quantity;
 }
 
 /** Counts the pieces of a product in all warehouses. */
@@ -78,26 +81,22 @@ interface ProductLine {
 
 /** Returns the products of lines. Creates or refuses unknown ones, as the switch `unknownProducts` says. */
 export function findProducts(simulation: Simulation, lines: readonly ProductLine[]): Product[] {
-  assertProductsKnown(simulation, lines);
-  return lines.map((line) => findOrCreateProduct(simulation, line));
-}
-
-function assertProductsKnown({ store, options }: Simulation, lines: readonly ProductLine[]): void {
-  if (options.unknownProducts === 'accept') return;
-  const unknown = lines.filter(({ sku }) => !store.products.has(sku));
+  const unknown = lines.filter(({ sku }) => !simulation.store.products.has(sku));
   const [first] = unknown;
-  if (first === undefined) return;
-  const skus = [...new Set(unknown.map(({ sku }) => sku))].join(', ');
-  throw ruleBroken(
-    `There is no product with the sku ${skus}: add it first (POST /product/add)`,
-    first.pointer && `${first.pointer}/attributes/sku`,
-  );
+  if (first !== undefined && simulation.options.unknownProducts === 'refuse') {
+    const skus = [...new Set(unknown.map(({ sku }) => sku))].join(', ');
+    throw ruleBroken(
+      `There is no product with the sku ${skus}: add it first (POST /product/add)`,
+      first.pointer && `${first.pointer}/attributes/sku`,
+    );
+  }
+  return lines.map((line) => findOrCreateProduct(simulation, line));
 }
 
 function findOrCreateProduct({ store, ids }: Simulation, { sku, name }: ProductLine): Product {
   const known = store.products.get(sku);
   if (known !== undefined) return known;
-  const product = createStockedProduct(ids.next(), sku, name ?? sku, store.lists.warehouseCodes);
+  const product = createProduct(ids.next(), sku, name ?? sku, store.lists.warehouseCodes, stockOfUnknownProduct);
   store.addProduct(product);
   return product;
 }

@@ -102,20 +102,16 @@ function addHooks(app: FastifyInstance, world: World): void {
     if (typeof payload === 'string') keepBodies(request, world, payload);
     return applyFaultToBody(request, reply, payload);
   });
-  app.addHook('onResponse', async (request, reply) => {
-    if (request.logged === null) return;
-    request.logged.status = reply.statusCode;
-    request.logged.durationMs = Math.round(performance.now() - request.startedAtMs);
-  });
+  app.addHook('onResponse', async (request, reply) => recordEnd(request, reply.statusCode));
 }
 
 /** Keeps the bodies of a logged request; its answer as it was before faults changed its bytes. */
-function keepBodies(request: FastifyRequest, { log }: World, answer?: string): void {
+function keepBodies(request: FastifyRequest, { log }: World, answer: string | null = null): void {
   if (request.logged === null) return;
-  log.bodies.keep(request.logged.place, {
+  log.keepBodies(request.logged.place, {
     contentType: request.headers['content-type'] ?? null,
     hasToken: request.headers.authorization !== undefined,
-    request: request.bodyText ?? undefined,
+    request: request.bodyText,
     answer,
   });
 }
@@ -175,18 +171,14 @@ async function takeRequest(
   reply: FastifyReply,
   world: World,
 ): Promise<FastifyReply | undefined> {
-  const virtualMs = world.clock.nowMs();
-  reply.header('date', new Date(virtualMs).toUTCString());
+  reply.header('date', new Date(world.clock.nowMs()).toUTCString());
   const operation = selectOperation(request.routeOptions.config.operation, world);
   request.startedAtMs = performance.now();
   request.client = world.findClientByToken(readBearer(request));
   if (operation === null) return undefined;
-  const [path, query] = splitUrl(request.url);
-  const { method, client } = request;
-  const name = operation?.name ?? null;
-  request.logged = world.log.add({ atMs: Date.now(), virtualMs, method, path, query, operation: name, client });
-  if (operation === undefined) return refuseRoute(path, reply);
-  const effect = world.faults.matchRequest(operation.name, client);
+  request.logged = logRequest(request, operation?.name ?? null, world);
+  if (operation === undefined) return refuseRoute(request.logged.path, reply);
+  const effect = world.faults.matchRequest(operation.name, request.client);
   request.effect = effect;
   if (effect !== null) {
     request.logged.faulty = true;
@@ -206,14 +198,16 @@ function selectOperation(operation: Operation | null | undefined, { strict }: Wo
   return operation && !operation.described && strict ? undefined : operation;
 }
 
-/** Answers a request whose URL is malformed, and logs it like a request for an unknown route. */
-function refuseUrl(error: Error, request: FastifyRequest, reply: FastifyReply, world: World): void {
+function logRequest(request: FastifyRequest, operation: string | null, world: World): LoggedRequest {
   const [path, query] = splitUrl(request.raw.url ?? '');
   const client = world.findClientByToken(readBearer(request));
   const [atMs, virtualMs] = [Date.now(), world.clock.nowMs()];
-  const logged = world.log.add({ atMs, virtualMs, method: request.method, path, query, operation: null, client });
-  logged.status = 400;
-  logged.durationMs = 0;
+  return world.log.add({ atMs, virtualMs, method: request.method, path, query, operation, client });
+}
+
+/** Answers a request whose URL is malformed, and logs it like a request for an unknown route. */
+function refuseUrl(error: Error, request: FastifyRequest, reply: FastifyReply, world: World): void {
+  Object.assign(logRequest(request, null, world), { status: 400, durationMs: 0 });
   reply.code(400).send({ errors: [{ status: '400', title: error.message }] });
 }
 

@@ -141,64 +141,40 @@ export class Ids {
   }
 }
 
-/** An entry of the agenda: something that happens at a moment of virtual time. */
+/** Something that happens at a moment of virtual time. */
 interface TimedEntry {
   readonly atMs: number;
   /** Order among the entries of the same moment. */
   readonly place: number;
 }
 
-const comesBefore = (left: TimedEntry, right: TimedEntry) =>
-  left.atMs < right.atMs || (left.atMs === right.atMs && left.place < right.place);
-
-/** The planned entries, earliest first (a binary heap). */
+/** The planned entries. */
 class Agenda<T extends TimedEntry> {
+  /** The earliest entry is the last one, so that taking it moves no others. */
   readonly #entries: T[] = [];
 
-  /** All entries, in no particular order. */
   get entries(): readonly T[] {
     return this.#entries;
   }
 
   /** Returns the earliest entry and keeps it. */
   peek(): T | undefined {
-    return this.#entries[0];
-  }
-
-  push(entry: T): void {
-    const entries = this.#entries;
-    let index = entries.push(entry) - 1;
-    while (index > 0) {
-      const parent = (index - 1) >> 1;
-      if (!this.#swapIfBefore(index, parent)) return;
-      index = parent;
-    }
+    return this.#entries.at(-1);
   }
 
   /** Removes and returns the earliest entry. */
   pop(): T | undefined {
-    const entries = this.#entries;
-    const [first, last] = [entries[0], entries.pop()];
-    if (first === undefined || last === undefined || entries.length === 0) return first;
-    entries[0] = last;
-    for (let index = 0; ; ) {
-      const [left, right] = [2 * index + 1, 2 * index + 2];
-      const smaller = this.#isBefore(right, left) ? right : left;
-      if (!this.#swapIfBefore(smaller, index)) return first;
-      index = smaller;
+    return this.#entries.pop();
+  }
+
+  push(entry: T): void {
+    let [low, high] = [0, this.#entries.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const { atMs, place } = this.#entries[middle] as T;
+      if (atMs > entry.atMs || (atMs === entry.atMs && place > entry.place)) low = middle + 1;
+      else high = middle;
     }
-  }
-
-  #isBefore(index: number, other: number): boolean {
-    const [left, right] = [this.#entries[index], this.#entries[other]];
-    return left !== undefined && right !== undefined && comesBefore(left, right);
-  }
-
-  #swapIfBefore(index: number, other: number): boolean {
-    if (!this.#isBefore(index, other)) return false;
-    const [left, right] = [this.#entries[index] as T, this.#entries[other] as T];
-    this.#entries[index] = right;
-    this.#entries[other] = left;
-    return true;
+    this.#entries.splice(low, 0, entry);
   }
 }
