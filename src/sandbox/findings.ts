@@ -48,43 +48,39 @@ const maxFindingsPerClient = 300;
 const maxTextLength = 120;
 
 export class Findings {
-  #byClient = new Map<string | null, Map<string, Finding>>();
-  #beyondLimit = 0;
+  readonly #findings = new Map<string, Finding>();
+  readonly #countByClient = new Map<string | null, number>();
+  /** Number of oddities that are in no finding, because their client had too many findings. */
+  beyondLimit = 0;
 
   /** Counts an oddity. It becomes a new finding unless the client has too many findings. */
   add(client: string | null, operation: string, { code, member, shape, meant = '' }: Oddity): void {
-    const findings = this.#byClient.get(client) ?? new Map<string, Finding>();
-    this.#byClient.set(client, findings);
     const name = cutText(member);
-    const key = JSON.stringify([operation, code, name]);
-    const known = findings.get(key);
-    const now = new Date().toISOString();
+    const key = JSON.stringify([client, operation, code, name]);
+    const known = this.#findings.get(key);
+    const [now, count] = [new Date().toISOString(), this.#countByClient.get(client) ?? 0];
     if (known !== undefined) {
       known.count++;
       known.lastAt = now;
-    } else if (findings.size >= maxFindingsPerClient) {
-      this.#beyondLimit++;
+    } else if (count >= maxFindingsPerClient) {
+      this.beyondLimit++;
     } else {
       const advice = adviceByCode[code](meant);
       const times = { count: 1, firstAt: now, lastAt: now };
-      findings.set(key, { client, operation, code, member: name, shape: cutText(shape), ...times, advice });
+      this.#findings.set(key, { client, operation, code, member: name, shape: cutText(shape), ...times, advice });
+      this.#countByClient.set(client, count + 1);
     }
   }
 
   /** The findings of all clients. Those with the latest oddities come first. */
   list(): Finding[] {
-    const all = [...this.#byClient.values()].flatMap((findings) => [...findings.values()]);
-    return all.sort((left, right) => right.lastAt.localeCompare(left.lastAt));
-  }
-
-  /** Number of oddities that are in no finding, because their client had too many findings. */
-  get beyondLimit(): number {
-    return this.#beyondLimit;
+    return [...this.#findings.values()].sort((left, right) => right.lastAt.localeCompare(left.lastAt));
   }
 
   clear(): void {
-    this.#byClient.clear();
-    this.#beyondLimit = 0;
+    this.#findings.clear();
+    this.#countByClient.clear();
+    this.beyondLimit = 0;
   }
 }
 

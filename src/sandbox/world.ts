@@ -160,13 +160,11 @@ export class World {
   }
 }
 
-function toSimulationOptions(
-  options: WorldOptions,
-  { unknownProducts, repeatedReturnLines, repeatedNumbers }: Switches,
-): SimulationOptions {
-  const { ordersPerDay, lateChanges = false } = options;
-  return { ordersPerDay, lateChanges, unknownProducts, repeatedReturnLines, repeatedNumbers };
-}
+const toSimulationOptions = ({ ordersPerDay, lateChanges = false }: WorldOptions, switches: Switches) => ({
+  ordersPerDay,
+  lateChanges,
+  ...switches,
+});
 
 function createClients(
   { clients, seed, startMs, zone, lists: { clients: ownLists, ...lists } = {} }: WorldOptions,

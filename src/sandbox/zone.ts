@@ -68,14 +68,12 @@ export function toFraction(id: number, member: number): string {
   return String((id * 7_919 + member) % 10_000).padStart(4, '0');
 }
 
-/** Returns the instant in UTC, to the microsecond. A reader of the local time must obtain the same instant. */
-export function writeInstant(ms: number | null, fraction: string): string | null {
+/**
+ * Returns an instant in UTC, as the service writes inbound times (docs/interface.md, 2.1 Paths and formats). With the
+ * fraction of a local time, the instant to the microsecond that a reader of that time must obtain.
+ */
+export function writeInstant(ms: number | null, fraction = ''): string | null {
   return ms === null ? null : new Date(ms).toISOString().replace('Z', `${fraction.slice(0, 3)}Z`);
-}
-
-/** Returns a time in UTC as the service writes inbound times (docs/interface.md, 2.1 Paths and formats). */
-export function writeZulu(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString();
 }
 
 function toDayText(dayNumber: number): string {

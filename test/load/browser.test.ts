@@ -59,7 +59,7 @@ describe.skipIf(!browser.available)('the page of the sandbox in a browser', () =
       .getByRole('row', { name: /^WEB-1 / })
       .getByRole('button', { name: 'Ship' })
       .click();
-    await page.getByText('The warehouse has shipped the order.').waitFor();
+    await page.getByText('Done: ship').waitFor();
     await page.getByRole('row', { name: /^WEB-1 .*shipped/ }).waitFor();
 
     const placeOrder = async (number: string) => {

@@ -14,7 +14,7 @@ import { shipmentItemResource, shipmentResource } from '../operations/v3-shipmen
 import { badParameter } from '../refusal.ts';
 import { finishOrder } from '../robot/fulfil.ts';
 import { finishReturn } from '../robot/returns.ts';
-import { placeRequestedOrder, seedShipments } from '../robot/shop.ts';
+import { orderMembers, placeRequestedOrder, seedMembers, seedShipments } from '../robot/shop.ts';
 import { announceReturn } from '../rules/announcements.ts';
 import { addHouseNumber, checkOrderNumber } from '../rules/orders.ts';
 import { type ClientStore, toFractions } from '../store/client-store.ts';
@@ -114,22 +114,6 @@ function addTimeControls(addControl: AddControl, world: World): void {
   });
 }
 
-const seedMembers = {
-  shipments: z.int().min(1).max(1_000_000),
-  statuses: z.array(z.enum(shipmentStatuses)).min(1).default(['SHIPPED']),
-  spreadDays: z.number().min(0).max(400).default(30),
-  items: z.int().min(1).max(100).optional(),
-};
-const orderMembers = {
-  externalOrderNumber: z.string().min(1).max(50).optional(),
-  lines: z
-    .array(z.strictObject({ sku: z.string().min(1), quantity: quantity.default(1) }))
-    .min(1)
-    .max(100)
-    .optional(),
-  onHold: z.boolean().default(false),
-};
-
 function addOrderControls(addControl: AddClientControl): void {
   addControl('seed', seedMembers, (simulation, wanted, nowMs) => {
     seedShipments(simulation, wanted, nowMs);
@@ -178,7 +162,6 @@ function addReturnControls(addControl: AddClientControl): void {
       reasonId,
       externalReference: null,
       metadata: {},
-      claim: { sku: null, productId: null },
     }));
     const draft = { shipmentId, externalReference, comments: null, metadata: {}, lines };
     return { authorizationId: announceReturn(simulation, draft, nowMs).id, shipmentId };

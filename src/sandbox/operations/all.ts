@@ -4,6 +4,7 @@
  */
 
 import { z } from 'zod';
+import { members } from './older-fields.ts';
 import { olderOrderOperations } from './older-orders.ts';
 import { olderProductOperations } from './older-products.ts';
 import { olderShipmentOperations } from './older-shipments.ts';
@@ -15,15 +16,10 @@ import { shipmentOperations } from './v3-shipments.ts';
 
 const option = z.strictObject({ id: z.int(), name: z.string(), code: z.string() });
 const mainMethod = option.extend({ shippingMethods: z.array(z.strictObject({ id: z.int(), warehouse: z.string() })) });
+const optionLists = ['shippingMethods', 'returnShippingMethods', 'orderTypes', 'returnReasons', 'languages'] as const;
 const listsSchema = z.strictObject({
   mainShippingMethods: z.array(mainMethod),
-  shippingMethods: z.array(option),
-  returnShippingMethods: z.array(option),
-  orderTypes: z.array(option),
-  returnReasons: z.array(option),
-  languages: z.array(option),
-  countries: z.array(option),
-  paymentMethods: z.array(option),
+  ...members(z.array(option), [...optionLists, 'countries', 'paymentMethods']),
 });
 
 /** The token, the status and the service lists (docs/interface.md, 3 Authentication, 6 Status and settings). */

@@ -47,29 +47,27 @@ export function readPrefixedMembers(body: object, prefix: string): Readonly<Reco
   return entries.length === 0 ? null : Object.fromEntries(entries);
 }
 
-/** Returns the locale of a language id. */
-export function findLocale(lists: ServiceLists, languageId: number): string {
-  const language = lists.languages.find(({ id }) => id === languageId);
-  if (language === undefined) throw ruleBroken(`There is no language ${languageId}`);
-  return language.code;
+/** Returns an entry that a request names. Refuses the request if there is none. */
+function requireEntry<T>(found: T | undefined, name: string): T {
+  if (found === undefined) throw ruleBroken(`There is no ${name}`);
+  return found;
 }
 
+/** Returns the locale of a language id. */
+export const findLocale = ({ languages }: ServiceLists, languageId: number): string =>
+  requireEntry(languages.find(({ id }) => id === languageId)?.code, `language ${languageId}`);
+
 /** Returns the id of the main shipping method that a method of the older list belongs to. */
-export function findMainMethodId(lists: ServiceLists, shippingMethodId: number | null | undefined): number | null {
-  if (shippingMethodId === null || shippingMethodId === undefined) return null;
-  const main = lists.mainShippingMethods.find(({ shippingMethods }) =>
-    shippingMethods.some(({ id }) => id === shippingMethodId),
-  );
-  if (main === undefined) throw ruleBroken(`There is no shipping method ${shippingMethodId}`);
-  return main.id;
+export function findMainMethodId({ mainShippingMethods }: ServiceLists, methodId: number | null | undefined) {
+  if (methodId === null || methodId === undefined) return null;
+  const main = mainShippingMethods.find(({ shippingMethods }) => shippingMethods.some(({ id }) => id === methodId));
+  return requireEntry(main?.id, `shipping method ${methodId}`);
 }
 
 /** Returns the code of a warehouse by its v2 id (docs/interface.md, 15.3 Add order: rules). */
 export function findWarehouseCode(lists: ServiceLists, warehouseId: number | null | undefined): string | null {
   if (warehouseId === null || warehouseId === undefined) return null;
-  const code = lists.findWarehouseCode(warehouseId);
-  if (code === undefined) throw ruleBroken(`There is no warehouse ${warehouseId}`);
-  return code;
+  return requireEntry(lists.findWarehouseCode(warehouseId), `warehouse ${warehouseId}`);
 }
 
 /** Returns the code of a country, by its id or code. Accepts two-letter codes that the service lists do not contain. */

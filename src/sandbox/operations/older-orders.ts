@@ -208,11 +208,11 @@ function addOrder(call: Call<unknown, z.output<typeof oldestBody> | z.output<typ
 function lowerNames(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(lowerNames);
   if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value);
-  return Object.fromEntries(entries.map(([name, member]) => [lowerFirst(name), lowerNames(member)]));
+  const entries = Object.entries(value).map(([name, member]) => {
+    return [`${name.charAt(0).toLowerCase()}${name.slice(1)}`, lowerNames(member)];
+  });
+  return Object.fromEntries(entries);
 }
-
-const lowerFirst = (name: string) => `${name.charAt(0).toLowerCase()}${name.slice(1)}`;
 
 type V2Order = z.output<typeof v2Body>;
 type OldestItem = z.output<typeof oldestBody>['OrderItems'][number];

@@ -6,16 +6,14 @@ import { ruleBroken } from '../refusal.ts';
 import { countStock, createProduct } from '../rules/products.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import { type Product, shipmentStatuses } from '../store/model.ts';
-import { decimalIn, textIn } from './older-fields.ts';
+import { decimalIn, members, textIn } from './older-fields.ts';
 import { defineOperation, envelope, markExtra, nok, ok } from './operation.ts';
 
 const productSchema = z.strictObject({
   id: z.int(),
-  sku: z.string(),
-  name: z.string(),
+  ...members(z.string(), ['sku', 'name']),
   weight: z.number().nullable(),
-  description: z.string().nullable(),
-  barcode: z.string().nullable(),
+  ...members(z.string().nullable(), ['description', 'barcode']),
 });
 const productBody = z.strictObject({
   Sku: z.string().min(1),
@@ -27,10 +25,8 @@ const productBody = z.strictObject({
 });
 
 const articleSchema = z.strictObject({
-  sku: z.string(),
-  name: z.string(),
-  stock: z.int(),
-  physicalStock: z.int(),
+  ...members(z.string(), ['sku', 'name']),
+  ...members(z.int(), ['stock', 'physicalStock']),
 });
 
 /** docs/interface.md, 16 Oldest operations. Bodies are JSON or a form, with PascalCase names. */

@@ -8,12 +8,19 @@ import { writePage } from '../rules/pdf.ts';
 import { type ClientStore, toFractions } from '../store/client-store.ts';
 import { type Filter, readRowsAfter } from '../store/listing.ts';
 import { type Order, type Shipment, shipmentStatuses, type Track } from '../store/model.ts';
-import type { ServiceLists } from '../store/service-lists.ts';
-import type { Simulation } from '../store/simulation.ts';
 import { toDayNumber } from '../zone.ts';
-import { dayIn, integerIn, textIn, toWarehouseDay } from './older-fields.ts';
+import { dayIn, integerIn, members, textIn, toWarehouseDay } from './older-fields.ts';
 import { extraSchemas, readExtras } from './older-orders.ts';
-import { type Call, defineOperation, envelope, flag, markExtra, ok, wholeNumber } from './operation.ts';
+import {
+  type Call,
+  defineOperation,
+  envelope,
+  flag,
+  markExtra,
+  ok,
+  type ParameterValues,
+  wholeNumber,
+} from './operation.ts';
 
 const text = z.string().nullable();
 
@@ -71,15 +78,14 @@ const commonFields: Fields = {
   mainShippingMethodId: [z.int(), ({ shipment }) => shipment.shippingMethodId],
 };
 
+const trackTraceUrl = markExtra(z.string()).optional();
 const shippedProduct = z.strictObject({
   sku: z.string(),
   quantity: z.int(),
   serialNrs: z.array(z.string()),
   weight: z.number().nullable(),
   tht: z.iso.date().nullable(),
-  extra6: text,
-  extra7: text,
-  lotNumber: text,
+  ...members(text, ['extra6', 'extra7', 'lotNumber']),
   parts: z.array(z.never()),
 });
 /** A shipment of a list, but for its extra fields (docs/interface.md, 15.6 Shipment item of the lists). */
@@ -88,13 +94,7 @@ const listedFields: Fields = {
   orderNumber: [z.int(), ({ order }) => order.id],
   orderType: [z.int(), ({ shipment }) => shipment.orderTypeId],
   shippedColli: [
-    z.array(
-      z.strictObject({
-        colloNr: z.string(),
-        packageNumber: z.string(),
-        trackTraceUrl: markExtra(z.string()).optional(),
-      }),
-    ),
+    z.array(z.strictObject({ ...members(z.string(), ['colloNr', 'packageNumber']), trackTraceUrl })),
     ({ store, packages }) =>
       packages.map((packageNumber, index) => ({
         colloNr: String(index + 1),
@@ -132,6 +132,7 @@ function toShippedProducts({ store, shipment, order }: ShipmentView) {
 
 const orderTypes = z.strictObject({ orderTypes: z.array(z.int()).optional() }).nullable();
 const listAnswer = envelope(z.array(toSchema(listedFields).extend(extraSchemas)));
+const criteria = z.strictObject({ id: z.int().nullish(), externalOrderNumber: textIn, shippingDate: dayIn });
 const foundAnswer = envelope(z.array(toSchema(foundFields)));
 const rmaBody = z.strictObject({
   shipmentId: z.int(),
@@ -148,15 +149,14 @@ const rmaBody = z.strictObject({
       .nullish(),
   }),
 });
+const labelQuery = { shippingMethodId: wholeNumber, paperless: flag } as const;
+type LabelCall = Call<ParameterValues<typeof labelQuery>, null>;
 const labelSchema = z.strictObject({
   mimeType: z.literal('application/pdf'),
-  fileName: z.string(),
-  shippingMethodId: z.string(),
-  packageNumber: z.string(),
+  ...members(z.string(), ['fileName', 'shippingMethodId', 'packageNumber']),
   isPaperlessReturnShippingMethod: z.boolean(),
   /** docs/interface.md does not show further fields. The names of these are our decision (docs/sandbox.md). */
-  content: z.base64(),
-  data: z.base64(),
+  ...members(z.base64(), ['content', 'data']),
 });
 
 /** The v2 operations on shipments (docs/interface.md, 15.1 Operations). Their lists have no pages. */
@@ -169,15 +169,12 @@ export const olderShipmentOperations = [
     answer: envelope(z.array(toSchema(trackTraceFields))),
     run: (call) => {
       const shipments = [...call.store.inDelivery].filter((shipment) => call.viewRow('shipment', shipment));
-      const views = shipments.flatMap((shipment) =>
-        shipment.tracks
-          .filter(isInDelivery)
-          .map((track) => ({ ...viewShipment(call.store, shipment), track, packageNumber: track.packageNumber })),
-      );
-      return ok(
-        'Track-trace',
-        views.map((view) => show(trackTraceFields, view)),
-      );
+      const items = shipments.flatMap((shipment) => {
+        const view = viewShipment(call.store, shipment);
+        const tracks = shipment.tracks.filter(isInDelivery);
+        return tracks.map((track) => show(trackTraceFields, { ...view, track, packageNumber: track.packageNumber }));
+      });
+      return ok('Track-trace', items);
     },
   }),
   defineList('v2.shipment.list', 'GET /v2/shipment/list', 'Shipments no older than 90 days'),
@@ -194,9 +191,7 @@ export const olderShipmentOperations = [
     summary: 'Shipments by criteria, all optional',
     replacedBy: 'GET /v3/shipments or GET /v3/shipments/:id',
     documented: false,
-    body: z
-      .strictObject({ id: z.int().nullish(), externalOrderNumber: z.string().nullish(), shippingDate: dayIn })
-      .nullable(),
+    body: criteria.nullable(),
     answer: foundAnswer,
     run: (call) => answerFound(call, call.body ?? {}),
   }),
@@ -207,24 +202,11 @@ export const olderShipmentOperations = [
     documented: false,
     body: rmaBody,
     answer: envelope(z.int()),
-    run: ({ simulation, body, nowMs }) => {
-      const { shipmentItemId, quantity, returnReasonId, externalReference, metadata } = body.rmaItems;
-      const line = {
-        shipmentItemId,
-        quantity,
-        reasonId: returnReasonId,
-        externalReference: externalReference || null,
-        metadata: metadata ?? {},
-        claim: { sku: null, productId: null },
-      };
-      const { shipmentId, remark, externalReference: authorizationReference } = body;
-      const draft = {
-        shipmentId,
-        externalReference: authorizationReference || null,
-        comments: remark || null,
-        metadata: {},
-        lines: [line],
-      };
+    run: ({ simulation, body: { shipmentId, remark, externalReference, rmaItems }, nowMs }) => {
+      const { returnReasonId: reasonId, externalReference: reference, metadata, ...item } = rmaItems;
+      const line = { ...item, reasonId, externalReference: reference || null, metadata: metadata ?? {} };
+      const texts = { externalReference: externalReference || null, comments: remark || null };
+      const draft = { shipmentId, ...texts, metadata: {}, lines: [line] };
       return ok('Return announced', announceReturn(simulation, draft, nowMs).id);
     },
   }),
@@ -233,20 +215,9 @@ export const olderShipmentOperations = [
     route: 'GET /v2/returnlabel/get/:shipmentId',
     summary: 'A label by which a customer sends something back',
     documented: false,
-    query: { shippingMethodId: wholeNumber, paperless: flag },
+    query: labelQuery,
     answer: envelope(labelSchema),
-    run: async (call) => {
-      const { shippingMethodId, paperless = false } = call.query;
-      const label = await makeReturnLabel(
-        call.simulation,
-        Number(call.path.shipmentId),
-        { shippingMethodId, paperless },
-        call.nowMs,
-      );
-      // This read changes the shipment.
-      call.world.changes++;
-      return ok('Return label', label);
-    },
+    run: makeReturnLabel,
   }),
   defineOperation({
     name: 'oldest.shipment.search',
@@ -331,8 +302,8 @@ function answerShipments(store: ClientStore, shipments: readonly Shipment[]) {
 }
 
 /** Answers as the criteria lookup does: with one item for each package or shipment, as the switch `foundItems` says. */
-function answerFound(call: Call<unknown, unknown>, criteria: Criteria) {
-  const shown = findShipments(call, criteria).flatMap((shipment) => {
+function answerFound(call: Call<unknown, unknown>, wanted: z.output<typeof criteria>) {
+  const shown = findShipments(call, wanted).flatMap((shipment) => {
     const view = viewShipment(call.store, shipment);
     const packages = call.switches.foundItems === 'shipment' ? view.packages.slice(0, 1) : view.packages;
     return (packages.length === 0 ? [null] : packages).map((packageNumber, index) =>
@@ -360,16 +331,12 @@ function filterByOrderTypes({ store, body }: Call<unknown, z.output<typeof order
   return store.listedShipments.filterByKeys('orderType', body?.orderTypes);
 }
 
-type Criteria = {
-  id?: number | null | undefined;
-  externalOrderNumber?: string | null | undefined;
-  shippingDate?: string | null | undefined;
-};
-
 /** Finds the visible shipments that meet all criteria. Shipments that are named by id or order may have any age. */
-function findShipments(call: Call<unknown, unknown>, criteria: Criteria): readonly Shipment[] {
+function findShipments(
+  call: Call<unknown, unknown>,
+  { id, externalOrderNumber, shippingDate }: z.output<typeof criteria>,
+): readonly Shipment[] {
   const { store, nowMs } = call;
-  const { id, externalOrderNumber, shippingDate } = criteria;
   const wanted = toWarehouseDay(store.zone, shippingDate);
   const day = wanted === null ? null : toDayNumber(wanted);
   const meetsCriteria = (shipment: Shipment) =>
@@ -387,51 +354,46 @@ function findShipments(call: Call<unknown, unknown>, criteria: Criteria): readon
   return [...readRowsAfter(store.listedShipments.select(filters), 0)].filter(meetsCriteria);
 }
 
-interface LabelRequest {
-  readonly shippingMethodId: number | undefined;
-  readonly paperless: boolean;
-}
-
 /**
  * Creates the return label of a shipped shipment (docs/interface.md, 15.9 Return label). The same shipment and method
  * give the same label. Its number becomes the `returnLabel` of the shipment.
  */
-async function makeReturnLabel(simulation: Simulation, shipmentId: number, request: LabelRequest, nowMs: number) {
-  const { store } = simulation;
-  const shipment = Number.isSafeInteger(shipmentId) ? store.shipments.get(shipmentId) : undefined;
+async function makeReturnLabel(call: LabelCall) {
+  const { store, nowMs } = call;
+  const id = Number(call.path.shipmentId);
+  const shipment = Number.isSafeInteger(id) ? store.shipments.get(id) : undefined;
   if (shipment === undefined || shipment.visibleFromMs > nowMs) throw ruleBroken('Shipment not found');
   if (shipment.status !== 'SHIPPED') throw ruleBroken('No label could be made: the shipment has not been shipped');
-  const method = chooseMethod(store.lists, request);
+  const method = chooseMethod(call);
   const isPaperless = method.paperless ?? false;
-  const packageNumber = `3SRET${String(shipment.id).padStart(9, '0')}${method.id}`;
+  const packageNumber = `3SRET${String(id).padStart(9, '0')}${method.id}`;
   const lines = [
     'Return label',
     method.name,
-    `Shipment ${shipment.id}`,
+    `Shipment ${id}`,
     packageNumber,
     `To warehouse ${shipment.warehouseCode}`,
   ];
   const document = await writePage(isPaperless ? [...lines, 'Paperless: show this code at the counter'] : lines);
   const content = document.toString('base64');
-  store.listedShipments.change(shipment, () => {
-    shipment.returnLabel = packageNumber;
-  });
-  return {
+  shipment.returnLabel = packageNumber;
+  // This read changes the shipment.
+  call.world.changes++;
+  return ok('Return label', {
     mimeType: 'application/pdf',
-    fileName: `return-label-${shipment.id}.pdf`,
+    fileName: `return-label-${id}.pdf`,
     shippingMethodId: String(method.id),
     packageNumber,
     isPaperlessReturnShippingMethod: isPaperless,
     content,
     data: content,
-  };
+  });
 }
 
-function chooseMethod({ returnShippingMethods }: ServiceLists, { shippingMethodId, paperless }: LabelRequest) {
-  const method =
-    shippingMethodId === undefined
-      ? returnShippingMethods.find((known) => !paperless || known.paperless)
-      : returnShippingMethods.find(({ id }) => id === shippingMethodId);
+function chooseMethod({ store, query: { shippingMethodId, paperless = false } }: LabelCall) {
+  const method = store.lists.returnShippingMethods.find((known) =>
+    shippingMethodId === undefined ? !paperless || known.paperless : known.id === shippingMethodId,
+  );
   const wanted = shippingMethodId ?? 'without paper';
   if (method === undefined) throw ruleBroken(`No label could be made: there is no return shipping method ${wanted}`);
   if (paperless && !method.paperless) throw ruleBroken(`No label could be made: ${method.name} is not paperless`);

@@ -134,13 +134,11 @@ function decodeText(text: string): string {
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
-/** The page of a list that a request asks for. */
-export interface PageRequest {
-  readonly cursor: number | undefined;
-  readonly size: number | undefined;
-  readonly rawQuery: string;
-  readonly path: string;
+/** The address of a request. Links to other pages are made of it. */
+interface Address {
   readonly origin: string;
+  readonly path: string;
+  readonly rawQuery: string;
 }
 
 /** A checked request of a client. */
@@ -150,7 +148,7 @@ export class Call<Query, Body> {
   readonly body: Body;
   /** Parameters of the path. */
   readonly path: Readonly<Record<string, string>>;
-  readonly page: PageRequest;
+  readonly address: Address;
   readonly #client: SandboxClient | undefined;
   /** Real milliseconds by which lists and searches lag behind writes. */
   readonly #lagMs: number;
@@ -158,14 +156,14 @@ export class Call<Query, Body> {
   constructor(
     world: World,
     client: SandboxClient | undefined,
-    input: Pick<Call<Query, Body>, 'query' | 'body' | 'path' | 'page'> & { readonly lagMs: number },
+    input: Pick<Call<Query, Body>, 'query' | 'body' | 'path' | 'address'> & { readonly lagMs: number },
   ) {
     this.world = world;
     this.#client = client;
     this.query = input.query;
     this.body = input.body;
     this.path = input.path;
-    this.page = input.page;
+    this.address = input.address;
     this.#lagMs = input.lagMs;
   }
 

@@ -1,6 +1,7 @@
 /** The dialects of v3 answers. Operations answer in `plain`; `toRichAnswer` changes a finished answer into `rich`. */
 
 import { z } from 'zod';
+import { isObject } from '../../core/json.ts';
 import type { Dialect } from '../options.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { Product } from '../store/model.ts';
@@ -10,34 +11,36 @@ import { defineResource, type ResourceObject, toPlural } from './v3-resource.ts'
 export const product = defineResource<Product>('product', { attributes: { sku: z.string(), name: z.string() } });
 
 type Members = Readonly<Record<string, unknown>>;
-interface Relationship {
-  readonly data: Link | readonly Link[] | null;
-}
 interface Link {
   readonly id: number;
   readonly type: string;
 }
-interface RichAnswerOptions {
-  readonly store: ClientStore;
-  /** The position of `included`. Orders always have it inside (docs/interface.md, 2.3 v3 resource objects). */
-  readonly included: 'inside' | 'top';
+interface Relationship {
+  readonly data: Link | readonly Link[] | null;
 }
+/** The ids of the addresses of one order in this dialect, by their ids in `plain`. */
+type LocalIds = ReadonlyMap<number, number>;
 
-const localIds = { deliveryAddress: 1, billingAddress: 2 } as const;
-const isResource = (value: unknown): value is ResourceObject =>
-  typeof value === 'object' && value !== null && 'attributes' in value;
+const isResource = (value: unknown): value is ResourceObject => isObject(value) && 'attributes' in value;
 
-/** Returns a v3 answer in the dialect `rich` (docs/sandbox.md, Dialects). */
-export function toRichAnswer(answer: unknown, options: RichAnswerOptions): unknown {
-  if (isResource(answer)) return enrich(answer, options.store);
-  if (typeof answer !== 'object' || answer === null || !('data' in answer)) return answer;
-  const { data, included = [], ...others } = answer as Members & { included?: readonly ResourceObject[] };
-  const resources = (Array.isArray(data) ? data : [data]) as readonly ResourceObject[];
-  const isInside = options.included === 'inside' || resources[0]?.type === 'order';
-  const rich = resources.map((resource) => enrichWithIncluded(resource, options.store, isInside));
+/**
+ * Returns a v3 answer in the dialect `rich` (docs/sandbox.md, Dialects).
+ * @param position of `included`. Orders always have it inside (docs/interface.md, 2.3 v3 resource objects).
+ */
+export function toRichAnswer(answer: unknown, store: ClientStore, position: 'inside' | 'top'): unknown {
+  if (isResource(answer)) return enrich(answer, store);
+  if (!isObject(answer) || !('data' in answer)) return answer;
+  const { data, included: atTop = [], ...others } = answer as Members & { included?: readonly ResourceObject[] };
+  const resources = [data].flat() as readonly ResourceObject[];
+  const isInside = position === 'inside' || resources[0]?.type === 'order';
+  const rich = resources.map(({ included = [], ...resource }) => {
+    const localIds = localizeAddresses(resource);
+    const shown = enrich(resource, store, localIds);
+    return isInside ? { ...shown, included: enrichAll(included, store, localIds) } : shown;
+  });
   return {
     data: Array.isArray(data) ? rich : rich[0],
-    ...(isInside ? {} : { included: enrichAll(included, options.store, new Map()) }),
+    ...(isInside ? {} : { included: enrichAll(atTop, store, new Map()) }),
     ...others,
   };
 }
@@ -45,12 +48,12 @@ export function toRichAnswer(answer: unknown, options: RichAnswerOptions): unkno
 /** Returns an entry of `/_sandbox/state` in the dialect `rich`. Other members than resources stay as they are. */
 export function toRichEntry(entry: Members, store: ClientStore): Members {
   if (!isResource(entry.resource)) return entry;
-  const addressIds = localizeAddresses(entry.resource);
-  const rich = Object.entries(entry).map(([name, value]) => {
-    const isList = Array.isArray(value) && value.every(isResource);
-    return [name, isList ? value.map((resource) => enrich(resource, store, addressIds)) : value];
-  });
-  return { ...Object.fromEntries(rich), resource: enrich(entry.resource, store, addressIds) };
+  const localIds = localizeAddresses(entry.resource);
+  const enrichMember = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(enrichMember);
+    return isResource(value) ? enrich(value, store, localIds) : value;
+  };
+  return Object.fromEntries(Object.entries(entry).map(([name, value]) => [name, enrichMember(value)]));
 }
 
 /** Returns the relationships of a resource as answers in a dialect show them. */
@@ -59,47 +62,28 @@ export function showRelationships(resource: ResourceObject, store: ClientStore, 
   return shown.relationships ?? {};
 }
 
-function localizeAddresses({ relationships = {} }: ResourceObject): ReadonlyMap<number, number> {
-  const ids = Object.entries(localIds).flatMap(([name, localId]): [number, number][] => {
-    const address = relationships[name] as { data: Link } | undefined;
-    return address === undefined ? [] : [[address.data.id, localId]];
-  });
-  return new Map(ids);
-}
-
-function enrichWithIncluded(resource: ResourceObject, store: ClientStore, isInside: boolean): ResourceObject {
-  const addressIds = localizeAddresses(resource);
-  const { included = [], ...alone } = resource;
-  const rich = enrich(alone, store, addressIds);
-  return isInside ? { ...rich, included: enrichAll(included, store, addressIds) } : rich;
+function localizeAddresses({ relationships }: ResourceObject): LocalIds {
+  const roles = ['deliveryAddress', 'billingAddress'].map(
+    (name) => relationships?.[name] as { data: Link } | undefined,
+  );
+  return new Map(roles.flatMap((role, index) => (role === undefined ? [] : [[role.data.id, index + 1]])));
 }
 
 /** Returns included resources in the dialect, followed by the products that they refer to. */
-function enrichAll(
-  included: readonly ResourceObject[],
-  store: ClientStore,
-  addressIds: ReadonlyMap<number, number>,
-): ResourceObject[] {
-  const products = new Map<number, ResourceObject>();
-  for (const { attributes } of included) {
-    const row = store.products.get(String(attributes.sku));
-    if (row !== undefined) products.set(row.id, product.render(row, store));
-  }
-  return [...included, ...products.values()].map((resource) => enrich(resource, store, addressIds));
+function enrichAll(included: readonly ResourceObject[], store: ClientStore, localIds: LocalIds): ResourceObject[] {
+  const skus = new Set(included.map(({ attributes }) => String(attributes.sku)));
+  const products = [...skus].flatMap((sku) => store.products.get(sku) ?? []).map((row) => product.render(row, store));
+  return [...included, ...products].map((resource) => enrich(resource, store, localIds));
 }
 
-function enrich(
-  resource: ResourceObject,
-  store: ClientStore,
-  addressIds: ReadonlyMap<number, number> = new Map(),
-): ResourceObject & { links: Members } {
+function enrich(resource: ResourceObject, store: ClientStore, localIds: LocalIds = new Map()): ResourceObject {
   const { type, attributes } = resource;
-  const id = type === 'address' ? (addressIds.get(resource.id) ?? resource.id) : resource.id;
+  const id = type === 'address' ? (localIds.get(resource.id) ?? resource.id) : resource.id;
   const self = `/v3/${toPlural(type)}/${id}`;
   const given = Object.entries(attributes).filter(([, value]) => value !== null);
   const relationships = Object.entries(addProduct(resource, store)).map(([name, relationship]) => [
     name,
-    enrichRelationship(relationship as Relationship, `${self}/${name}`, id, addressIds),
+    enrichRelationship(relationship as Relationship, `${self}/${name}`, id, localIds),
   ]);
   return {
     id,
@@ -118,13 +102,8 @@ function addProduct({ type, attributes, relationships = {} }: ResourceObject, st
 }
 
 /** Returns a relationship with its link. An absent one is `null` in resources with an even id. */
-function enrichRelationship(
-  { data }: Relationship,
-  related: string,
-  ownerId: number,
-  addressIds: ReadonlyMap<number, number>,
-): Members | null {
+function enrichRelationship({ data }: Relationship, related: string, ownerId: number, localIds: LocalIds): unknown {
   if (data === null) return ownerId % 2 === 0 ? null : { data: null, links: { related } };
-  const toLocal = ({ id, type }: Link): Link => ({ id: type === 'address' ? (addressIds.get(id) ?? id) : id, type });
+  const toLocal = ({ id, type }: Link): Link => ({ id: type === 'address' ? (localIds.get(id) ?? id) : id, type });
   return { data: Array.isArray(data) ? data.map(toLocal) : toLocal(data as Link), links: { related } };
 }

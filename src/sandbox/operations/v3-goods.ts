@@ -9,7 +9,7 @@ import {
   type SlipItem,
   slipStatuses,
 } from '../store/model.ts';
-import { writeZulu } from '../zone.ts';
+import { writeInstant } from '../zone.ts';
 import { defineOperation, paging, uniqueList } from './operation.ts';
 import { product } from './v3-dialect.ts';
 import {
@@ -45,7 +45,7 @@ import {
 
 const zulu = <Row>(read: (row: Row) => number | null) => ({
   schema: zuluDateTime.nullable(),
-  read: (row: Row) => writeZulu(read(row)),
+  read: (row: Row) => writeInstant(read(row)),
 });
 
 /** docs/interface.md, 13.2 Inbound items. */
@@ -61,7 +61,7 @@ export const inboundItemResource = defineResource<InboundItem>('inboundItem', {
 export const inboundResource = defineResource<Inbound>('inbound', {
   attributes: { reference: text, status: z.enum(inboundStatuses), receivedIn: z.string() },
   computed: {
-    createdOn: { schema: zuluDateTime, read: ({ createdOnMs }) => writeZulu(createdOnMs) },
+    createdOn: { schema: zuluDateTime, read: ({ createdOnMs }) => writeInstant(createdOnMs) },
     checkingOn: zulu(({ checkingOnMs }) => checkingOnMs),
     completedOn: zulu(({ completedOnMs }) => completedOnMs),
   },

@@ -244,12 +244,6 @@ const cancelledOrder = z.strictObject({
   data: orderResource.schema,
   meta: z.strictObject({ modified: z.boolean(), modifiedItems: links }),
 });
-const pointers = {
-  externalOrderNumber: '/data/attributes/externalOrderNumber',
-  orderType: '/data/relationships/orderType',
-  shippingMethod: '/data/relationships/preferredShippingMethod',
-  fulfillFrom: '/data/attributes/fulfillFrom',
-};
 const requireOrder = (call: Call<unknown, unknown>) => call.requireRow('order', call.store.orders.get(call.id));
 
 /** The operations on orders (docs/interface.md, 7.4 Operations). */
@@ -283,7 +277,7 @@ export const orderOperations = [
         const content = Buffer.from(resource.attributes.content, 'base64');
         await checkPrintable(content, `${pointer}/attributes/content`);
       }
-      const order = placeOrder(simulation, draft, call.nowMs, pointers);
+      const order = placeOrder(simulation, draft, call.nowMs);
       call.recordWrite('order', order.id, null);
       return renderDocument(call, orderResource, order, orderResource.includeNames);
     },
@@ -374,11 +368,10 @@ function readOrder(body: OrderBody, today: string, lists: ServiceLists): OrderDr
   const { attributes, relationships } = body.data;
   const lines = selectParts(body, 'orderItem').map(({ resource, pointer }) => readLine(resource, pointer));
   if (lines.length === 0) throw ruleBroken('An order needs at least one orderItem', '/data/included');
-  const [pickUpPoint, ...otherPoints] = selectParts(body, 'pickUpPoint');
-  if (otherPoints[0]) throw ruleBroken('An order has one pickUpPoint at most', otherPoints[0].pointer);
-  const [attachment, ...others] = selectParts(body, 'orderAttachment');
-  if (others[0])
-    throw ruleBroken('One orderAttachment goes along with an order; add others to it afterwards', others[0].pointer);
+  const [pickUpPoint, secondPoint] = selectParts(body, 'pickUpPoint');
+  if (secondPoint) throw ruleBroken('An order has one pickUpPoint at most', secondPoint.pointer);
+  const [attachment, second] = selectParts(body, 'orderAttachment');
+  if (second) throw ruleBroken('One orderAttachment goes along with an order; add others afterwards', second.pointer);
   const deliveryAddress = readAddress(body, 'deliveryAddress');
   return {
     ...readTexts(attributes, orderTexts),

@@ -24,6 +24,8 @@ export interface ResourceObject {
   readonly attributes: Readonly<Record<string, unknown>>;
   readonly relationships?: Readonly<Record<string, unknown>>;
   readonly included?: readonly ResourceObject[];
+  /** Only in the dialect `rich`. */
+  readonly links?: { readonly self: string };
 }
 
 /** A member of a resource: the schema of its value in answers, and how to read it from a row. */
@@ -198,13 +200,12 @@ export function renderPage<Row extends StoredRow>(
   resource: Resource<Row>,
   selection: Selection<Row>,
 ): Record<string, unknown> {
-  const { cursor = 0, size = maxPageSize } = call.page;
+  const { 'page[cursor]': cursor = 0, 'page[size]': size = maxPageSize } = call.query as Record<string, number>;
   const { switches } = call;
   const shown: Row[] = [];
   let [hasMore, passed, lastId] = [false, 0, 0];
-  const start = decodeCursor(cursor, switches.cursor);
-  const rows =
-    start.afterId === null ? readRowsFrom(selection, start.position) : readRowsAfter(selection, start.afterId);
+  const { afterId, position } = decodeCursor(cursor, switches.cursor);
+  const rows = afterId === null ? readRowsFrom(selection, position) : readRowsAfter(selection, afterId);
   for (const row of rows) {
     if (shown.length === size) {
       hasMore = true;
@@ -216,7 +217,7 @@ export function renderPage<Row extends StoredRow>(
     if (seen !== null) shown.push(seen);
   }
   const hasNext = hasMore || (switches.emptyLastPage && shown.length === size);
-  const next = hasNext ? encodeCursor(start.position + passed, lastId, switches.cursor) : null;
+  const next = hasNext ? encodeCursor(position + passed, lastId, switches.cursor) : null;
   return { ...placeIncluded(call, resource, shown, readIncludes(call)), links: toLinks(call, next) };
 }
 
@@ -234,7 +235,7 @@ function encodeCursor(position: number, lastId: number, meaning: Switches['curso
   return meaning === 'offset' ? position : position * opaqueStep + opaqueBase;
 }
 
-function toLinks({ page: { path, rawQuery, origin }, switches: { links } }: AnyCall, cursor: number | null) {
+function toLinks({ address: { path, rawQuery, origin }, switches: { links } }: AnyCall, cursor: number | null) {
   if (cursor === null) return links === 'relative' ? {} : { next: null };
   const others = rawQuery.split('&').filter((part) => part !== '' && !/^page(\[|%5B)cursor(\]|%5D)=/i.test(part));
   const next = `${path}?${[...others, `page[cursor]=${cursor}`].join('&')}`;

@@ -103,7 +103,7 @@ function renderPage(world: World, view: View): string {
     html`<nav aria-label="Clients"><ul>${links}</ul></nav>
 ${part('clock')}<a href="/openapi.json">OpenAPI document</a>`,
     html`<h1>Sandbox of the warehouse fulfilment service</h1>
-<p class="said" role="status">${findMessage(view.said)}</p>
+<p class="said" role="status">${/^[a-z/-]+$/.test(view.said) ? `Done: ${view.said}` : ''}</p>
 <form class="filter" role="search" method="get" action="/">${hidden('client', view.client)}
 ${field('q', label, { type: 'search', value: view.q })} <button>Search</button>${clear}</form>
 <div class="columns"><section aria-label="Actions"><h2>Actions</h2>
@@ -134,20 +134,6 @@ ${body}
 </html>
 `.text;
 }
-
-/** What the page says after an action, by the path of the control. */
-const messages: Readonly<Record<string, string>> = {
-  advance: 'The time has advanced.',
-  order: 'The order is placed.',
-  ship: 'The warehouse has shipped the order.',
-  return: 'The return is announced.',
-  'return/process': 'The warehouse has processed the return.',
-  faults: 'The fault is active.',
-  'faults/remove': 'The fault is removed.',
-  reset: 'The sandbox has started over. All tokens are invalid.',
-};
-
-const findMessage = (said: string): string => (Object.hasOwn(messages, said) ? (messages[said] ?? '') : '');
 
 /** Returns whether a browser has sent a form of the page to a control. Programs get JSON instead. */
 export function isPageForm(request: FastifyRequest): boolean {

@@ -241,17 +241,10 @@ function findReasonToWait({ store }: Simulation, order: Order, nowMs: number): s
 }
 
 /** Track-trace codes of the sandbox. docs/interface.md shows none; docs/sandbox.md lists these. */
-const trackCodes = {
-  handedOver: 10,
-  sorted: 20,
-  outForDelivery: 30,
-  notAtHome: 35,
-  atPickUpPoint: 40,
-  delivered: 50,
-  returnedToSender: 60,
-} as const;
+const [handedOver, sorted, outForDelivery, notAtHome] = [10, 20, 30, 35] as const;
 /** Codes that end the delivery: the track-trace list no longer shows the package. */
-const finalCodes = new Set<number>([trackCodes.atPickUpPoint, trackCodes.delivered, trackCodes.returnedToSender]);
+const [atPickUpPoint, delivered, returnedToSender] = [40, 50, 60] as const;
+const finalCodes = new Set<number>([atPickUpPoint, delivered, returnedToSender]);
 /** A shipment is tracked for this long at most, because some packages get no final code. */
 const maxTrackingMs = 30 * dayMs;
 
@@ -262,7 +255,7 @@ function startTracking(simulation: Simulation, shipment: Shipment, atMs: number)
   const whenMs = simulation.store.zone.skipRepeatedHour(atMs);
   shipment.tracks = Array.from({ length: packages }, (_, index) => ({
     packageNumber: random.chance(0.03) ? null : toPackageNumber(shipment, index),
-    status: trackCodes.handedOver,
+    status: handedOver,
     statusOnMs: random.chance(0.05) ? null : whenMs,
     exceptionLevel: 0,
   }));
@@ -306,7 +299,7 @@ export function updateTrack(simulation: Simulation, atMs: number, task: TaskOf<'
     track.statusOnMs = random.chance(0.05)
       ? null
       : simulation.store.zone.skipRepeatedHour(random.chance(0.03) ? atMs - 2 * dayMs : atMs);
-    track.exceptionLevel = status === trackCodes.notAtHome ? 1 : random.chance(0.04) ? null : 0;
+    track.exceptionLevel = status === notAtHome ? 1 : random.chance(0.04) ? null : 0;
     planTrack(simulation, { ...task, path: rest }, atMs);
   }
   if (track === undefined || !shipment.tracks.some(isInDelivery)) simulation.store.inDelivery.delete(shipmentId);
@@ -317,7 +310,6 @@ function planTrack(simulation: Simulation, task: TaskOf<'track'>, fromMs: number
 }
 
 function drawPath({ random }: Simulation): number[] {
-  const { sorted, outForDelivery, notAtHome, atPickUpPoint, delivered, returnedToSender } = trackCodes;
   const start = [sorted, outForDelivery];
   // The package is lost: no further reports.
   if (random.chance(0.01)) return start;

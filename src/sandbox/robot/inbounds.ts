@@ -7,7 +7,7 @@ import type { Simulation, TaskOf, TruckLine } from '../store/simulation.ts';
 export function unloadTruck(simulation: Simulation, atMs: number, { slipId, isLast }: TaskOf<'truck'>): void {
   const { store, random } = simulation;
   const slip = slipId === null ? null : (store.slips.get(slipId) ?? null);
-  const lines = slip === null ? drawUnannouncedLines(simulation) : drawSlipLines(simulation, slip, isLast);
+  const lines = slip === null ? [drawLine(simulation)] : drawSlipLines(simulation, slip, isLast);
   const { id: inboundId } = createInbound(simulation, atMs, slip);
   simulation.plan(atMs + random.between(1, 4) * hourMs, { kind: 'check-inbound', inboundId });
   const parts = Math.min(lines.length, random.between(1, 3));
@@ -129,8 +129,8 @@ function drawSlipLines({ random }: Simulation, slip: Slip, isLast: boolean): Tru
   });
 }
 
-function drawUnannouncedLines({ random }: Simulation): TruckLine[] {
-  return [{ sku: random.pick(soldSkus), slipItemId: null, quantity: random.between(5, 40) }];
+function drawLine({ random }: Simulation): TruckLine {
+  return { sku: random.pick(soldSkus), slipItemId: null, quantity: random.between(5, 40) };
 }
 
 /** Plans the next truck with goods that nobody announced, two to five days later. */

@@ -76,11 +76,8 @@ export function restockItem(simulation: Simulation, atMs: number, { returnItemId
 function drawPart({ random, store }: Simulation, shipment: Shipment): ReturnPart {
   const item = random.pick(shipment.items);
   const left = item.quantity - item.returned;
-  return {
-    item,
-    quantity: left > 0 ? random.between(1, left) : 0,
-    reasonId: random.pick(store.lists.returnReasons).id,
-  };
+  const quantity = left > 0 ? random.between(1, left) : 0;
+  return { item, quantity, reasonId: random.pick(store.lists.returnReasons).id };
 }
 
 function toAnnouncedParts(

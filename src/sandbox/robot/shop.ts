@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
 import { defaultOrdersPerDay } from '../options.ts';
 import type { Random } from '../random.ts';
@@ -5,7 +6,7 @@ import { announceGoods } from '../rules/announcements.ts';
 import { addOrder, emptyDraft, type OrderDraft, placeOrder } from '../rules/orders.ts';
 import { countStock, soldSkus } from '../rules/products.ts';
 import type { ClientStore } from '../store/client-store.ts';
-import type { AddressLines, Order, ShipmentStatus } from '../store/model.ts';
+import { type AddressLines, type Order, shipmentStatuses } from '../store/model.ts';
 import type { ServiceLists } from '../store/service-lists.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { createShipment, createShipmentItem } from './fulfil.ts';
@@ -37,21 +38,20 @@ export function planOrder(simulation: Simulation, atMs: number): void {
 }
 
 /** What `seedShipments` creates. */
-export interface ShipmentSeed {
-  /** Number of shipments. */
-  readonly shipments: number;
+export const seedMembers = {
+  shipments: z.int().min(1).max(1_000_000),
   /** The states of the shipments, in turn. */
-  readonly statuses: readonly ShipmentStatus[];
+  statuses: z.array(z.enum(shipmentStatuses)).min(1).default(['SHIPPED']),
   /** Number of past days over which the shipments are spread. */
-  readonly spreadDays: number;
+  spreadDays: z.number().min(0).max(400).default(30),
   /** Items of each shipment; one or two if absent. */
-  readonly items?: number | undefined;
-}
+  items: z.int().min(1).max(100).optional(),
+};
 
 /** Creates many orders with one shipment each. */
 export function seedShipments(
   simulation: Simulation,
-  { shipments, statuses, spreadDays, items: itemCount }: ShipmentSeed,
+  { shipments, statuses, spreadDays, items: itemCount }: z.output<z.ZodObject<typeof seedMembers>>,
   nowMs: number,
 ): void {
   const startMs = nowMs - spreadDays * dayMs;
@@ -79,18 +79,22 @@ export function seedShipments(
 }
 
 /** An order that is placed by hand. The rest is drawn like the orders of the robot's shop. */
-export interface RequestedOrder {
+export const orderMembers = {
   /** The next free number of the shop if absent. */
-  readonly externalOrderNumber?: string | undefined;
+  externalOrderNumber: z.string().min(1).max(50).optional(),
   /** Drawn if absent. */
-  readonly lines?: readonly { readonly sku: string; readonly quantity: number }[] | undefined;
-  readonly onHold: boolean;
-}
+  lines: z
+    .array(z.strictObject({ sku: z.string().min(1), quantity: z.int().min(1).max(1_000_000).default(1) }))
+    .min(1)
+    .max(100)
+    .optional(),
+  onHold: z.boolean().default(false),
+};
 
 /** Places an order as the robot's shop does, with some parts as requested. */
 export function placeRequestedOrder(
   simulation: Simulation,
-  { externalOrderNumber, lines, onHold }: RequestedOrder,
+  { externalOrderNumber, lines, onHold }: z.output<z.ZodObject<typeof orderMembers>>,
   atMs: number,
 ): Order {
   const draft = drawOrder(simulation, atMs, [1, 4]);

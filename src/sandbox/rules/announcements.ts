@@ -1,30 +1,21 @@
 import { dayMs, hourMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
-import type { Authorization, AuthorizationItem, Shipment, ShipmentItem, Slip, Texts } from '../store/model.ts';
+import type { Authorization, AuthorizationItem, Shipment, ShipmentItem, Slip } from '../store/model.ts';
 import type { ServiceLists } from '../store/service-lists.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { checkWarehouse } from './orders.ts';
 import { findProducts } from './products.ts';
 
-export interface AuthorizationLine {
-  readonly shipmentItemId: number;
-  readonly quantity: number;
-  readonly reasonId: number;
-  readonly externalReference: string | null;
-  readonly metadata: Readonly<Record<string, unknown>>;
+export type AuthorizationLine = Omit<AuthorizationItem, 'id' | 'sku' | 'productId' | 'returnItemId'> & {
   /** The product that the request names; checked against the shipment item. Null members are not checked. */
-  readonly claim: { readonly sku: string | null; readonly productId: number | null };
+  readonly claim?: { readonly sku: string | null; readonly productId: number | null };
   /** Place of the line in the request, for errors. */
   readonly pointer?: string;
-}
+};
 
-export interface AuthorizationDraft {
-  readonly shipmentId: number;
-  readonly externalReference: string | null;
-  readonly comments: string | null;
-  readonly metadata: Readonly<Record<string, unknown>>;
+export type AuthorizationDraft = Omit<Authorization, 'id' | 'createdOn' | 'modifiedOn' | 'items'> & {
   readonly lines: readonly AuthorizationLine[];
-}
+};
 
 /** Announces a return (docs/interface.md, 11.5 Rules). */
 export function announceReturn(simulation: Simulation, draft: AuthorizationDraft, nowMs: number): Authorization {
@@ -109,8 +100,8 @@ function countLine(
   const item = findShipmentItem(shipment, line.shipmentItemId);
   if (item === undefined)
     throw ruleBroken(`Shipment ${shipment.id} has no shipment item ${line.shipmentItemId}`, line.pointer);
-  const { sku, productId } = line.claim;
-  if ((sku ?? item.sku) !== item.sku || (productId ?? item.productId) !== item.productId)
+  const { claim } = line;
+  if ((claim?.sku ?? item.sku) !== item.sku || (claim?.productId ?? item.productId) !== item.productId)
     throw ruleBroken(`Shipment item ${item.id} is ${item.sku} (product ${item.productId})`, line.pointer);
   if (lists.isUnavailableReason(line.reasonId))
     throw ruleBroken(`Return reason ${line.reasonId} is not available to this user`, line.pointer);
@@ -141,14 +132,9 @@ function findShipmentItem(shipment: Shipment, id: number): ShipmentItem | undefi
   return shipment.items.find((item) => item.id === id);
 }
 
-export interface SlipDraft {
-  readonly expectedIn: string;
-  readonly expectedOn: string;
-  readonly reference: string | null;
-  readonly comments: string | null;
-  readonly metadata: Texts;
+export type SlipDraft = Pick<Slip, 'expectedIn' | 'expectedOn' | 'reference' | 'comments' | 'metadata'> & {
   readonly lines: readonly { readonly sku: string; readonly quantity: number; readonly pointer?: string }[];
-}
+};
 
 /** Announces goods to a warehouse. A truck brings them on the expected day or a few days later. */
 export function announceGoods(simulation: Simulation, draft: SlipDraft, nowMs: number): Slip {

@@ -7,41 +7,34 @@ import {
   type Attachment,
   type ChangeableOrder,
   type ChangeableRelationships,
-  type Decimal,
   emptyList,
   type Order,
   type OrderItem,
-  type Texts,
 } from '../store/model.ts';
 import type { ServiceLists } from '../store/service-lists.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { findProducts } from './products.ts';
 
-export interface LineDraft {
-  readonly sku: string;
-  readonly quantity: number;
-  readonly fulfillFrom: string | null;
-  readonly price: number | null;
-  readonly vat: Decimal | null;
-  readonly name: string | null;
+export type LineDraft = Pick<OrderItem, 'sku' | 'quantity' | 'fulfillFrom' | 'price' | 'vat' | 'name' | 'metadata'> & {
   /** Only v3 orders have it. */
   readonly channelIdentifier?: string | null;
-  readonly metadata: Texts;
   /** Place of the line in the request, for errors. */
   readonly pointer?: string;
-}
+};
+
+type SharedMembers =
+  | 'orderedOn'
+  | 'currency'
+  | 'orderTypeId'
+  | 'shippingMethodId'
+  | 'deliveryAddress'
+  | 'billingAddress';
 
 /** An order as a request of any generation or the robot's shop asks for it. */
-export interface OrderDraft extends Omit<ChangeableOrder, 'allowPartialDelivery'> {
+export interface OrderDraft extends Omit<ChangeableOrder, 'allowPartialDelivery'>, Pick<Order, SharedMembers> {
   /** Null: the default of the order type applies. */
   readonly allowPartialDelivery: boolean | null;
-  readonly orderedOn: string;
-  readonly currency: string;
-  readonly orderTypeId: number;
-  readonly shippingMethodId: number | null;
   readonly lines: readonly LineDraft[];
-  readonly deliveryAddress: AddressLines;
-  readonly billingAddress: AddressLines;
   readonly pickUpPoint: Readonly<Record<string, unknown>> | null;
   readonly attachment: Omit<Attachment, 'id'> | null;
 }
@@ -63,22 +56,30 @@ export const emptyDraft = {
   attachment: null,
 } as const satisfies Partial<OrderDraft>;
 
-/** Places of the members of a draft in the request, for errors. */
-type Pointers = Readonly<
-  Partial<Record<'externalOrderNumber' | 'orderType' | 'shippingMethod' | 'fulfillFrom', string>>
->;
+/** Places of members in a v3 request, for errors. Older generations do not show them. */
+const pointers = {
+  externalOrderNumber: '/data/attributes/externalOrderNumber',
+  orderType: '/data/relationships/orderType',
+  shippingMethod: '/data/relationships/preferredShippingMethod',
+  fulfillFrom: '/data/attributes/fulfillFrom',
+  preferredShippingDate: '/data/attributes/preferredShippingDate',
+};
 
 /** Adds an order and plans its fulfilment. */
-export function placeOrder(simulation: Simulation, draft: OrderDraft, atMs: number, pointers: Pointers = {}): Order {
-  const order = addOrder(simulation, draft, pointers);
+export function placeOrder(simulation: Simulation, draft: OrderDraft, atMs: number): Order {
+  const order = addOrder(simulation, draft);
   planFulfilment(simulation, order, atMs);
   return order;
 }
 
 /** Adds an order. Refuses a taken number, and an unknown order type, method, warehouse or product. */
-export function addOrder(simulation: Simulation, draft: OrderDraft, pointers: Pointers = {}): Order {
-  checkDraft(simulation, draft, pointers);
+export function addOrder(simulation: Simulation, draft: OrderDraft): Order {
   const { store, ids } = simulation;
+  checkOrderNumber(simulation, draft.externalOrderNumber, null);
+  checkListIds(store.lists, draft);
+  checkWarehouse(store.lists, draft.fulfillFrom, pointers.fulfillFrom);
+  for (const { fulfillFrom, pointer } of draft.lines)
+    checkWarehouse(store.lists, fulfillFrom, pointer && `${pointer}/attributes/fulfillFrom`);
   const { lines, attachment, pickUpPoint, ...attributes } = draft;
   const products = findProducts(simulation, lines);
   const items = lines.map(({ pointer: _, ...line }, index) => ({
@@ -119,46 +120,27 @@ export function checkWarehouse({ warehouseCodes }: ServiceLists, code: string | 
 }
 
 /** Refuses a number that another order of the client has. */
-export function checkOrderNumber(
-  simulation: Simulation,
-  externalOrderNumber: string,
-  order: Order | null,
-  pointer?: string,
-): void {
+export function checkOrderNumber(simulation: Simulation, externalOrderNumber: string, order: Order | null): void {
   const holder = simulation.store.orderByNumber.get(externalOrderNumber);
   if (holder === undefined || holder === order || simulation.options.repeatedNumbers) return;
-  throw ruleBroken(`An order with externalOrderNumber (${externalOrderNumber}) already exists`, pointer);
+  const problem = `An order with externalOrderNumber (${externalOrderNumber}) already exists`;
+  throw ruleBroken(problem, pointers.externalOrderNumber);
 }
 
 function checkListIds(
-  lists: ServiceLists,
+  { orderTypes, mainShippingMethods }: ServiceLists,
   { orderTypeId, shippingMethodId: method }: Pick<OrderDraft, 'orderTypeId' | 'shippingMethodId'>,
-  pointers: Pick<Pointers, 'orderType' | 'shippingMethod'>,
 ): void {
-  if (!lists.orderTypes.some(({ id }) => id === orderTypeId))
+  if (!orderTypes.some(({ id }) => id === orderTypeId))
     throw ruleBroken(`There is no order type ${orderTypeId}`, pointers.orderType);
-  if (method !== null && !lists.mainShippingMethods.some(({ id }) => id === method))
+  if (method !== null && !mainShippingMethods.some(({ id }) => id === method))
     throw ruleBroken(`There is no main shipping method ${method}`, pointers.shippingMethod);
-}
-
-function checkDraft(simulation: Simulation, draft: OrderDraft, pointers: Pointers): void {
-  const { lists } = simulation.store;
-  checkOrderNumber(simulation, draft.externalOrderNumber, null, pointers.externalOrderNumber);
-  checkListIds(lists, draft, pointers);
-  checkWarehouse(lists, draft.fulfillFrom, pointers.fulfillFrom);
-  for (const { fulfillFrom, pointer } of draft.lines)
-    checkWarehouse(lists, fulfillFrom, pointer && `${pointer}/attributes/fulfillFrom`);
 }
 
 /** Returns whether nothing of an order remains to be shipped. */
 export function isFulfilled(order: Order): boolean {
   return order.items.every(({ quantity, fulfilled }) => fulfilled >= quantity);
 }
-
-const relationshipPointers = {
-  orderType: '/data/relationships/orderType',
-  shippingMethod: '/data/relationships/preferredShippingMethod',
-};
 
 /** Changes an order (docs/interface.md, 7.7 Update). Refuses one that is completely fulfilled. */
 export function changeOrder(
@@ -167,14 +149,13 @@ export function changeOrder(
   wanted: ChangeableOrder & ChangeableRelationships,
   nowMs: number,
 ): void {
-  const toPointer = (member: string) => `/data/attributes/${member}`;
   if (isFulfilled(order)) throw ruleBroken('The order is completely fulfilled and cannot be changed any more', '/data');
-  checkOrderNumber(simulation, wanted.externalOrderNumber, order, toPointer('externalOrderNumber'));
-  checkWarehouse(simulation.store.lists, wanted.fulfillFrom, toPointer('fulfillFrom'));
+  checkOrderNumber(simulation, wanted.externalOrderNumber, order);
+  checkWarehouse(simulation.store.lists, wanted.fulfillFrom, pointers.fulfillFrom);
   const { preferredShippingDate } = wanted;
   if (preferredShippingDate !== null && preferredShippingDate < simulation.store.zone.day(nowMs))
-    throw ruleBroken('preferredShippingDate must be today or later', toPointer('preferredShippingDate'));
-  checkListIds(simulation.store.lists, wanted, relationshipPointers);
+    throw ruleBroken('preferredShippingDate must be today or later', pointers.preferredShippingDate);
+  checkListIds(simulation.store.lists, wanted);
   const deliveryAddress = fillHouseNumber(wanted.deliveryAddress);
   const addresses = { deliveryAddress, billingAddress: fillHouseNumber(wanted.billingAddress) };
   const notValid = isHouseNumberMissing(deliveryAddress);

@@ -3,15 +3,9 @@ import { notServed, operations } from '../operations/all.ts';
 import type { Operation } from '../operations/operation.ts';
 import type { World } from '../world.ts';
 
-const errorsSchema = z.strictObject({
-  errors: z.array(
-    z.strictObject({
-      status: z.string(),
-      title: z.string(),
-      source: z.strictObject({ parameter: z.string().optional(), pointer: z.string().optional() }).optional(),
-    }),
-  ),
-});
+const source = z.strictObject({ parameter: z.string().optional(), pointer: z.string().optional() });
+const v3Error = z.strictObject({ status: z.string(), title: z.string(), source: source.optional() });
+const errorsSchema = z.strictObject({ errors: z.array(v3Error) });
 const oauthErrorSchema = z.strictObject({ error: z.string(), error_description: z.string() });
 const unauthorizedSchema = z.strictObject({ message: z.string() });
 

@@ -44,11 +44,8 @@ export function createSandbox(world: World): FastifyInstance {
     routerOptions: { caseSensitive: false, maxParamLength: 500 },
     bodyLimit,
   });
-  app.decorateRequest('client', null);
-  app.decorateRequest('logged', null);
+  for (const name of ['client', 'logged', 'effect', 'bodyText']) app.decorateRequest(name, null);
   app.decorateRequest('startedAtMs', 0);
-  app.decorateRequest('effect', null);
-  app.decorateRequest('bodyText', null);
   addParsers(app);
   addHooks(app, world);
   app.setErrorHandler((error, request, reply) => {
@@ -264,21 +261,18 @@ async function runOperation(operation: Operation, request: FastifyRequest, world
   const [path, rawQuery] = splitUrl(request.url);
   const { query, body } = readInput(operation, request, world);
   const client = request.client === null ? undefined : world.requireClient(request.client);
-  const paging = query as Record<string, number | undefined>;
-  const origin = `${request.protocol}://${request.host}`;
   const { switches } = world;
-  const page = { cursor: paging['page[cursor]'], size: paging['page[size]'], rawQuery, path, origin };
-  const input = {
+  const call = new Call<never, never>(world, client, {
     query: query as never,
     body: body as never,
     path: request.params as Record<string, string>,
-    page,
+    address: { origin: `${request.protocol}://${request.host}`, path, rawQuery },
     lagMs: request.effect?.lagMs ?? 0,
-  };
+  });
   try {
-    const answer = await operation.run(new Call<never, never>(world, client, input));
+    const answer = await operation.run(call);
     if (switches.dialect === 'plain' || client === undefined || !operation.name.startsWith('v3.')) return answer;
-    return toRichAnswer(answer, { store: client.simulation.store, included: switches.included });
+    return toRichAnswer(answer, client.simulation.store, switches.included);
   } finally {
     if (operation.method !== 'GET') world.changes++;
   }

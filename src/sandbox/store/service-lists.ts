@@ -50,17 +50,13 @@ const listsSchema = z.strictObject({
 export type GivenLists = z.infer<typeof listsSchema>;
 type Lists = { readonly [List in keyof GivenLists]-?: NonNullable<GivenLists[List]> };
 
+const parcel = [
+  { id: 111, warehouse: 'AMS' },
+  { id: 112, warehouse: 'EIN' },
+];
 const builtIn: Omit<Lists, 'shippingMethods' | 'warehouses'> = {
   mainShippingMethods: [
-    {
-      id: 11,
-      name: 'Parcel',
-      code: 'PARCEL',
-      shippingMethods: [
-        { id: 111, warehouse: 'AMS' },
-        { id: 112, warehouse: 'EIN' },
-      ],
-    },
+    { id: 11, name: 'Parcel', code: 'PARCEL', shippingMethods: parcel },
     { id: 12, name: 'Letterbox', code: 'LETTERBOX', shippingMethods: [{ id: 121, warehouse: 'AMS' }] },
     { id: 13, name: 'Pallet', code: 'PALLET', shippingMethods: [{ id: 132, warehouse: 'EIN' }] },
   ],

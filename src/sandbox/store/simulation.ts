@@ -92,10 +92,8 @@ export class Simulation {
     for (const orderId of saved.waitingForStock) this.waitingForStock.add(orderId);
     for (const [orderId, day] of saved.waitingForDay) this.waitingForDay.set(orderId, day);
     for (const sku of saved.onTheWay) this.onTheWay.add(sku);
-    for (const id of saved.inDelivery) {
-      const shipment = this.store.shipments.get(id);
-      if (shipment !== undefined) this.store.inDelivery.add(shipment);
-    }
+    const { shipments, inDelivery } = this.store;
+    for (const shipment of saved.inDelivery.flatMap((id) => shipments.get(id) ?? [])) inDelivery.add(shipment);
   }
 
   /** The state without the rows and the agenda. */
