@@ -11,7 +11,7 @@ export type SlipStatus = (typeof slipStatuses)[number];
 /** Texts that the client chooses, such as `extra1`. */
 export type Texts = Readonly<Record<string, string>>;
 /** A decimal as it was sent: a number, or a string with a decimal. */
-export type Decimal = number | string;
+type Decimal = number | string;
 
 /*
  * All rows are plain data, so that a state file has a line for each row. Members that end in `Ms` are moments in
