@@ -22,7 +22,7 @@ const waitForLine = (pattern: RegExp) =>
   waitFor(`${pattern}`, () => lines.map((line) => pattern.exec(line)?.[1]).find(Boolean));
 
 try {
-  const base = await waitForLine(/status page is (\S+)\//);
+  const base = await waitForLine(/Status page:\s+(\S+)\//);
   const client = new pg.Client(await waitForLine(/psql '([^']+)'/));
   await client.connect();
   const insertOrder = (reference: string, changes: object) =>
@@ -30,7 +30,7 @@ try {
       reference,
       JSON.stringify(orderPayload(reference, { ...changes })),
     ]);
-  await waitForLine(/(pull-shipments) done/);
+  await waitForLine(/rows changed: .*(pull-shipments)/);
   await insertOrder('SO-1001', {});
   await insertOrder('SO-1002', { orderType: 'BY-SHIP' });
   await client.query(`insert into fulfilment.outbox (kind, reference) values ('order.cancel', 'SO-1002')`);

