@@ -113,8 +113,7 @@ function cutBody(body: string | null): string | null {
 }
 
 /** A logged request with what is kept of its bodies. Secrets are hidden. */
-export interface Exchange extends LoggedRequest {
-  readonly contentType: string | null;
+export interface Exchange extends LoggedRequest, Pick<KeptBodies, 'contentType' | 'hasToken'> {
   /** Null if there was none, or if it is not kept. */
   readonly requestBody: string | null;
   readonly answerBody: string | null;
@@ -122,7 +121,6 @@ export interface Exchange extends LoggedRequest {
   readonly cut: boolean;
   /** Whether the bodies are kept: only those of the latest requests are. */
   readonly kept: boolean;
-  readonly hasToken: boolean;
 }
 
 /** Parts of the names of members and parameters whose values are secret, such as `password` and `access_token`. */

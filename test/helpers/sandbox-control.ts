@@ -41,6 +41,18 @@ export class SandboxControl {
     return this.call('POST', '/_sandbox/advance', { seconds });
   }
 
+  /**
+   * Advances the time in steps until a condition holds.
+   * @throws Error if it does not hold within 40 days
+   */
+  async advanceUntil(holds: () => Promise<boolean>, stepHours = 2): Promise<void> {
+    for (let hours = 0; hours < 24 * 40; hours += stepHours) {
+      if (await holds()) return;
+      await this.advance(stepHours * 3_600);
+    }
+    throw new Error('the condition did not hold within 40 days');
+  }
+
   setStatus(shipmentIds: number[], status: ShipmentStatus, client = 'default') {
     return this.call('POST', '/_sandbox/edit', { client, shipmentIds, status });
   }

@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { faultSchema, matchesOperation } from '../faults.ts';
-import { isForm, normalizeBody } from '../normalize-body.ts';
+import { isForm, normalizeBody, readForm } from '../normalize-body.ts';
 import { operations } from '../operations/all.ts';
 import { toRichEntry } from '../operations/v3-dialect.ts';
 import { inboundItemResource, inboundResource, slipItemResource, slipResource } from '../operations/v3-goods.ts';
@@ -11,6 +11,7 @@ import { orderResource } from '../operations/v3-orders.ts';
 import type { Resource } from '../operations/v3-resource.ts';
 import { authorizationItemResource, authorizationResource, returnItemResource } from '../operations/v3-returns.ts';
 import { shipmentItemResource, shipmentResource } from '../operations/v3-shipments.ts';
+import type { WorldOptions } from '../options.ts';
 import { badParameter } from '../refusal.ts';
 import { finishOrder } from '../robot/fulfil.ts';
 import { finishReturn } from '../robot/returns.ts';
@@ -68,22 +69,8 @@ function readControlBody<T extends z.ZodType>(request: FastifyRequest, schema: T
   const record = ({ code, member }: { code: string; member: string }) => {
     if (code === 'unknown_member') throw badParameter(member, 'is unknown');
   };
-  return schema.parse(normalizeBody(dropEmpty(request.body) ?? {}, schema, { isOlder: true, isForm: true, record }));
-}
-
-/** Removes empty texts, and then empty lists and objects. Returns undefined if nothing is left. */
-function dropEmpty(value: unknown): unknown {
-  if (typeof value === 'string') return value.trim() === '' ? undefined : value.trim();
-  if (Array.isArray(value)) {
-    const items = value.map(dropEmpty).filter((item) => item !== undefined);
-    return items.length === 0 ? undefined : items;
-  }
-  if (typeof value !== 'object' || value === null) return value;
-  const members = Object.entries(value).flatMap(([name, member]) => {
-    const kept = dropEmpty(member);
-    return kept === undefined ? [] : [[name, kept] as const];
-  });
-  return members.length === 0 ? undefined : Object.fromEntries(members);
+  const body = readForm(request.bodyText ?? '', true);
+  return schema.parse(normalizeBody(body, schema, { isOlder: true, isForm: true, record }));
 }
 
 const resetSchema = z
@@ -103,7 +90,7 @@ const advanceSchema = z.strictObject({
 
 function addTimeControls(addControl: AddControl, world: World): void {
   addControl('reset', resetSchema, (given) => {
-    world.reset(Object.fromEntries(Object.entries(given ?? {}).filter(([, value]) => value !== undefined)));
+    world.reset({ ...given } as Partial<WorldOptions>);
     return given ?? {};
   });
   addControl('advance', advanceSchema, ({ seconds, times }) => {

@@ -1,16 +1,7 @@
 import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
 import { addStock } from '../rules/products.ts';
-import {
-  emptyList,
-  type Order,
-  type OrderItem,
-  type Product,
-  type Shipment,
-  type ShipmentItem,
-  type ShipmentStatus,
-  type Track,
-} from '../store/model.ts';
+import type { Order, OrderItem, Product, Shipment, ShipmentItem, ShipmentStatus, Track } from '../store/model.ts';
 import type { Simulation, TaskOf } from '../store/simulation.ts';
 import { planUnannouncedReturn } from './returns.ts';
 
@@ -145,7 +136,7 @@ export function createShipment(
     orderTypeId: order.orderTypeId,
     shippingMethodId: order.shippingMethodId ?? simulation.store.lists.usualMethodId,
     items,
-    tracks: emptyList,
+    tracks: [],
     visibleFromMs,
   };
 }
@@ -164,9 +155,7 @@ export function createShipmentItem(
     quantity,
     lotNumber: hasLot ? `LOT${random.between(100, 999)}` : null,
     expirationDate: hasLot ? simulation.store.zone.day(atMs + random.between(365, 1_095) * dayMs) : null,
-    serialNumbers: hasSerials
-      ? Array.from({ length: quantity }, () => `SN${random.between(10_000, 99_999)}`)
-      : emptyList,
+    serialNumbers: hasSerials ? Array.from({ length: quantity }, () => `SN${random.between(10_000, 99_999)}`) : [],
     orderItemId: item.id,
     productId: item.productId,
     returned: 0,

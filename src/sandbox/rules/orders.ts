@@ -2,14 +2,13 @@
 
 import { minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
-import {
-  type AddressLines,
-  type Attachment,
-  type ChangeableOrder,
-  type ChangeableRelationships,
-  emptyList,
-  type Order,
-  type OrderItem,
+import type {
+  AddressLines,
+  Attachment,
+  ChangeableOrder,
+  ChangeableRelationships,
+  Order,
+  OrderItem,
 } from '../store/model.ts';
 import type { ServiceLists } from '../store/service-lists.ts';
 import type { Simulation } from '../store/simulation.ts';
@@ -102,9 +101,9 @@ export function addOrder(simulation: Simulation, draft: OrderDraft): Order {
     billingAddressId: ids.next(),
     billingAddress: fillHouseNumber(draft.billingAddress),
     pickUpPoint: pickUpPoint === null ? null : { id: ids.next(), attributes: pickUpPoint },
-    attachments: attachment === null ? emptyList : [{ ...attachment, id: ids.next() }],
+    attachments: attachment === null ? [] : [{ ...attachment, id: ids.next() }],
     notValid: isHouseNumberMissing(deliveryAddress),
-    shipmentIds: emptyList,
+    shipmentIds: [],
   };
   store.addOrder(order);
   return order;

@@ -243,6 +243,3 @@ export interface Slip {
   inboundId: number | null;
   readonly items: readonly SlipItem[];
 }
-
-/** The empty list that all rows share. A million separate empty lists would take as much memory as the rows. */
-export const emptyList: readonly never[] = Object.freeze([]);

@@ -1,6 +1,14 @@
 import { PDFDocument } from '@cantoo/pdf-lib';
 import { beforeEach, expect, test } from 'vitest';
-import { address, describeOperation, line, orderBody, readOne, useClient } from '../../helpers/client.ts';
+import {
+  address,
+  describeOperation,
+  line,
+  orderBody,
+  type Resource,
+  readOne,
+  useClient,
+} from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], quiet);
@@ -21,12 +29,9 @@ async function shipOrder() {
   const body = orderBody('T-1', { attributes: { metadata: { extra2: 'two' } }, included });
   await client.ask('v3.orders.create', { body });
   const query = 'filter[externalOrderNumber]=T-1&include=shipmentItems';
-  for (let hours = 0; hours < 24 * 9; hours++) {
-    await sandbox.advance(3_600);
-    const [shipment] = (await client.ask('v3.shipments.list', { query })).body.data;
-    if (shipment?.attributes.status === 'SHIPPED') return shipment;
-  }
-  throw new Error('the order was not shipped within nine days');
+  const find = async () => (await client.ask('v3.shipments.list', { query })).body.data[0];
+  await sandbox.advanceUntil(async () => (await find())?.attributes.status === 'SHIPPED', 1);
+  return (await find()) as Resource;
 }
 
 describeOperation('v2.shipment.trackTrace', () => {

@@ -243,13 +243,6 @@ describeOperation('v3.orderAttachments.create', () => {
     expect(titles(letter)).toContain('A4 or A5');
   });
 
-  test.each([['text', Buffer.from('hello').toString('base64'), 422]])(
-    'refuses content that is %s',
-    async (_, content, status) => {
-      expect((await attach({ externalOrderNumber: 'A-1', content })).status).toBe(status);
-    },
-  );
-
   test('refuses an order that does not exist, and two different orders', async () => {
     const content = await makePdf(PageSizes.A5);
     expect(titles(await attach({ externalOrderNumber: 'none', content }))).toContain('no order');

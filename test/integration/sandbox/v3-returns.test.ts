@@ -39,17 +39,10 @@ const read = (id: number) =>
   });
 const listReturned = async (query = '') => (await client.ask('v3.returnItems.list', { query })).body.data;
 
-/**
- * Advances the time day by day until a return is processed, and returns its first line.
- * @throws Error if none is processed within 40 days
- */
+/** Advances the time until a return is processed, and returns its first line. */
 async function advanceUntilProcessed(): Promise<Resource> {
-  for (let days = 0; days < 40; days++) {
-    await sandbox.advance(86_400);
-    const [row] = await listReturned();
-    if (row !== undefined) return row;
-  }
-  throw new Error('no return was processed within 40 days');
+  await sandbox.advanceUntil(async () => (await listReturned()).length > 0, 24);
+  return (await listReturned())[0] as Resource;
 }
 
 describeOperation('v3.returnMerchandiseAuthorizations.create', () => {

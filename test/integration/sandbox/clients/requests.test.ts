@@ -16,8 +16,8 @@ type Curl = typeof lenient;
 type Resource = { id: number; attributes: Record<string, unknown>; included: Resource[] };
 
 /** Returns the order that an answer names by its number, with its items and delivery address. */
-async function readOrder(curl: Curl, number: unknown) {
-  const { body } = await curl.get(`/v3/orders/${number}?include=orderItems,deliveryAddress`);
+async function readOrder(curl: Curl, number: unknown, comma = ',') {
+  const { body } = await curl.get(`/v3/orders/${number}?include=orderItems${comma}deliveryAddress`);
   const { attributes, included = [] } = body.data as Resource;
   return { ...attributes, included: included.map((resource) => resource.attributes) };
 }
@@ -171,7 +171,7 @@ describe.each([
 ])('a %s sandbox', (_, curl) => {
   test('takes an encoded comma as a separator in include, status filters and lists of ids', async () => {
     const [first, second] = await createOrders(curl, 'C-1', 'C-2');
-    expect(await readOrder(curl, first)).toEqual(await readOrderEncoded(curl, first));
+    expect(await readOrder(curl, first)).toEqual(await readOrder(curl, first, '%2C'));
     for (const query of [
       `filter%5BorderId%5D%5Bin%5D=${first}%2C${second}`,
       'filter[status][in]=READY_TO_PICK%2cSHIPPED',
@@ -180,9 +180,3 @@ describe.each([
       expect((await curl.get(`/v3/shipments?${query}`)).status).toBe(200);
   });
 });
-
-async function readOrderEncoded(curl: Curl, id: unknown) {
-  const { body } = await curl.get(`/v3/orders/${id}?include=${encodeURIComponent('orderItems,deliveryAddress')}`);
-  const { attributes, included = [] } = body.data as Resource;
-  return { ...attributes, included: included.map((resource) => resource.attributes) };
-}

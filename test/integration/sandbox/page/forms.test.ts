@@ -1,37 +1,16 @@
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { describe, expect, test } from 'vitest';
+import { useClient } from '../../../helpers/client.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], quiet);
+const client = useClient(sandbox);
 
-interface DumpedRow {
-  readonly resource: { readonly id: number; readonly attributes: Record<string, unknown> };
-  readonly items?: readonly { readonly attributes: Record<string, unknown> }[];
-  readonly included?: readonly { readonly type: string; readonly attributes: Record<string, unknown> }[];
-  readonly fulfilled?: readonly number[];
-}
-interface State {
-  readonly now: string;
-  readonly clients: readonly Record<'orders' | 'shipments' | 'returnItems', readonly DumpedRow[]>[];
-}
-const flatten = ({ resource, items = [], included = [], fulfilled }: DumpedRow) => ({
-  ...resource.attributes,
-  id: resource.id,
-  status: resource.attributes.status,
-  items: [...items, ...included.filter(({ type }) => type === 'orderItem')].map(({ attributes }) => attributes),
-  fulfilled,
-});
-const readState = async () => {
-  const { now, clients } = await sandbox.call<State>('GET', '/_sandbox/state?lists=orders,shipments,returnItems');
-  const { orders = [], shipments = [], returnItems = [] } = clients[0] ?? {};
-  return {
-    now,
-    orders: orders.map(flatten),
-    shipments: shipments.map(flatten),
-    returnItems: returnItems.map(flatten),
-  };
-};
+const list = async (resources: string, query = '') =>
+  (await client.ask(`v3.${resources}.list`, { query })).body.data.map(({ attributes, id, included = [] }) => {
+    return { ...attributes, id, items: included.map((item) => item.attributes) };
+  });
 const place = (externalOrderNumber: string, rest: object = {}) =>
   sandbox.call<{ orderId: number }>('POST', '/_sandbox/order', { client: 'default', externalOrderNumber, ...rest });
 const ship = (externalOrderNumber: string) =>
@@ -71,7 +50,7 @@ describe('a form of the page', () => {
     const fields = { externalOrderNumber: 'WEB-1', 'lines[0][sku]': 'MUG-BLUE', 'lines[0][quantity]': '3' };
     const answer = await submit('order', { ...fields, onHold: '' });
     expect(answer.headers.get('location')).toBe('/?client=other&said=order&q=WEB-1');
-    const [order] = (await readState()).orders;
+    const [order] = await list('orders', 'include=orderItems');
     expect(order).toMatchObject({ externalOrderNumber: 'WEB-1', onHold: false });
     expect(order?.items).toMatchObject([{ sku: 'MUG-BLUE', quantity: 3 }]);
   });
@@ -79,13 +58,13 @@ describe('a form of the page', () => {
   test('ships an order, announces a return and processes it', async () => {
     await place('WEB-1', { lines: [{ sku: 'MUG-BLUE', quantity: 3 }] });
     expect((await submit('ship', { externalOrderNumber: 'WEB-1' }, '/?q=WEB-1')).status).toBe(303);
-    const [shipment] = (await readState()).shipments;
+    const [shipment] = await list('shipments', 'include=shipmentItems');
     expect(shipment).toMatchObject({ status: 'SHIPPED', items: [{ sku: 'MUG-BLUE', quantity: 3 }] });
     expect((await submit('return', { shipmentId: String(shipment?.id) })).status).toBe(303);
     const page = await (await fetch(new URL('/', sandbox.url))).text();
     const [, authorizationId = ''] = /name="authorizationId" value="(\d+)"/.exec(page) ?? [];
     expect((await submit('return/process', { authorizationId })).status).toBe(303);
-    const returned = (await readState()).returnItems;
+    const returned = await list('returnItems');
     expect(returned).toMatchObject([{ quantity: 3, processedOn: '2026-05-04' }]);
   });
 
@@ -112,7 +91,7 @@ describe('the controls', () => {
       expect((await post('order', { client: 'default' }, { accept, ...headers })).status).toBe(403);
     const clear = { method: 'DELETE', headers: { origin: sandbox.url.origin, ...headers } };
     expect((await fetch(new URL('/_sandbox/faults', sandbox.url), clear)).status).toBe(403);
-    expect((await readState()).orders).toEqual([]);
+    expect(await list('orders')).toEqual([]);
   });
 
   test('refuse a site that has given its own name to this machine', async () => {
@@ -130,11 +109,11 @@ describe('the controls', () => {
     const { authorizationId } = await announce(shipmentId, 1);
     const body = { client: 'default', authorizationId };
     await sandbox.call('POST', '/_sandbox/return/process', body);
-    const processed = (await readState()).returnItems;
+    const processed = await list('returnItems');
     expect(processed).toMatchObject([{ quantity: 1, processedOn: '2026-05-04' }]);
     await expect(sandbox.call('POST', '/_sandbox/return/process', body)).rejects.toThrow(/was processed before/);
     await sandbox.advance(60 * 86_400);
-    expect((await readState()).returnItems).toMatchObject([{ processedOn: '2026-05-04' }]);
+    expect(await list('returnItems')).toMatchObject([{ processedOn: '2026-05-04' }]);
     await expect(announce(shipmentId, 3)).rejects.toThrow(/left to return/);
   });
 });
