@@ -63,13 +63,13 @@ export const pauses = {
   /** The second of two absences that confirm each other. */
   secondAbsence: makeFixedPause(30 * secondMs),
   /** All rows of a client whose service answers 429 without a Retry-After, while no row is done in between. */
-  tooFast: double(secondMs, 15 * secondMs),
+  tooFast: double(secondMs, 10 * secondMs),
   /** A kind whose rows fail. Its first hold comes after several failures, and lasts half a second. */
-  failingKind: { firstMs: 250, longestMs: minuteMs, growth: 1.15, jitter: 'none' },
+  failingKind: { firstMs: 250, longestMs: 10 * secondMs, growth: 1.15, jitter: 'none' },
   /** A kind whose path the service does not have. */
   wrongPath: makeFixedPause(15 * minuteMs),
   /** The question to status/get, while pushes of a client are held because the service does not answer. */
-  statusQuestion: double(5 * secondMs, minuteMs),
+  statusQuestion: makeFixedPause(5 * secondMs),
   /** A settlement that the database did not commit. */
   settlement: makeFixedPause(500),
   /** The settlement of a row that somebody has locked. */

@@ -4,7 +4,8 @@
  *
  * Invariant: a failure holds no more than it can concern. A kind is held if several distinct rows of it failed and none
  * succeeded. The client is held only if status/get fails, its credentials are refused, or the service asks to wait or
- * to send less. After a hold, one row is sent. Each success allows one more row at the same time.
+ * to send less. After a hold, one row is sent. Each success allows one more row at the same time. Holds for failures
+ * are short: once the service works again, all rows are sent within 15 s.
  */
 
 import { growPauseMs, pauses } from '../backoff.ts';
@@ -82,7 +83,6 @@ export function judgeHealth(
     const failures = former.code === 'too_fast' && evidence.seen === 'success' ? 0 : former.failures;
     return { health: { ...former, failures }, holdMs: null };
   }
-  const times = (code: HoldCode) => (former?.code === code ? former.failures : 0);
   switch (evidence.seen) {
     case 'success':
       return judgeSuccess(former);
@@ -97,15 +97,12 @@ export function judgeHealth(
     case 'asked to wait':
       return makeHold('retry_after', evidence.reason, evidence.ms, { sendWindow: windowAfterWait });
     case 'too fast': {
-      const failures = times('too_fast') + 1;
+      const failures = (former?.code === 'too_fast' ? former.failures : 0) + 1;
       const ms = growPauseMs(pauses.tooFast, failures);
       return makeHold('too_fast', evidence.reason, ms, { failures, sendWindow: windowAfterWait });
     }
-    case 'no answer': {
-      const failures = times('breaker_open') + 1;
-      const ms = growPauseMs(pauses.statusQuestion, failures);
-      return makeHold('breaker_open', evidence.reason, ms, { failures, sendWindow: null });
-    }
+    case 'no answer':
+      return makeHold('breaker_open', evidence.reason, pauses.statusQuestion.firstMs, { sendWindow: null });
   }
 }
 

@@ -8,7 +8,7 @@ import type { PushDeps } from './send-row.ts';
 /** After an answer of status/get, the service counts as reachable for this many milliseconds. */
 const believedMs = 1_000;
 /** Milliseconds after which a service that has not answered counts as not reachable. */
-const statusWithinMs = 10_000;
+const statusWithinMs = 8_000;
 /** Milliseconds that other workers wait for the result of the question that ends a hold. */
 const questionMs = 60_000;
 /** What the health of a client works with. */
