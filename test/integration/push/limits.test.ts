@@ -9,7 +9,7 @@ import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
-const short = { HTTP_TIMEOUT_MS: '300' };
+const short = { HTTP_TIMEOUT_MS: '1500' };
 
 const readHoldCodes = async () =>
   (await database.query("select code from sync.push_holds where send_window is not null or kind = '' order by 1")).map(

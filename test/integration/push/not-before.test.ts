@@ -32,13 +32,3 @@ test('a row is not sent before its not_before, whatever wakes it, and then witho
   await outbox.push();
   expect(await outbox.row(id)).toMatchObject({ status: 'done' });
 });
-
-test('a part of an order item is refused with the way out', async () => {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  const id = await outbox.insert('order_item.cancel', 'SO-1', { sku: 'MUG-BLUE', quantity: 1 });
-  await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({
-    status: 'dead',
-    last_error: expect.stringMatching(/quantity: the interface cancels all that is left of an item.*order\.replace/),
-  });
-});

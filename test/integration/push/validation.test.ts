@@ -156,6 +156,12 @@ const others: [string, string, unknown, string][] = [
     'v3.inboundPackingSlips.create: answered 422: «Warehouse ROT does not belong to the fulfilment strategy (AMS, EIN)»',
   ],
   [
+    'order_item.cancel',
+    'SO-1',
+    { sku: 'MUG-BLUE', quantity: 1 },
+    expect.stringMatching(/quantity: the interface cancels all that is left of an item.*order\.replace/),
+  ],
+  [
     'order.crate',
     'SO-1',
     {},

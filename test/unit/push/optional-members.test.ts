@@ -78,21 +78,6 @@ test('each member that may be optional is required without the switch', () => {
   expect([...new Set(unknown)]).toEqual(['items.reason']);
 });
 
-test('an order may lack members that a switch made optional, and no others', async () => {
-  const address = { street1: 'Keizersgracht 1', postcode: '1015CJ', countryCode: 'NL' };
-  const payload = { externalOrderNumber: 'SO-1', orderTypeId: 1, items: [{ sku: 'A' }], deliveryAddress: address };
-  expect(await check('order.create', payload, operations)).toEqual([
-    'locale: is missing',
-    'items[0].quantity: is missing',
-    'deliveryAddress.lastName: is missing',
-  ]);
-  const optional = ['locale', 'deliveryAddress.lastName'];
-  const some = withSwitches({ 'v3.orders.create': { optional } });
-  expect(await check('order.create', payload, some)).toEqual(['items[0].quantity: is missing']);
-  expect(await check('order.create', { ...payload, locale: null, items: [{ sku: null }] }, relaxed)).toEqual([]);
-  expect(await check('order.create', { ...payload, locale: 'dutch', items: [] }, relaxed)).toHaveLength(2);
-});
-
 test('a return may lack its reason only if the switch of its own operation says so', async () => {
   const payload = { shipmentId: 1, items: [{ shipmentItemId: 2, quantity: 1 }] };
   const missing = ['items[0].reason: give either reason (code) or reasonId'];
