@@ -317,6 +317,8 @@ create table sync.jobs (
   last_fetched integer not null default 0,
   last_changed integer not null default 0,
   consecutive_failures integer not null default 0,
+  failing_since timestamptz,
+  failed_alone boolean not null default false,
   uneventful_runs bigint not null default 0,
   skips bigint not null default 0,
   last_skip_at timestamptz,
@@ -343,6 +345,9 @@ comment on column sync.jobs.last_pages is 'Pages the last run read';
 comment on column sync.jobs.last_fetched is 'Resources the last run read';
 comment on column sync.jobs.last_changed is 'Rows the last run wrote';
 comment on column sync.jobs.consecutive_failures is 'Failed runs since the last success';
+comment on column sync.jobs.failing_since is 'End of the first of these failed runs; null after a success';
+comment on column sync.jobs.failed_alone is
+  'True if the job failed again after a poll of another stream was done: the service answers, but not this job';
 comment on column sync.jobs.uneventful_runs is 'Runs that wrote nothing and so have no row in sync.runs';
 comment on column sync.jobs.skips is 'Runs that were skipped, or missed because no worker could start them in time';
 comment on column sync.jobs.last_skip_at is 'When a run was last skipped or missed';

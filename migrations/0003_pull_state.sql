@@ -530,6 +530,12 @@ begin
       last_success_at = case when e.status = 'done' then now() else j.last_success_at end,
       consecutive_failures = case e.status when 'done' then 0 when 'failed' then j.consecutive_failures + 1
         else j.consecutive_failures end,
+      failing_since = case e.status when 'done' then null when 'failed' then coalesce(j.failing_since, now())
+        else j.failing_since end,
+      failed_alone = e.status <> 'done' and (j.failed_alone or e.status = 'failed' and exists (
+        select from sync.jobs o
+        where o.client = j.client and o.job <> j.job and o.stream is not null
+          and o.last_success_at > j.failing_since)),
       last_change_at = case when changed > 0 then now() else j.last_change_at end,
       last_pages = t.pages, last_fetched = t.fetched, last_changed = changed,
       uneventful_runs = j.uneventful_runs + case when eventful then 0 else 1 end, warnings = t.warnings,

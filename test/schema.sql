@@ -564,6 +564,8 @@ create table sync.jobs (
   last_fetched integer not null default 0, -- Resources the last run read
   last_changed integer not null default 0, -- Rows the last run wrote
   consecutive_failures integer not null default 0, -- Failed runs since the last success
+  failing_since timestamp with time zone, -- End of the first of these failed runs; null after a success
+  failed_alone boolean not null default false, -- True if the job failed again after a poll of another stream was done: the service answers, but not this job
   uneventful_runs bigint not null default 0, -- Runs that wrote nothing and so have no row in sync.runs
   skips bigint not null default 0, -- Runs that were skipped, or missed because no worker could start them in time
   last_skip_at timestamp with time zone, -- When a run was last skipped or missed
@@ -1960,6 +1962,12 @@ begin
       last_success_at = case when e.status = 'done' then now() else j.last_success_at end,
       consecutive_failures = case e.status when 'done' then 0 when 'failed' then j.consecutive_failures + 1
         else j.consecutive_failures end,
+      failing_since = case e.status when 'done' then null when 'failed' then coalesce(j.failing_since, now())
+        else j.failing_since end,
+      failed_alone = e.status <> 'done' and (j.failed_alone or e.status = 'failed' and exists (
+        select from sync.jobs o
+        where o.client = j.client and o.job <> j.job and o.stream is not null
+          and o.last_success_at > j.failing_since)),
       last_change_at = case when changed > 0 then now() else j.last_change_at end,
       last_pages = t.pages, last_fetched = t.fetched, last_changed = changed,
       uneventful_runs = j.uneventful_runs + case when eventful then 0 else 1 end, warnings = t.warnings,

@@ -13,8 +13,8 @@ import { CodedError } from '../../core/errors.ts';
 import { html } from '../../core/html.ts';
 import { assetsFolder, styleFolder } from '../../core/installation.ts';
 import { readSqlState } from '../../erp/connection/transaction.ts';
-import type { LateJob } from '../health/overview.ts';
-import { type CurrentState, withReadTimeout } from '../health/overview.ts';
+import { withReadTimeout } from '../health/overview.ts';
+import type { CurrentState, LateJob } from '../health/state.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { sweepMs } from '../worker/daemon.ts';
 import {

@@ -17,7 +17,8 @@ import {
   recordFailure,
 } from '../../erp/alerts/posts.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import { findCurrentProblems, readCurrentState } from '../health/overview.ts';
+import { findProblems } from '../health/problems.ts';
+import { readCurrentState } from '../health/state.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
 import { decideAlerts, toFoundAlerts } from './decide-alerts.ts';
@@ -100,7 +101,7 @@ export class Alerter {
     this.#nextCheckMs = performance.now() + checkMs / 2;
     const checks = await takeAlertChecks(db, ['', ...config.clients.map(({ key }) => key)], checkMs);
     if (checks.length === 0) return;
-    const problems = findCurrentProblems(await readCurrentState(db, config), config);
+    const problems = findProblems(await readCurrentState(db, config), config);
     const changes = await storeAlertChecks(db, checks, bounds, (scopes, open, now, room) =>
       decideAlerts(toFoundAlerts(problems, scopes), open, now, holdMs, room),
     );

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { removeQuotes } from '../../core/quote.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { AlertChanges, NewPost, StoredAlert } from '../../erp/alerts/open-alerts.ts';
-import { isSeenByEverybody, type Problem } from '../health/problems.ts';
+import { isSeenByEverybody, type Problem } from '../health/problem.ts';
 
 /** Maximum number of characters of a text in a post. */
 const maxTextLength = 500;
@@ -102,18 +102,19 @@ function toOverflowAlert(scope: string, count: number): FoundAlert {
 /** Returns the identity of a problem, which stays the same while its text changes. */
 const toKey = ({ scope, code, subject, detail }: FoundAlert) => JSON.stringify([scope, code, subject, detail]);
 
+/** Problems that are never posted: one about the posts, and one that only a single machine may see. */
+const shownOnly: ReadonlySet<string> = new Set(['alerts_undelivered', 'clock_wrong']);
+
 /**
- * Selects the problems that a check of some scopes posts: bad ones and warnings, without quoted words of others.
- * Problems of one identity become one, with all texts. A failing job is one problem, without its warnings.
+ * Selects the problems that a check of some scopes posts: bad ones and warnings, without quoted words of others. What
+ * follows from a problem is not posted. Problems of one identity become one, with all texts.
  */
 export function toFoundAlerts(problems: readonly Problem[], scopes: readonly string[]): FoundAlert[] {
   const found = new Map<string, FoundAlert>();
-  const failing = new Set(problems.filter(({ code }) => code === 'job_failing').map(({ subject }) => subject));
   for (const problem of problems) {
     const { code, severity, client, subject, detail = '', text, remedy } = problem;
     const scope = isSeenByEverybody(problem) ? '' : (client ?? '');
-    if (severity === 'note' || code === 'alerts_undelivered' || !scopes.includes(scope)) continue;
-    if (code === 'job_warning' && failing.has(subject)) continue;
+    if (severity === 'note' || shownOnly.has(code) || !scopes.includes(scope)) continue;
     const alert = {
       scope,
       code,

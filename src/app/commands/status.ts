@@ -8,7 +8,6 @@ import type { Database } from '../../erp/connection/pool.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
 import type { OutboxStatus } from '../../erp/reports/outbox-status.ts';
 import type { StreamStatus } from '../../erp/reports/stream-status.ts';
-import { readSchemaDrift } from '../../erp/schema/drift.ts';
 import {
   addCommand,
   asJson,
@@ -19,15 +18,9 @@ import {
   toJson,
   withDatabase,
 } from '../cli/command-line.ts';
-import {
-  createProblem,
-  describeProblem,
-  findProblems,
-  formatWait,
-  type Problem,
-  sortBySeverity,
-} from '../health/problems.ts';
-import { readSnapshot } from '../health/snapshot.ts';
+import { describeProblem, formatWait, type Problem } from '../health/problem.ts';
+import { findProblems } from '../health/problems.ts';
+import { readCurrentState } from '../health/state.ts';
 import { type Columns, formatTable } from '../terminal/table.ts';
 
 interface StatusOptions {
@@ -61,20 +54,9 @@ async function statusCommand({ json = false, watch = false }: StatusOptions): Pr
 }
 
 async function readStatus(db: Database, config: Config, json: boolean): Promise<{ text: string; problems: Problem[] }> {
-  const [snapshot, { missing }] = await Promise.all([readSnapshot(db), readSchemaDrift(db)]);
-  const drift =
-    missing.length === 0
-      ? []
-      : [
-          createProblem(
-            'schema_drift',
-            { client: null },
-            `missing in the schema: ${missing.join('; ')}`,
-            'see: fulfilment-sync doctor',
-          ),
-        ];
-  const problems = sortBySeverity([...drift, ...findProblems(snapshot, config)]);
-  const { now, jobs, streams, outbox, gates, ...rest } = snapshot;
+  const state = await readCurrentState(db, config);
+  const problems = findProblems(state, config);
+  const { now, jobs, streams, outbox, gates, drift: _drift, ...rest } = state.snapshot;
   const lookbackDays = config.LOOKBACK_DAYS;
   if (json) {
     const clients = rest.clients.map(({ identity: _identity, ...client }) => client);

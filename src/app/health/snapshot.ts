@@ -10,6 +10,7 @@ import { readParcelBacklog } from '../../erp/resources/parcel-reads.ts';
 import { readClients } from '../../erp/runs/clients.ts';
 import { readGates } from '../../erp/runs/gates.ts';
 import { readPauses } from '../../erp/runs/pauses.ts';
+import { readSchemaDrift } from '../../erp/schema/drift.ts';
 
 /** The state of all clients as the database has it. Every worker and command sees the same. */
 export type Snapshot = Readonly<Awaited<ReturnType<typeof readSnapshot>>>;
@@ -37,7 +38,13 @@ export const readSnapshot = (db: Database) =>
     alerts: readAlertBacklog(db),
     /** Used part of the server's NOTIFY queue, from 0 to 1. */
     notifyQueue: readNotifyQueue(db),
+    /** Parts of the schema that are missing. */
+    drift: readMissingParts(db),
   });
+
+async function readMissingParts(db: Database): Promise<readonly string[]> {
+  return (await readSchemaDrift(db)).missing;
+}
 
 /** Waits for all parts at once, and returns their results by name. */
 async function waitForAll<T extends Readonly<Record<string, Promise<unknown>>>>(parts: T) {

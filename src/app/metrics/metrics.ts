@@ -3,8 +3,11 @@ import type { Config } from '../../../config/env.ts';
 import { isHeld } from '../../erp/outbox/holds.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
 import type { StreamStatus } from '../../erp/reports/stream-status.ts';
-import { type CurrentState, withReadTimeout } from '../health/overview.ts';
+import { withReadTimeout } from '../health/overview.ts';
+import type { Problem } from '../health/problem.ts';
+import { findProblems } from '../health/problems.ts';
 import type { Snapshot } from '../health/snapshot.ts';
+import type { CurrentState } from '../health/state.ts';
 import type { Logger } from '../logging/logger.ts';
 import type { WorkMetrics } from './work-metrics.ts';
 
@@ -48,6 +51,7 @@ const otherGauges: readonly (readonly [name: string, labels: string, help: strin
   ['job_late_seconds', 'client job', 'How long the job has been late; 0: not late'],
   ['paused_seconds', 'client job', 'How long a job (or push-outbox) has been paused'],
   ['lookback_days', '', 'LOOKBACK_DAYS of this worker'],
+  ['problems', 'client code severity', 'Problems as on the overview; bad: a person must act'],
   ['outbox_rows', 'client status', 'Open rows, by status'],
   ['outbox_done_last_day', 'client', 'Rows that were done in 24 hours'],
   ['outbox_undecided_rows', 'client', 'Stuck rows: unknown rows that only a person can decide'],
@@ -118,6 +122,12 @@ class StateMetrics {
         const first = Math.min(since.getTime(), ...others.map((pause) => pause.since.getTime()));
         this.#set('paused_seconds', { client: one, job }, (now - first) / 1_000);
       }
+  }
+
+  /** Counts the problems. What follows from one is not counted. */
+  setProblems(problems: readonly Problem[]): void {
+    for (const { client, code, severity } of problems)
+      this.#gauges.get('problems')?.inc({ client: client ?? '', code, severity });
   }
 
   /** Sets the time since the last complete sweep. */
@@ -219,7 +229,10 @@ export class Metrics {
     // Values are set and taken without a wait between, so another reader cannot interfere.
     const clients = config.clients.map(({ key }) => key);
     if (current === null) this.#state.setUnknown();
-    else this.#state.set(current, clients, config.LOOKBACK_DAYS);
+    else {
+      this.#state.set(current, clients, config.LOOKBACK_DAYS);
+      this.#state.setProblems(findProblems(current, config));
+    }
     this.#state.setSweepAge((sinceLastSweepMs() ?? performance.now() - this.#startedAtMs) / 1_000);
     for (const [name, counts] of queues) this.#state.setQueue(name, counts);
     return format(this.#registry);

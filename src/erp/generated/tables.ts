@@ -2654,6 +2654,14 @@ export interface SyncJobs {
    */
   due_at: Generated<Timestamp>;
   /**
+   * True if the job failed again after a poll of another stream was done: the service answers, but not this job
+   */
+  failed_alone: Generated<boolean>;
+  /**
+   * End of the first of these failed runs; null after a success
+   */
+  failing_since: Timestamp | null;
+  /**
    * Interval while something moves; null if the schedule does not adapt
    */
   fast_ms: number | null;

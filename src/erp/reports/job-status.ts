@@ -23,6 +23,10 @@ export interface JobStatus {
   readonly lastOutcome: string | null;
   readonly lastError: string | null;
   readonly consecutiveFailures: number;
+  /** End of the first of these failures; null if there are none. */
+  readonly failingSince: Date | null;
+  /** True if the job failed again after a poll of another stream was done. */
+  readonly failedAlone: boolean;
   readonly quarantined: number;
   readonly warnings: readonly string[];
   /** When an operator paused the job; null if it is not paused. */
@@ -52,6 +56,8 @@ export async function readJobStatus(db: Database): Promise<JobStatus[]> {
       'j.last_outcome as lastOutcome',
       'j.last_error as lastError',
       'j.consecutive_failures as consecutiveFailures',
+      'j.failing_since as failingSince',
+      'j.failed_alone as failedAlone',
       'j.warnings',
       'j.skips',
       'j.last_skip_at as lastSkipAt',

@@ -4,6 +4,7 @@ import { afterEach, expect, test } from 'vitest';
 import { Alerter } from '../../../src/app/alerts/alerter.ts';
 import type { PostBody } from '../../../src/app/alerts/decide-alerts.ts';
 import { openDispatcher } from '../../../src/app/deps/dispatcher.ts';
+import type { Problem } from '../../../src/app/health/problem.ts';
 import { createLogger } from '../../../src/app/logging/create-logger.ts';
 import { makeFixedPause } from '../../../src/core/backoff.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -77,41 +78,53 @@ function startAlerter(url: URL, { maxAgeMs = times.maxAgeMs } = {}) {
   return lines;
 }
 
-test('an outage that two workers see is posted once when it begins and once when it ends', async () => {
+test('a service that answers 503 to everything is one problem and one alert, which ends when it answers again', async () => {
   const receiver = await startReceiver((number) => [500, 307, 429][number] ?? null, { isSlow: true });
   const logs = [startAlerter(receiver.url), startAlerter(receiver.url)];
-  await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 400 } });
-  expect((await pull('pull-shipments')).status).toBe('failed');
-  const ofJob = () => receiver.listTaken().filter(({ data }) => data.subject === 'default pull-shipments');
-  await waitFor('the first post', () => ofJob().length > 0);
-  const [began] = ofJob();
+  await sandbox.faults({ operation: '*', effect: { status: 503, html: true } });
+  const jobs = ['pull-shipments', 'pull-orders', 'pull-inbounds', 'pull-return-items'] as const;
+  for (const job of jobs) expect((await pull(job)).status).toBe('failed');
+  await waitFor('the first post', () => receiver.listTaken().length > 0);
+  const [began] = receiver.listTaken();
   expect(began).toMatchObject({
     type: 'problem.began',
-    data: { severity: 'bad', code: 'job_failing', client: 'default', text: expect.stringContaining('failed once') },
-    text: expect.stringContaining('fulfilment-sync: Problem: default pull-shipments: failed once'),
+    data: { severity: 'warn', code: 'service_away', client: 'default' },
+    text: expect.stringContaining('fulfilment-sync: Warning: default: the service has answered 503 since '),
   });
-  // The text changes now: it failed twice.
-  expect((await pull('pull-shipments')).status).toBe('failed');
-  await waitFor('the new text', async () => {
-    const rows = await database.query(`select 1 from sync.alerts where text like 'failed 2 times%'`);
-    return rows.length > 0;
-  });
+  const { code, output } = await runCommand(['status', '--json'], workerEnv(database.url, sandbox));
+  const { problems } = JSON.parse(output) as { problems: Problem[] };
+  expect(problems.filter(({ severity }) => severity !== 'note').map((one) => [one.code, one.follows.length])).toEqual([
+    ['service_away', jobs.length],
+  ]);
+  expect(code).toBe(0);
   await sandbox.clearFaults();
-  done(await pull('pull-shipments'));
-  await waitFor('the end', () => ofJob().length > 1);
+  for (const job of jobs) done(await pull(job));
+  await waitFor('the end', () => receiver.listTaken().length > 1);
   await waitFor('no open alert and no waiting post', async () => {
     const open = await database.query(`
       select from sync.alerts union all select from sync.alert_posts where delivered_at is null`);
     return open.length === 0;
   });
-  expect(ofJob().map(({ type, data }) => [type, data.code, data.id])).toEqual([
-    ['problem.began', 'job_failing', began?.data.id],
-    ['problem.ended', 'job_failing', began?.data.id],
+  expect(receiver.listTaken().map(({ type, data }) => [type, data.code, data.id])).toEqual([
+    ['problem.began', 'service_away', began?.data.id],
+    ['problem.ended', 'service_away', began?.data.id],
   ]);
   // All attempts of a post have one number, so that a receiver can drop duplicates.
   expect(new Set(receiver.attempts.slice(0, 4).map(({ id }) => id)).size).toBe(1);
   expect(new Set(receiver.requests.map(({ path }) => path))).toEqual(new Set(['/services/T0/s3cret']));
   expect(logs.flat().join()).not.toContain('s3cret');
+});
+
+test('a poll that fails again while others are done is no outage', async () => {
+  await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 503, html: true } });
+  expect((await pull('pull-shipments')).status).toBe('failed');
+  done(await pull('pull-orders'));
+  expect((await pull('pull-shipments')).status).toBe('failed');
+  const { output } = await runCommand(['status', '--json'], workerEnv(database.url, sandbox));
+  const { problems } = JSON.parse(output) as { problems: Problem[] };
+  expect(problems.filter(({ severity }) => severity !== 'note').map(({ code, subject }) => [code, subject])).toEqual([
+    ['operation_failing', 'default v3.shipments.list'],
+  ]);
 });
 
 test('a post that nobody takes is shown, logged, and given up when it is too old', async () => {

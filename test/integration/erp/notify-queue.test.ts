@@ -5,7 +5,7 @@ import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { connectDatabase } from '../../../src/app/deps/database.ts';
 import { checkDatabase } from '../../../src/app/doctor/checks.ts';
 import { findProblems } from '../../../src/app/health/problems.ts';
-import { readSnapshot } from '../../../src/app/health/snapshot.ts';
+import { readCurrentState } from '../../../src/app/health/state.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { notifyPushers } from '../../../src/erp/connection/notify.ts';
 import { startPostgres } from '../../helpers/processes/postgres-server.ts';
@@ -54,13 +54,13 @@ test('a full NOTIFY queue stops no write, and doctor and an alert say so', async
       `insert into fulfilment.changes (client, entity, id, operation) values ('a', 'orders', 1, 'created')`,
     );
     await notifyPushers(db);
-    const problems = findProblems(await readSnapshot(db), config);
+    const problems = findProblems(await readCurrentState(db, config), config);
     expect(problems.map(({ code, severity }) => `${severity} ${code}`)).toContain('bad notify_queue');
     const found = { check: 'notifications', state: 'warn', found: expect.stringMatching('100 % of the NOTIFY queue') };
     expect(await checkDatabase(db)).toContainEqual(expect.objectContaining(found));
     await stranger.end();
     await waitFor('the queue to be empty again', async () =>
-      findProblems(await readSnapshot(db), config).every(({ code }) => code !== 'notify_queue'),
+      findProblems(await readCurrentState(db, config), config).every(({ code }) => code !== 'notify_queue'),
     );
   } finally {
     await Promise.allSettled([stranger.end(), owner.end(), close()]);

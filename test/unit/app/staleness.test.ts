@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { parseSchedule } from '../../../config/schedules.ts';
-import { findLateJobs } from '../../../src/app/health/overview.ts';
+import { findLateJobs } from '../../../src/app/health/state.ts';
 import type { JobStatus } from '../../../src/erp/reports/job-status.ts';
 
 const now = new Date('2026-05-04T12:00:00Z');
@@ -21,6 +21,8 @@ const row: JobStatus = {
   lastOutcome: null,
   lastError: null,
   consecutiveFailures: 0,
+  failingSince: null,
+  failedAlone: false,
   quarantined: 0,
   warnings: [],
   pausedSince: null,

@@ -9,7 +9,7 @@ import type { QuarantineRow } from '../../../erp/pull/quarantine.ts';
 import type { JobStatus } from '../../../erp/reports/job-status.ts';
 import type { ListedRun, RunFilter } from '../../../erp/reports/run-list.ts';
 import type { AuditRow } from '../../../erp/runs/audit.ts';
-import { formatTimes } from '../../health/problems.ts';
+import { formatTimes } from '../../health/problem.ts';
 import type { Snapshot } from '../../health/snapshot.ts';
 import { ago, badge, choice, moment, type Tone, table } from './view.ts';
 

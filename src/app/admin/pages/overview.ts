@@ -6,7 +6,7 @@ import { formatSpan } from '../../../core/time.ts';
 import type { OutboxStatus } from '../../../erp/reports/outbox-status.ts';
 import type { StreamStatus } from '../../../erp/reports/stream-status.ts';
 import type { Overview } from '../../health/overview.ts';
-import type { Problem } from '../../health/problems.ts';
+import { formatCount, type Problem } from '../../health/problem.ts';
 import { renderCharts } from './charts.ts';
 import { ago, badge, sparkline, type Tone, table } from './view.ts';
 
@@ -38,42 +38,46 @@ export function renderOverviewPage(overview: Overview): Html {
 <section id="gates" aria-label="Gates">${parts.gates}</section>`;
 }
 
-/** Renders the heading: the number of problems, or that everything is healthy. */
-function renderHeadline({ problems, snapshot, stale }: Overview): Html {
-  const bad = problems.filter(({ severity }) => severity === 'bad').length;
-  const late = stale.length === 0 ? 'Every job is on time' : `${formatCount(stale.length, 'job')} late`;
+/** Renders the heading: whether a person must act, and whether the jobs run. */
+function renderHeadline({ problems, snapshot, stale, isScheduled }: Overview): Html {
   if (snapshot.jobs.length === 0)
     return html`<h1 class="warn">No worker has started yet</h1><p>Jobs appear when the first worker starts.</p>`;
-  const warned = problems.filter(({ severity }) => severity === 'warn').length;
+  const count = (wanted: Problem['severity']) => problems.filter(({ severity }) => severity === wanted).length;
+  const [bad, warned] = [count('bad'), count('warn')];
   const title =
     bad > 0
-      ? formatCount(bad, 'problem')
-      : stale.length > 0
-        ? late
-        : warned > 0
-          ? `Healthy, with ${formatCount(warned, 'warning')}`
-          : 'Healthy';
-  const tone = bad + stale.length > 0 ? 'bad' : warned > 0 ? 'warn' : 'good';
-  return html`<h1 class="${tone}">${title}</h1><p>${late}.</p>`;
+      ? `${formatCount(bad, 'problem')} ${bad === 1 ? 'needs' : 'need'} you`
+      : warned > 0
+        ? `${formatCount(warned, 'problem')}; nothing to do yet`
+        : 'Healthy';
+  const failing = snapshot.jobs.filter((row) => row.lastError !== null && isScheduled(row.client, row.job)).length;
+  const late = stale.length === 0 ? '' : `${formatCount(stale.length, 'job')} late`;
+  const jobs = [failing === 0 ? '' : `${formatCount(failing, 'job')} failing`, late].filter(Boolean).join(', ');
+  const tone = bad > 0 ? 'bad' : warned > 0 ? 'warn' : 'good';
+  return html`<h1 class="${tone}">${title}</h1><p>${jobs === '' ? 'Every job is on time' : jobs}.</p>`;
 }
 
 const renderClock = ({ snapshot: { now } }: Overview): Html =>
   html`${now.toISOString().slice(0, 19).replace('T', ' ')} UTC by the database's clock`;
 
-const formatCount = (number: number, what: string) => `${number} ${what}${number === 1 ? '' : 's'}`;
-
 const severityLabels = { bad: 'Action needed', warn: 'Warning', note: 'Note' } as const;
 
 function renderProblems(problems: readonly Problem[]): Html {
   if (problems.length === 0) return html`<h2>Problems</h2><p class="none">No problems.</p>`;
-  const items = problems
-    .slice(0, problemsShown)
-    .map(
-      ({ severity, subject, text, remedy, page }) =>
-        html`<li>${badge(severity, severityLabels[severity])} <div><b>${subject}</b>: ${text}${page === undefined ? '' : html` <a href="${page}" aria-label="Details of ${subject}">Details</a>`}${remedy === null ? '' : html`<br><span class="remedy">→ ${remedy}</span>`}</div></li>\n`,
-    );
   const more = problems.length - problemsShown;
-  return html`<h2>Problems</h2><ul class="problems">${items}</ul>${more > 0 ? html`<p>And ${more} more. To see all: <code>fulfilment-sync status</code></p>` : ''}`;
+  return html`<h2>Problems</h2><ul class="problems">${problems.slice(0, problemsShown).map(renderProblem)}</ul>${more > 0 ? html`<p>And ${more} more. To see all: <code>fulfilment-sync status</code></p>` : ''}`;
+}
+
+/** Renders a problem. What follows from it is folded under it. */
+function renderProblem({ severity, subject, text, remedy, page, follows }: Problem): Html {
+  const details = page === undefined ? '' : html` <a href="${page}" aria-label="Details of ${subject}">Details</a>`;
+  const advice = remedy === null ? '' : html`<p class="remedy">→ ${remedy}</p>`;
+  const items = follows.map((other) => html`<li><b>${other.subject}</b>: ${other.text}</li>`);
+  const folded =
+    follows.length === 0
+      ? ''
+      : html`<details><summary>${follows.length} more that ${follows.length === 1 ? 'follows' : 'follow'} from it</summary><ul>${items}</ul></details>`;
+  return html`<li>${badge(severity, severityLabels[severity])} <div><b>${subject}</b>: ${text}${details}${advice}${folded}</div></li>\n`;
 }
 
 /** Renders the streams: a row for each client, a column for each stream. */

@@ -1,0 +1,302 @@
+/**
+ * Finds what keeps jobs and rows from being done. Everything else that is wrong at the same time and follows from such a
+ * cause is shown under it, so that one cause is one problem.
+ */
+
+import { formatSpan, minuteMs } from '../../core/time.ts';
+import { isHeld, type StoredHealth } from '../../erp/outbox/holds.ts';
+import type { JobStatus } from '../../erp/reports/job-status.ts';
+import type { KnownClient } from '../../erp/runs/clients.ts';
+import { createProblem, formatClock, formatCount, isLasting, type Problem, type ProblemCode } from './problem.ts';
+import type { CurrentState, LateJob } from './state.ts';
+
+/** A problem that causes others: the failures of some jobs, and problems of its client by their codes. */
+interface Cause {
+  readonly problem: Problem;
+  readonly failing: readonly JobStatus[];
+  readonly codes: readonly ProblemCode[];
+}
+
+/** Returns true if a problem follows from a cause. */
+export function isExplained(other: Problem, { problem, failing, codes }: Cause): boolean {
+  if (other.client === problem.client && codes.includes(other.code)) return true;
+  return other.code === 'job_failing' && failing.some(({ client, job }) => other.subject === `${client} ${job}`);
+}
+
+/** What is known of one client. */
+interface ClientState {
+  readonly client: string;
+  readonly known: KnownClient;
+  /** Failing jobs. */
+  readonly failing: readonly FailingJob[];
+  /** Jobs that are late because they did not run. */
+  readonly late: readonly LateJob[];
+  /** Push hold of the whole client, and those of its kinds. */
+  readonly hold: StoredHealth | undefined;
+  readonly kinds: readonly StoredHealth[];
+  readonly waitingRows: number;
+  /** When the service last answered a whole poll. */
+  readonly answeredAtMs: number;
+  readonly now: Date;
+}
+
+interface FailingJob extends JobStatus {
+  readonly lastError: string;
+  readonly failingSince: Date;
+}
+
+/** What a failed run says about its cause, by the words of src/warehouse/transport and of Postgres. */
+const failures = {
+  database: /No space left on device|could not extend file/,
+  credentials: /refused the user name and password/,
+  limit: /: answered 429\b/,
+  away: /: (answered 5\d\d|no connection to the service|the service did not answer in time|the connection broke|the proxy did not)/,
+  /** An operation of the service, such as `v3.orders.list`. */
+  operation: /^((?:v2|v3|oldest|common)\.[\w.]+): (.+)$/s,
+} as const;
+
+/** Finds the causes of a state. A cause that comes first explains more than a later one. */
+export function findCauses({ snapshot, stale, clockSkewMs, isScheduled }: CurrentState): Cause[] {
+  const { jobs, clients, outbox, holds, now } = snapshot;
+  const failing = jobs.flatMap((job) => {
+    const { lastError, failingSince } = job;
+    return lastError === null ? [] : [{ ...job, lastError, failingSince: failingSince ?? job.lastStartedAt ?? now }];
+  });
+  const ofClient = (known: KnownClient): ClientState => {
+    const isOurs = ({ client }: { readonly client: string }) => client === known.client;
+    const polls = jobs.filter((job) => isOurs(job) && job.stream !== null);
+    const rows = outbox.find(isOurs);
+    return {
+      ...{ client: known.client, known, now },
+      failing: failing.filter((job) => isOurs(job) && isScheduled(job.client, job.job)),
+      late: stale.filter((job) => isOurs(job) && job.because === 'not run'),
+      hold: holds.find((hold) => isOurs(hold) && hold.kind === ''),
+      kinds: holds.filter((hold) => isOurs(hold) && hold.kind !== ''),
+      waitingRows: rows === undefined ? 0 : rows.pending + rows.sending + rows.unknown - rows.toDecide,
+      answeredAtMs: Math.max(0, ...polls.map(({ lastSuccessAt }) => lastSuccessAt?.getTime() ?? 0)),
+    };
+  };
+  return [
+    ...findClockCause(clockSkewMs),
+    ...findFullDatabase(failing, now),
+    ...clients.map(ofClient).flatMap(findClientCauses),
+  ];
+}
+
+/** Finds the causes of one client. What one of them explains is no sign of a later one. */
+function findClientCauses(state: ClientState): Cause[] {
+  const finders = [
+    ...[findParkedClient, findLostWorker, findRefusedCredentials, findAwayService],
+    ...[findLimit, findFailingOperations, findAwayQueue],
+  ];
+  const causes: Cause[] = [];
+  for (const find of finders) {
+    const failing = state.failing.filter((job) => !causes.some((cause) => cause.failing.includes(job)));
+    causes.push(...find({ ...state, failing }));
+  }
+  return causes;
+}
+
+/** Largest difference to the clock of the database. Smaller ones only show in the times of the log. */
+const maxSkewMs = minuteMs;
+
+function findClockCause(skewMs: number): Cause[] {
+  if (Math.abs(skewMs) <= maxSkewMs) return [];
+  const text = `the clocks of this machine and of the database differ by ${formatSpan(Math.abs(skewMs) / 1_000)}`;
+  const problem = createProblem('clock_wrong', { client: null }, text, 'synchronise both with NTP');
+  return [{ problem, failing: [], codes: [] }];
+}
+
+function findFullDatabase(failing: readonly FailingJob[], now: Date): Cause[] {
+  const hit = failing.filter(({ lastError }) => failures.database.test(lastError));
+  if (hit.length === 0) return [];
+  const text = `the disk of Postgres is full; ${formatCount(hit.length, 'job')} ${hit.length === 1 ? 'fails' : 'fail'} since ${formatClock(findFirst(hit) ?? now, now)}`;
+  const remedy = 'free space, or enlarge the disk; the workers then continue by themselves';
+  return [{ problem: createProblem('database_full', { client: null }, text, remedy), failing: hit, codes: [] }];
+}
+
+/** Finds another account than the accepted one: the client is neither pulled nor pushed. */
+function findParkedClient({ client, known: { baseUrl, offeredBaseUrl } }: ClientState): Cause[] {
+  if (offeredBaseUrl === null) return [];
+  const text = `parked: a worker or command is set up with ${offeredBaseUrl}, but the rows of the client come from ${baseUrl}`;
+  const remedy = 'correct the setting, or accept the account; see: fulfilment-sync client list';
+  const problem = createProblem('client_parked', { client }, text, remedy);
+  return [{ problem, failing: [], codes: ['job_late', 'stream_stale'] }];
+}
+
+/** Time without a worker after which a client with something to do is a problem. */
+const unservedMs = 2 * minuteMs;
+
+const isServed = ({ known: { servedAt }, now }: ClientState) =>
+  servedAt !== null && now.getTime() - servedAt.getTime() < unservedMs;
+
+function findLostWorker(state: ClientState): Cause[] {
+  const { client, known, late, waitingRows, now } = state;
+  if (isServed(state) || known.offeredBaseUrl !== null || late.length + waitingRows === 0) return [];
+  const since = known.servedAt === null ? 'has ever served' : 'has served';
+  const time = known.servedAt === null ? '' : ` since ${formatClock(known.servedAt, now)}`;
+  const text = `no worker ${since} this client${time}; ${describeWaiting(late.length, waitingRows)}, and nothing is lost`;
+  const remedy = 'start a worker that has this client in its configuration';
+  const problem = createProblem('worker_lost', { client }, text, remedy);
+  return [{ problem, failing: [], codes: ['job_late', 'stream_stale', 'stream_rescan'] }];
+}
+
+function findRefusedCredentials(state: ClientState): Cause[] {
+  const { client, known, hold, now } = state;
+  const isPushHeld = hold?.code === 'credentials_refused' && isHeld(hold);
+  const isPullHeld = known.holdCode === 'credentials_refused';
+  if (!isPushHeld && !isPullHeld) return [];
+  const failing = state.failing.filter(({ lastError }) => failures.credentials.test(lastError));
+  const since = findEarliest([isPullHeld ? known.holdSince : null, isPushHeld ? hold.since : null], now);
+  const waiting = describeWaiting(failing.length + state.late.length, state.waitingRows);
+  const text = `the service has refused the user name and password since ${formatClock(since, now)}${waiting && `; ${waiting}`}, nothing is lost, and it is tried again every 15 minutes`;
+  const remedy = 'correct them in the configuration, and restart the workers (SIGHUP)';
+  const problem = createProblem('credentials_refused', { client }, text, remedy);
+  return [{ problem, failing, codes: listHeldUp(failing) }];
+}
+
+/**
+ * Finds that the service does not answer. Until a second job or a hold confirms it, it is a note. It remains one when
+ * the service answers again, until everything that failed has run again.
+ */
+function findAwayService(state: ClientState): Cause[] {
+  const { client, known, hold, now } = state;
+  const isPushHeld = hold !== undefined && isHeld(hold) && (hold.code === 'breaker_open' || isAway(hold.reason));
+  const isPullHeld = known.holdCode === 'no_answer' || (known.holdCode === 'asked_to_wait' && isAway(known.holdReason));
+  const isConfirmed = isPushHeld || isPullHeld;
+  const failing = state.failing.filter(
+    ({ lastError, failedAlone }) => isAway(lastError) && (isConfirmed || !failedAlone),
+  );
+  // A single 500 is more likely the fault of one operation.
+  const isGone = failing.length > 1 || failing.some(({ lastError }) => !/answered 50[01]/.test(lastError));
+  const isRecovering = hold !== undefined && !isSlowedDown(hold) && !isHeld(hold);
+  if (!isConfirmed && !isGone && !isRecovering) return [];
+  const isOver =
+    !isConfirmed && failing.every(({ lastStartedAt }) => (lastStartedAt?.getTime() ?? 0) < state.answeredAtMs);
+  if (isOver) {
+    const jobs =
+      failing.length === 0
+        ? ''
+        : `; ${formatCount(failing.length, 'job')} ${failing.length === 1 ? 'runs' : 'run'} again by ${failing.length === 1 ? 'itself' : 'themselves'}`;
+    const rows = isRecovering
+      ? `; ${formatCount(hold.sendWindow ?? 1, 'row')} are sent at a time, and more with each that is done`
+      : '';
+    const text = `the service answers again${jobs}${rows}`;
+    const problem = createProblem('service_away', { client }, text, null, { severity: 'note' });
+    return [{ problem, failing, codes: listHeldUp(failing) }];
+  }
+  const since = findEarliest(
+    [isPullHeld ? known.holdSince : null, isPushHeld ? hold.since : null, findFirst(failing)],
+    now,
+  );
+  const reason = (isPushHeld ? hold.reason : isPullHeld ? known.holdReason : failing[0]?.lastError) ?? '';
+  const waiting = describeWaiting(failing.length + state.late.length, state.waitingRows);
+  const text = `the service ${describeAbsence(reason)} since ${formatClock(since, now)}; ${waiting && `${waiting}, `}nothing is lost, and it is tried again every minute`;
+  const mustAct = isConfirmed || failing.length > 1;
+  const severity = isLasting(since, now) ? 'bad' : mustAct ? 'warn' : 'note';
+  const remedy =
+    severity === 'bad'
+      ? 'ask the operator of the service when it will be back; nothing needs to be done here'
+      : 'nothing to do unless it lasts';
+  const problem = createProblem('service_away', { client }, text, remedy, { severity });
+  return [{ problem, failing, codes: listHeldUp(failing) }];
+}
+
+const isAway = (reason: string | null) => reason !== null && failures.away.test(reason);
+
+function describeAbsence(reason: string): string {
+  const status = /answered (\d{3})/.exec(reason)?.[1];
+  if (status !== undefined) return `has answered ${status}`;
+  return /no connection|the proxy/.test(reason) ? 'cannot be reached' : 'has not answered';
+}
+
+/** Returns true if a client is held, or was, because the service asked to wait or refuses what comes too fast. */
+const isSlowedDown = (hold: StoredHealth | undefined) => hold?.code === 'too_fast' || hold?.code === 'retry_after';
+
+/** Finds that the service lets us send or ask only slowly. The rate adapts by itself. */
+function findLimit(state: ClientState): Cause[] {
+  const { client, known, hold, now } = state;
+  const failing = state.failing.filter(({ lastError }) => failures.limit.test(lastError));
+  const isTooFast = isSlowedDown(hold) && !isAway(hold?.reason ?? null);
+  const isWaiting = known.holdCode === 'asked_to_wait' && !isAway(known.holdReason);
+  if (!isTooFast && !isWaiting && failing.length === 0) return [];
+  const until = isWaiting && known.holdUntil ? `; it asked to wait until ${formatClock(known.holdUntil, now)}` : '';
+  const text = `the service limits the rate (429)${until}; rows are sent as fast as it takes them, and no attempt counts`;
+  const remedy = 'nothing to do; REQUESTS_PER_SECOND avoids the refusals';
+  const problem = createProblem('rate_limited', { client }, text, remedy);
+  return [{ problem, failing, codes: [] }];
+}
+
+/** Finds single operations that fail while the service answers others: in jobs, and in kinds of the outbox. */
+function findFailingOperations({ client, kinds, failing, now }: ClientState): Cause[] {
+  const signs = [
+    ...kinds.map((hold) => ({ since: hold.since, reason: hold.reason, kind: hold, job: null })),
+    ...failing.map((job) => ({ since: job.failingSince, reason: job.lastError, kind: null, job })),
+  ].map((sign) => ({ ...sign, words: failures.operation.exec(sign.reason) }));
+  const groups = Map.groupBy(signs, ({ words, kind }) => words?.[1] ?? kind?.kind ?? null);
+  return [...groups].flatMap(([operation, group]) => {
+    const [first] = group;
+    // A failure that names no operation stays a problem of its job.
+    if (operation === null || first === undefined) return [];
+    const since = findEarliest(
+      group.map((sign) => sign.since),
+      now,
+    );
+    const held = group.flatMap(({ kind }) => kind ?? []);
+    const isRecovering =
+      held.length === group.length && held.every((kind) => !isHeld(kind) && (kind.sendWindow ?? 0) > 1);
+    const isParked = held.some(({ code }) => code === 'kind_parked');
+    const waits =
+      held.length === 0
+        ? ''
+        : `; ${held.map(({ kind }) => kind).join(', ')} ${isRecovering ? 'is sent a few rows at a time' : 'waits'}`;
+    const text = `fails since ${formatClock(since, now)}: ${first.words?.[2] ?? first.reason}${waits}; all other requests continue`;
+    const severity = isRecovering ? 'note' : isParked || isLasting(since, now) ? 'bad' : 'warn';
+    const remedy = isParked
+      ? 'correct its path in WAREHOUSE_OPERATIONS_FILE, and restart the workers (SIGHUP)'
+      : severity === 'bad'
+        ? `ask the operator of the service about ${operation}, or see: fulfilment-sync doctor`
+        : 'nothing to do unless it lasts: it is tried again by itself';
+    const page = group.some(({ job }) => job !== null)
+      ? { page: `/runs?client=${encodeURIComponent(client)}&status=failed` }
+      : {};
+    const problem = createProblem('operation_failing', { client, part: operation }, text, remedy, {
+      severity,
+      ...page,
+    });
+    return [{ problem, failing: group.flatMap(({ job }) => job ?? []), codes: [] }];
+  });
+}
+
+/** Minimum number of late jobs from which the queue is the cause, and not one long run. */
+const minLateJobs = 2;
+
+function findAwayQueue(state: ClientState): Cause[] {
+  const { client, known, late, now } = state;
+  const [first] = late;
+  if (first === undefined || late.length < minLateJobs || !isServed(state) || known.holdCode !== null) return [];
+  const text = `a worker serves this client, but ${late.length} jobs have not begun since ${formatClock(first.since, now)}: the queue is away, or long runs take every slot`;
+  const remedy = 'check Redis, if REDIS_URL is set, and see: fulfilment-sync doctor';
+  const problem = createProblem('queue_away', { client }, text, remedy);
+  return [{ problem, failing: [], codes: ['job_late', 'stream_stale'] }];
+}
+
+const findEarliest = (times: readonly (Date | null)[], now: Date) =>
+  times.reduce<Date>((first, at) => (at !== null && at < first ? at : first), now);
+
+const findFirst = (failing: readonly FailingJob[]) =>
+  failing.reduce<Date | null>(
+    (first, { failingSince }) => (first === null || failingSince < first ? failingSince : first),
+    null,
+  );
+
+function describeWaiting(jobs: number, rows: number): string {
+  const parts = [jobs === 0 ? '' : formatCount(jobs, 'job'), rows === 0 ? '' : formatCount(rows, 'row')].filter(
+    Boolean,
+  );
+  return parts.length === 0 ? '' : `${parts.join(' and ')} ${jobs + rows === 1 ? 'waits' : 'wait'}`;
+}
+
+/** Returns the problems of a client that follow if its service does not serve it. */
+const listHeldUp = (failing: readonly FailingJob[]): ProblemCode[] =>
+  failing.length === 0 ? ['job_late', 'stream_stale'] : ['job_late', 'stream_stale', 'stream_rescan'];

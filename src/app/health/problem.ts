@@ -1,0 +1,130 @@
+/** What a problem is, for `status`, the pages, metrics and alerts. */
+
+import { styleText } from 'node:util';
+import { toVisible } from '../../core/quote.ts';
+import { formatSpan, minuteMs } from '../../core/time.ts';
+
+type Severity = 'bad' | 'warn' | 'note';
+
+/** Stable names of all problems, their severity, and whether everybody sees them, or only who has its clients and jobs. */
+const problemCodes = {
+  alerts_undelivered: ['warn', 'everybody'],
+  client_parked: ['bad', 'everybody'],
+  clock_wrong: ['bad', 'everybody'],
+  credentials_refused: ['bad', 'configured'],
+  database_changed: ['bad', 'everybody'],
+  database_full: ['bad', 'everybody'],
+  database_is_copy: ['note', 'everybody'],
+  job_failing: ['warn', 'configured'],
+  job_late: ['bad', 'configured'],
+  job_paused: ['note', 'everybody'],
+  job_skipped: ['note', 'configured'],
+  job_warning: ['warn', 'configured'],
+  notify_queue: ['bad', 'everybody'],
+  operation_failing: ['warn', 'configured'],
+  outbox_dead: ['bad', 'everybody'],
+  outbox_undecided: ['bad', 'everybody'],
+  outbox_unknown_clients: ['bad', 'everybody'],
+  parcels_waiting: ['note', 'configured'],
+  queue_away: ['bad', 'configured'],
+  rate_limited: ['note', 'configured'],
+  schema_drift: ['bad', 'everybody'],
+  service_away: ['warn', 'configured'],
+  stock_off: ['warn', 'configured'],
+  stream_first_load: ['note', 'configured'],
+  stream_gap: ['warn', 'configured'],
+  stream_late_changes: ['warn', 'configured'],
+  stream_rescan: ['note', 'configured'],
+  stream_silent: ['warn', 'configured'],
+  stream_stale: ['bad', 'configured'],
+  worker_lost: ['bad', 'everybody'],
+} as const satisfies Record<string, readonly [Severity, 'everybody' | 'configured']>;
+
+export type ProblemCode = keyof typeof problemCodes;
+
+/** Something that an operator should know, and what to do about it. */
+export interface Problem {
+  /** What kind of problem it is. With client, subject and detail it identifies the problem while its text changes. */
+  readonly code: ProblemCode;
+  /** `bad`: a person must act. `warn`: look at it if it lasts. `note`: intended, or being worked on. */
+  readonly severity: Severity;
+  /** Null: every client. */
+  readonly client: string | null;
+  /** The client, and the job, stream, operation or part of the outbox that is concerned. */
+  readonly subject: string;
+  /** Tells problems of one code and subject apart. */
+  readonly detail?: string;
+  readonly text: string;
+  /** What to do; null if there is nothing to do. */
+  readonly remedy: string | null;
+  /** Path of the admin page that shows more. */
+  readonly page?: string;
+  /** Problems that this one causes. They end with it. */
+  readonly follows: readonly Problem[];
+}
+
+/** What a problem is about: a client (null: every client), and its job, stream, operation or part of the outbox. */
+interface ProblemPlace {
+  readonly client: string | null;
+  readonly part?: string;
+}
+
+/** Creates a problem with the severity of its code, unless `more` has another one. */
+export function createProblem(
+  code: ProblemCode,
+  { client, part }: ProblemPlace,
+  text: string,
+  remedy: string | null = null,
+  more: Partial<Pick<Problem, 'severity' | 'detail' | 'page' | 'follows'>> = {},
+): Problem {
+  const name = client ?? 'every client';
+  const subject = part === undefined ? name : `${name} ${part}`;
+  return { code, severity: problemCodes[code][0], client, subject, text, remedy, follows: [], ...more };
+}
+
+/** Returns true if every process that reads the database finds the problem, whatever its clients and schedules are. */
+export const isSeenByEverybody = ({ code }: Problem) => problemCodes[code][1] === 'everybody';
+
+const severityColors = { bad: 'red', warn: 'yellow', note: 'cyan' } as const;
+
+/** Formats a problem as one line for a terminal. The problems that follow from it are only counted. */
+export function describeProblem({ severity, subject, text, remedy, follows }: Problem): string {
+  const advice = remedy === null ? '' : `; ${remedy}`;
+  const more = follows.length === 0 ? '' : ` (+ ${follows.length} that ${follows.length === 1 ? 'follows' : 'follow'})`;
+  return `${styleText(severityColors[severity], toVisible(subject))}: ${toVisible(text + advice + more)}`;
+}
+
+const severities: readonly Severity[] = ['bad', 'warn', 'note'];
+
+/** Sorts problems, the worst first. */
+export const sortBySeverity = (problems: readonly Problem[]): Problem[] =>
+  problems.toSorted((one, other) => severities.indexOf(one.severity) - severities.indexOf(other.severity));
+
+/** Time after which something that workers try again by themselves needs a person. */
+const patienceMs = 30 * minuteMs;
+
+/** Returns true if something that is tried again by itself has lasted too long to wait for it. */
+export const isLasting = (since: Date, now: Date): boolean => now.getTime() - since.getTime() >= patienceMs;
+
+const formatAge = (at: Date, now: Date) => formatSpan((now.getTime() - at.getTime()) / 1_000);
+
+/** Formats for how long something has been so: `for 3m`. */
+export const formatSince = (at: Date, now: Date) => `for ${formatAge(at, now)}`;
+
+/** Formats the time of a past event: `07:18 UTC`, with the day if it is another one. */
+export function formatClock(at: Date, now: Date): string {
+  const [day, time] = [at.toISOString().slice(0, 10), at.toISOString().slice(11, 16)];
+  return `${day === now.toISOString().slice(0, 10) ? '' : `${day} `}${time} UTC`;
+}
+
+/** Formats a number of things: `1 job`, `2 jobs`. */
+export const formatCount = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
+
+/** Formats how often something happened: `once`, `3 times`. */
+export const formatTimes = (count: number): string => (count === 1 ? 'once' : `${count} times`);
+
+/** Formats how far ahead a time is: `in 12m`, or `now`. */
+export function formatWait(at: Date | null, now: Date): string {
+  const seconds = ((at ?? now).getTime() - now.getTime()) / 1_000;
+  return seconds <= 0 ? 'now' : `in ${formatSpan(seconds)}`;
+}

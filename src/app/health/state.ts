@@ -1,0 +1,95 @@
+/** The current state, as a process with its configuration sees it. */
+
+import type { Config } from '../../../config/env.ts';
+import type { JobName } from '../../../config/jobs.ts';
+import { isAutomatic, type Schedule } from '../../../config/schedules.ts';
+import { hourMs, minuteMs } from '../../core/time.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import type { JobStatus } from '../../erp/reports/job-status.ts';
+import { findNextDue } from '../../erp/runs/due-times.ts';
+import { readSnapshot, type Snapshot } from './snapshot.ts';
+
+/** The state in the database that probes, metrics, the pages and `status` show. */
+export interface CurrentState {
+  readonly snapshot: Snapshot;
+  readonly stale: readonly LateJob[];
+  /** Milliseconds that the clock of this machine is ahead of the database's. */
+  readonly clockSkewMs: number;
+  /** Returns true if this process has the client, and runs its job by a schedule. */
+  readonly isScheduled: (client: string, job: string) => boolean;
+}
+
+/** Reads the current state. A command without clients sees those of all workers. */
+export async function readCurrentState(db: Database, config: Config): Promise<CurrentState> {
+  const configured = new Set(config.clients.map(({ key }) => key));
+  const isOurs = (client: string) => configured.size === 0 || configured.has(client);
+  const schedules: Readonly<Partial<Record<string, Schedule>>> = config.schedules;
+  const isScheduled = (client: string, job: string) => {
+    const schedule = schedules[job];
+    return isOurs(client) && schedule !== undefined && isAutomatic(schedule);
+  };
+  const askedAtMs = Date.now();
+  const snapshot = await readSnapshot(db);
+  const [earliestMs, latestMs] = [askedAtMs - snapshot.now.getTime(), Date.now() - snapshot.now.getTime()];
+  // The database's clock was read at some time between: zero, if the clocks may agree.
+  const clockSkewMs = earliestMs > 0 ? earliestMs : Math.min(0, latestMs);
+  const acceptedAtByClient = new Map(snapshot.clients.map(({ client, acceptedAt }) => [client, acceptedAt]));
+  const jobs = snapshot.jobs.filter(({ client }) => isOurs(client));
+  const stale = findLateJobs(jobs, config.schedules, acceptedAtByClient, snapshot.now);
+  return { snapshot, stale, clockSkewMs, isScheduled };
+}
+
+/** Bounds of the time that a job may be overdue before it is late: twice its interval, but within these bounds. */
+const minGraceMs = minuteMs;
+const maxGraceMs = 6 * hourMs;
+
+/** A job whose last success is older than its schedule allows. */
+export interface LateJob {
+  readonly client: string;
+  readonly job: string;
+  /** Time of the last success; null if there was none. */
+  readonly lastSuccessAt: Date | null;
+  /** Time from which on the job is late. */
+  readonly since: Date;
+  readonly because: 'failing' | 'paused' | 'not run';
+}
+
+/**
+ * Finds the jobs that are late by their schedule, the longest first. For a job without a success, the time counts from
+ * the acceptance of its client's account.
+ */
+export function findLateJobs(
+  jobs: readonly JobStatus[],
+  schedules: Readonly<Partial<Record<string, Schedule>>>,
+  acceptedAt: ReadonlyMap<string, Date>,
+  now: Date,
+): LateJob[] {
+  return jobs
+    .flatMap((row): LateJob[] => {
+      const schedule = schedules[row.job as JobName];
+      const from = row.lastSuccessAt ?? acceptedAt.get(row.client);
+      if (schedule === undefined || from === undefined) return [];
+      if (row.lastSuccessAt === null && (row.running || isFirstRunAhead(row, now))) return [];
+      const since = findLateSince(schedule, from, row);
+      if (since === null || since > now) return [];
+      const because = row.pausedSince !== null ? 'paused' : row.consecutiveFailures > 0 ? 'failing' : 'not run';
+      return [{ client: row.client, job: row.job, lastSuccessAt: row.lastSuccessAt, since, because }];
+    })
+    .sort((one, other) => one.since.getTime() - other.since.getTime());
+}
+
+/** Returns true if the job has never run and is due later: its schedule may be younger than its client. */
+const isFirstRunAhead = ({ dueAt, consecutiveFailures }: JobStatus, now: Date) =>
+  consecutiveFailures === 0 && dueAt !== null && dueAt > now;
+
+/** Returns the time from which on a job is late; null if its schedule never makes it due. */
+function findLateSince(configured: Schedule, lastSuccessAt: Date, key: { client: string; job: string }): Date | null {
+  // A job with two intervals may have slowed down to the longer one.
+  const schedule: Schedule =
+    configured.kind === 'every' ? { kind: 'every', everyMs: configured.slowMs ?? configured.everyMs } : configured;
+  const due = findNextDue(schedule, lastSuccessAt, key);
+  if (due === null) return null;
+  const after = findNextDue(schedule, due, key) ?? due;
+  const graceMs = Math.min(maxGraceMs, Math.max(minGraceMs, 2 * (after.getTime() - due.getTime())));
+  return new Date(due.getTime() + graceMs);
+}
