@@ -140,9 +140,11 @@ async function placeFirst(session: WriteSession): Promise<{ shared: SharedOrder 
     (form) => entry(createName, { included: form.included }),
     'no order can be placed',
   );
-  // The billing address has a check of its own.
   const place = (shared as SharedOrder | null)?.options.included;
-  return { shared, finding: place === included ? holds(finding.evidence) : finding };
+  // The billing address has a check of its own.
+  if (place === undefined || place === included) return { shared, finding: place ? holds(finding.evidence) : finding };
+  // An update is taken to have the same form.
+  return { shared, finding: differs(finding.evidence, ...finding.settings, entry(updateName, { included: place })) };
 }
 
 /** Judges the billing address of the first order, and places an order in the other form to learn whether it is taken. */
@@ -295,44 +297,38 @@ const changedReference = 'verify-changed';
 const anyDay = '1970-01-01';
 const changedStreet = 'Changed Street';
 
-/** Changes the reference of an order with each method until one works, and compares everything else. */
+/**
+ * Changes the reference of an order with each method until one changes nothing else. After a loss, tries the method with
+ * the relationships sent back, on another order.
+ */
 async function checkUpdate(shared: SharedOrder, session: WriteSession): Promise<Finding> {
-  const { method: inUse, path, sendsRelationships = false } = session.service.operation(updateName);
-  const tried: string[] = [];
-  for (const method of new Set([inUse, ...methods])) {
-    const trial = await tryUpdate(method, path, shared.order.id, sendsRelationships, session);
-    tried.push(`${method} ${trial.words}`);
-    if (!trial.isChanged) continue;
-    const route = method === inUse ? [] : [entry(updateName, { method, path })];
-    if (trial.loss === null) return route.length === 0 ? holds(tried.join('; ')) : differs(tried.join('; '), ...route);
-    if (sendsRelationships) return differs(`${tried.join('; ')}; do not use order.update`);
-    const placed = await session.placeAnother(shared.options);
-    if ('refused' in placed) return differs(`${tried.join('; ')}; do not use order.update`);
-    const second = await tryUpdate(method, path, placed.order.id, true, session);
-    tried.push(`with the relationships sent back: ${second.words}`);
-    return second.isChanged && second.loss === null
-      ? differs(tried.join('; '), entry(updateName, { method, path, sendsRelationships: true }))
-      : differs(`${tried.join('; ')}; do not use order.update`);
-  }
-  return cannotTell(`${tried.join('; ')}; ask for the method and the path`);
-}
-
-/** Sends one update. `loss` says what it changed besides the reference. */
-async function tryUpdate(
-  method: Operation['method'],
-  path: string,
-  id: number,
-  sendsRelationships: boolean,
-  session: WriteSession,
-): Promise<{ readonly words: string; readonly isChanged: boolean; readonly loss: string | null }> {
-  const before = await session.read(id);
-  const json = buildBody(before, undefined, { sendsRelationships });
-  const answer = await session.service.ask(method, path, { path: { id }, json });
-  const after = await session.read(id);
-  const isChanged = readAttribute(after.resource, 'reference') === changedReference;
-  const loss = isChanged ? describeLoss(findLoss(toMembers(before), toMembers(after), ['reference'])) : null;
-  const words = `${describeAnswer(answer)}${isChanged ? '' : ', unchanged'}${loss === null ? '' : `, but ${loss}`}`;
-  return { words, isChanged, loss };
+  const { method: inUse, path, sendsRelationships: sends = false } = session.service.operation(updateName);
+  const forms = [...new Set([inUse, ...methods])].flatMap((method) =>
+    [...new Set([sends, true])].map((sendsRelationships) => ({ method, sendsRelationships })),
+  );
+  let { id } = shared.order;
+  let hasLost = false;
+  const attempt = async ({ method, sendsRelationships }: (typeof forms)[number]) => {
+    if (sendsRelationships !== sends && !hasLost) return { works: false, words: '' };
+    if (hasLost) {
+      const placed = await session.placeAnother(shared.options);
+      if ('refused' in placed) return { works: false, words: `another order: ${placed.refused}` };
+      id = placed.order.id;
+    }
+    const before = await session.read(id);
+    const json = buildBody(before, undefined, { sendsRelationships });
+    const answer = await session.service.ask(method, path, { path: { id }, json });
+    const after = await session.read(id);
+    const isChanged = readAttribute(after.resource, 'reference') === changedReference;
+    const loss = isChanged ? describeLoss(findLoss(toMembers(before), toMembers(after), ['reference'])) : null;
+    hasLost = loss !== null;
+    const outcome = isChanged ? (loss === null ? '' : `, but ${loss}`) : ', unchanged';
+    const words = `${method}${sendsRelationships ? ' with the relationships' : ''} ${describeAnswer(answer)}${outcome}`;
+    return { works: isChanged && !hasLost, isTaken: hasLost, words };
+  };
+  const toSetting = ({ method, sendsRelationships }: (typeof forms)[number]) =>
+    entry(updateName, { method, path, ...(sendsRelationships === sends ? {} : { sendsRelationships }) });
+  return tryForms(forms, attempt, toSetting, 'do not use order.update; ask for the method and the path');
 }
 
 const toMembers = ({ resource, included }: ReadBack) => listMembers({ ...resource, included: [...included] });
@@ -361,63 +357,40 @@ const changes: Readonly<Partial<Record<TakenMember, { readonly list: string | nu
 
 /** Changes each further member of the order, and looks whether it changed. The pick-up point is not tried. */
 async function checkTakes(shared: SharedOrder, session: WriteSession): Promise<Finding> {
-  const { takes: inUse = [], included: position = 'inside' } = session.service.operation(updateName);
+  const { takes: inUse = [] } = session.service.operation(updateName);
   const tried: string[] = [];
   const wanted: TakenMember[] = inUse.filter((member) => changes[member] === undefined);
-  let found = position;
   for (const member of Object.keys(changes) as TakenMember[]) {
-    const trial = await tryChange(member, shared, session, found);
-    tried.push(`${member}: ${trial.words}`);
-    if (trial.takenAt !== null) found = trial.takenAt;
-    if (trial.takenAt !== null || (!trial.isTried && inUse.includes(member))) wanted.push(member);
+    const { words, isTaken = inUse.includes(member) } = await tryChange(member, shared, session);
+    tried.push(`${member}: ${words}`);
+    if (isTaken) wanted.push(member);
   }
   const isSame = wanted.length === inUse.length && wanted.every((member) => inUse.includes(member));
-  if (isSame && found === position) return holds(tried.join('; '));
-  const included = found === position ? {} : { included: found };
-  return differs(tried.join('; '), entry(updateName, { takes: wanted, ...included }));
+  return isSame ? holds(tried.join('; ')) : differs(tried.join('; '), entry(updateName, { takes: wanted }));
 }
 
-type Position = 'inside' | 'top';
-
-/** The outcome of a change. `takenAt`: the position of `included` with which the service took it; null: it did not. */
-interface Trial {
-  readonly words: string;
-  readonly takenAt: Position | null;
-  readonly isTried: boolean;
-}
-
+/** Changes one member of the order. `isTaken` is undefined if there is no other value to try. */
 async function tryChange(
   member: TakenMember,
   { order: { id }, payload }: SharedOrder,
   session: WriteSession,
-  position: Position,
-): Promise<Trial> {
+): Promise<{ readonly words: string; readonly isTaken?: boolean }> {
   const before = await session.read(id);
   const { list = null, relationship = '' } = changes[member] ?? {};
   const [linked] = readRelated(before.resource, relationship);
-  const other =
-    list === null
-      ? null
-      : (await session.readList(list)).map(({ id }) => readNumber(id)).find((one) => one !== null && one !== linked);
-  if (other === undefined) return { words: 'not tried', takenAt: null, isTried: false };
+  const ids = list === null ? [] : (await session.readList(list)).map((one) => readNumber(one.id));
+  const other = ids.find((one) => one !== null && one !== linked);
+  if (list !== null && other === undefined) return { words: 'not tried' };
   const change: TakenChange =
-    other === null ? { [member]: { ...payload.deliveryAddress, street1: changedStreet } } : { [`${member}Id`]: other };
-  const context = { codes: anyCode, operations, signal: new AbortController().signal };
-  const taken = await buildTakenChange(change, context);
-  const positions: Position[] = other === null ? [position, position === 'top' ? 'inside' : 'top'] : [position];
-  const refusals: string[] = [];
-  for (const takenAt of positions) {
-    const options = { ...session.service.operation(updateName), included: takenAt };
-    const answer = await session.service.call(updateName, { path: { id }, json: buildBody(before, taken, options) });
-    const after = await session.read(id);
-    const [now] = readRelated(after.resource, relationship);
-    const address = selectType(after, 'address').find((one) => readNumber(one.id) === now);
-    const isChanged = other === null ? readAttribute(address, 'street1') === changedStreet : now === other;
-    const words = `${describeAnswer(answer)}${other === null ? `, included ${takenAt}` : ''}`;
-    if (isChanged) return { words: `${words}, changed`, takenAt, isTried: true };
-    refusals.push(`${words}, unchanged`);
-  }
-  return { words: refusals.join(' and '), takenAt: null, isTried: true };
+    list === null ? { [member]: { ...payload.deliveryAddress, street1: changedStreet } } : { [`${member}Id`]: other };
+  const taken = await buildTakenChange(change, { codes: anyCode, operations, signal: new AbortController().signal });
+  const json = buildBody(before, taken, session.service.operation(updateName));
+  const answer = await session.service.call(updateName, { path: { id }, json });
+  const after = await session.read(id);
+  const [now] = readRelated(after.resource, relationship);
+  const address = selectType(after, 'address').find((one) => readNumber(one.id) === now);
+  const isTaken = list === null ? readAttribute(address, 'street1') === changedStreet : now === other;
+  return { words: `${describeAnswer(answer)}, ${isTaken ? 'changed' : 'unchanged'}`, isTaken };
 }
 
 /** The members that can be left out of an order that still names what is sent where. */
