@@ -12,8 +12,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import { listOutbox } from '../../erp/outbox/read-outbox.ts';
 import { readJobStatus } from '../../erp/reports/job-status.ts';
 import { countRows } from '../../erp/reports/stored-rows.ts';
-import { nameServiceProducts } from '../../erp/resources/service-products.ts';
-import { watchArticles } from '../../erp/resources/stock-rows.ts';
+import { nameArticles } from '../../erp/resources/stock-rows.ts';
 import {
   addCommand,
   createStopSignal,
@@ -73,8 +72,8 @@ async function demoCommand({ once = false }: DemoOptions): Promise<number> {
     database = connectDatabase(postgres.url, log, 'demo', 2);
     // The worker starts with a history, so that its first look finds rows of every kind.
     await advance(sandbox, cycleDays);
-    await watchArticles(database.db, 'default', watchedSkus);
-    await nameServiceProducts(database.db, 'default', serviceSkus);
+    await nameArticles(database.db, 'fulfilment.stock_watch', 'default', watchedSkus);
+    await nameArticles(database.db, 'fulfilment.service_products', 'default', serviceSkus);
     const adminPort = await getPort({ host: '127.0.0.1', port: preferredAdminPort });
     const worker = startWorker(postgres.url, sandbox, adminPort, started);
     const addresses = describeAddresses(postgres.url, sandbox, adminPort);

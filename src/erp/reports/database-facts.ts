@@ -81,13 +81,10 @@ export async function readMissingRoles(db: Kysely<DB>): Promise<string[]> {
 }
 
 /** Number of articles in stock_watch of one client. */
-export interface WatchedArticles {
-  readonly client: string;
-  readonly articles: number;
-}
+export type WatchedArticles = Awaited<ReturnType<typeof countWatchedArticles>>[number];
 
 /** Counts the watched articles of each client that has any. */
-export async function countWatchedArticles(db: Kysely<DB>): Promise<WatchedArticles[]> {
+export async function countWatchedArticles(db: Kysely<DB>) {
   return db
     .selectFrom('sync.watched_articles')
     .select(['client', sql<number>`count(*)::int`.as('articles')])

@@ -6,39 +6,15 @@ import { sql } from 'kysely';
 import type { Database } from '../connection/pool.ts';
 import { pausedSince } from '../runs/pauses.ts';
 
-/** The state of one job of one client. Times are by the database's clock. */
-export interface JobStatus {
-  readonly client: string;
-  readonly job: string;
-  /** The stream that it polls; null if it polls none. */
-  readonly stream: string | null;
-  readonly running: boolean;
-  readonly dueAt: Date | null;
-  readonly lastStartedAt: Date | null;
-  readonly lastSuccessAt: Date | null;
-  /** Seconds since the last success; null before the first. */
-  readonly lagSeconds: number | null;
-  readonly lastFetched: number;
-  readonly lastChanged: number;
-  readonly lastOutcome: string | null;
-  readonly lastError: string | null;
-  readonly consecutiveFailures: number;
-  /** End of the first of these failures; null if there are none. */
-  readonly failingSince: Date | null;
-  /** True if the job failed again after a poll of another stream was done. */
-  readonly failedAlone: boolean;
-  readonly quarantined: number;
-  readonly warnings: readonly string[];
-  /** When an operator paused the job; null if it is not paused. */
-  readonly pausedSince: Date | null;
-  /** Number of runs that were skipped or missed so far, and the time and reason of the last one. */
-  readonly skips: number;
-  readonly lastSkipAt: Date | null;
-  readonly lastSkipReason: string | null;
-}
+/**
+ * The state of one job of one client. Times are by the database's clock; the lag is the number of seconds since the last
+ * success. `failingSince` is the end of the first of its consecutive failures; `failedAlone` is true if it failed again after
+ * a poll of another stream was done.
+ */
+export type JobStatus = Awaited<ReturnType<typeof readJobStatus>>[number];
 
 /** Reads the state of every job that was ever registered, by client. */
-export async function readJobStatus(db: Database): Promise<JobStatus[]> {
+export async function readJobStatus(db: Database) {
   return db
     .selectFrom('sync.jobs as j')
     .leftJoin('sync.leases as l', (join) => join.onRef('l.client', '=', 'j.client').onRef('l.name', '=', 'j.job'))

@@ -1,24 +1,15 @@
 import { type Kysely, sql } from 'kysely';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
-import type { DayWindow, Rescan } from './rescans.ts';
+import type { DayWindow } from './rescans.ts';
 
-/** A reconciliation that walked all of its windows. */
-export interface WalkedReconciliation extends Pick<Rescan, 'fetched'> {
-  readonly windows: readonly DayWindow[];
-  readonly finishedAt: Date;
-  /** True if it found more rows missing than it believes. */
-  readonly isDoubtful: boolean;
-}
+/** A reconciliation that walked all of its windows. It is doubtful if it found more rows missing than it believes. */
+export type WalkedReconciliation = NonNullable<Awaited<ReturnType<typeof findLastWalked>>>;
 
 /**
  * Returns the last reconciliation that walked all of its windows, whether it succeeded or not; null if there is none.
  */
-export async function findLastWalked(
-  db: Kysely<DB>,
-  client: string,
-  stream: string,
-): Promise<WalkedReconciliation | null> {
+export async function findLastWalked(db: Kysely<DB>, client: string, stream: string) {
   const walked = await db
     .selectFrom('sync.rescans')
     .select((eb) => [

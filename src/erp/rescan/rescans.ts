@@ -48,6 +48,7 @@ export interface Rescan extends RescanRequest {
   readonly extra: number;
 }
 
+/** Read as a `Rescan`: CHECKs of the table limit its words, and only this file writes `windows`. */
 const columns = [
   'id',
   'client',
@@ -72,20 +73,6 @@ const columns = [
   'extra',
 ] as const;
 
-type StoredRescan = Omit<Rescan, 'kind' | 'meaning' | 'windows'> & {
-  readonly kind: string;
-  readonly meaning: string;
-  readonly windows: unknown;
-};
-
-/** Converts a stored rescan. CHECKs of the table limit the words, and only this file writes `windows`. */
-const toRescan = (row: StoredRescan): Rescan => ({
-  ...row,
-  kind: row.kind as RescanKind,
-  meaning: row.meaning as CursorMeaning,
-  windows: row.windows as readonly DayWindow[] | null,
-});
-
 /** Opens a rescan. If an equal one is open, returns that one, which then continues from its last page. */
 export async function openRescan(db: Kysely<DB>, request: RescanRequest): Promise<Rescan> {
   // A rescan that began more than a day ago begins anew: pages that it has walked may have changed since. A background
@@ -101,7 +88,7 @@ export async function openRescan(db: Kysely<DB>, request: RescanRequest): Promis
     delete from sync.rescan_pages
     where rescan_id in (select id from given_up)`.execute(db);
   const { client, stream, kind, from, to, background } = request;
-  const opened = await db
+  return db
     .insertInto('sync.rescans')
     .values({ client, stream, kind, from_day: from, to_day: to, background })
     .onConflict((conflict) =>
@@ -113,13 +100,13 @@ export async function openRescan(db: Kysely<DB>, request: RescanRequest): Promis
         .doUpdateSet((eb) => ({ client: eb.ref('excluded.client') })),
     )
     .returning(columns)
+    .$castTo<Rescan>()
     .executeTakeFirstOrThrow();
-  return toRescan(opened);
 }
 
 /** Finds the open backfills that the workers run, the oldest first. */
 export async function findBackgroundBackfills(db: Kysely<DB>, client: string): Promise<Rescan[]> {
-  const rows = await db
+  return db
     .selectFrom('sync.rescans')
     .select(columns)
     .where('client', '=', anyClient(client))
@@ -127,8 +114,8 @@ export async function findBackgroundBackfills(db: Kysely<DB>, client: string): P
     .where('background', '=', true)
     .where('finished_at', 'is', null)
     .orderBy('id')
+    .$castTo<Rescan>()
     .execute();
-  return rows.map(toRescan);
 }
 
 /** Makes a job due now. */
@@ -158,13 +145,13 @@ export async function startRescan(
   id: number,
   { windows, expected, readNo }: { windows: readonly DayWindow[]; expected: number | null; readNo: number },
 ): Promise<Rescan> {
-  const started = await trx
+  return trx
     .updateTable('sync.rescans')
     .set({ started_at: sql<Date>`now()`, windows: JSON.stringify(windows), expected, read_no: readNo })
     .where('id', '=', id)
     .returning(columns)
+    .$castTo<Rescan>()
     .executeTakeFirstOrThrow();
-  return toRescan(started);
 }
 
 /**
@@ -182,7 +169,7 @@ export async function saveRescan(
       .insertInto('sync.rescan_pages')
       .values({ rescan_id: id, ids: [...ids] })
       .execute();
-  const saved = await trx
+  return trx
     .updateTable('sync.rescans')
     .set((eb) => ({
       step: next.step,
@@ -198,8 +185,8 @@ export async function saveRescan(
     }))
     .where('id', '=', id)
     .returning(columns)
+    .$castTo<Rescan>()
     .executeTakeFirstOrThrow();
-  return toRescan(saved);
 }
 
 /**

@@ -2,34 +2,20 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient, anyId } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** A return authorization that was stored in the last 180 days, or whose day of the week it is. */
-const isDue = sql<boolean>`(
-  a.first_seen_at > now() - interval '180 days'
-  or a.id % 7 = extract(dow from now()))`;
-
 /**
  * Finds return authorizations to read again: those with an item that has no return item yet, in the order of their ids. After 180
  * days each is found once a week, on a day that its id decides, because a customer may send goods back late or never.
  */
 export async function findOpenAuthorizations(db: Kysely<DB>, client: string): Promise<number[]> {
-  const rows = await db
-    .selectFrom('fulfilment.return_merchandise_authorizations as a')
-    .select('a.id')
-    .where('a.client', '=', anyClient(client))
-    .where('a.unlisted_since', 'is', null)
-    .where(isDue)
-    .where((eb) =>
-      eb.exists(
-        eb
-          .selectFrom('fulfilment.return_merchandise_authorization_items as i')
-          .select('i.id')
-          .whereRef('i.client', '=', 'a.client')
-          .whereRef('i.return_merchandise_authorization_id', '=', 'a.id')
-          .where('i.return_item_id', 'is', null),
-      ),
-    )
-    .orderBy('a.id')
-    .execute();
+  const { rows } = await sql<{ id: number }>`
+    select a.id
+    from fulfilment.return_merchandise_authorizations a
+    where a.client = ${anyClient(client)} and a.unlisted_since is null
+      and (a.first_seen_at > now() - interval '180 days' or a.id % 7 = extract(dow from now()))
+      and exists (
+        select from fulfilment.return_merchandise_authorization_items i
+        where i.client = a.client and i.return_merchandise_authorization_id = a.id and i.return_item_id is null)
+    order by a.id`.execute(db);
   return rows.map(({ id }) => id);
 }
 
@@ -42,24 +28,15 @@ export async function findUnlinkedAuthorizations(
   client: string,
   returnItemIds: readonly number[],
 ): Promise<number[]> {
-  const rows = await trx
-    .selectFrom('fulfilment.return_items as r')
-    .innerJoin('fulfilment.return_merchandise_authorization_items as i', (join) =>
-      join
-        .on('i.client', '=', anyClient(client))
-        .onRef('i.id', '=', 'r.return_merchandise_authorization_item_id')
-        .on('i.unlisted_since', 'is', null),
-    )
-    .select('i.return_merchandise_authorization_id as id')
-    .distinct()
-    .where('r.client', '=', anyClient(client))
-    .where('r.id', '=', anyId(returnItemIds))
-    .where('r.unlisted_since', 'is', null)
-    .where('i.return_item_id', 'is', null)
-    .where('i.return_merchandise_authorization_id', 'is not', null)
-    .orderBy('i.return_merchandise_authorization_id')
-    .execute();
-  return rows.map(({ id }) => id as number);
+  const { rows } = await sql<{ id: number }>`
+    select distinct i.return_merchandise_authorization_id as id
+    from fulfilment.return_items r
+    join fulfilment.return_merchandise_authorization_items i
+      on i.client = ${anyClient(client)} and i.id = r.return_merchandise_authorization_item_id
+    where r.client = ${anyClient(client)} and r.id = ${anyId(returnItemIds)} and r.unlisted_since is null
+      and i.unlisted_since is null and i.return_item_id is null and i.return_merchandise_authorization_id is not null
+    order by id`.execute(trx);
+  return rows.map(({ id }) => id);
 }
 
 /** Returns whether a return authorization was ever stored here. It may be unlisted since. */

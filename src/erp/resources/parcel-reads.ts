@@ -156,16 +156,11 @@ export async function hasReadParcels(db: Kysely<DB>, client: string): Promise<bo
   return found !== undefined;
 }
 
-/** The look-ups of one client that are due. */
-export interface ParcelBacklog {
-  readonly client: string;
-  readonly shipments: number;
-  /** When the oldest of these shipments was shipped; null if that is not known. */
-  readonly oldestShippedOn: Date | null;
-}
+/** The look-ups of one client that are due, and when the oldest of these shipments was shipped; null if not known. */
+export type ParcelBacklog = Awaited<ReturnType<typeof readParcelBacklog>>[number];
 
 /** Counts the look-ups that are due, for each client that has any. */
-export async function readParcelBacklog(db: Kysely<DB>): Promise<ParcelBacklog[]> {
+export async function readParcelBacklog(db: Kysely<DB>) {
   return db
     .selectFrom('sync.parcel_reads')
     .select((eb) => ['client', eb.fn.countAll<number>().as('shipments'), eb.fn.min('shipped_on').as('oldestShippedOn')])

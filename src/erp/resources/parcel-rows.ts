@@ -1,39 +1,30 @@
 /** SQL for what the streams do not declare: packages, track-trace, stock, lists of settings, authorizations. */
 
 import { sql, type Transaction } from 'kysely';
-import type { Json } from '../../core/json.ts';
 import { maskJson } from '../../core/personal-data.ts';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { findErasedShipments } from '../mirror/erasures.ts';
 import { type Change, type ChangedRow, changedColumnsOrNew, toChange } from '../mirror/feed.ts';
+import { columnRefs } from '../mirror/mirror-tables.ts';
 import { listedPauseDays } from './parcel-reads.ts';
-import { maskErasedPackages, packageKey, type TrackTraceRow } from './track-trace-rows.ts';
-
-/** A package as a look-up returned it. Texts are null if they are absent. */
-interface ParcelRow {
-  readonly packageNumber: string;
-  readonly colloNumber: string | null;
-  readonly code: string | null;
-  readonly barCode: string | null;
-  readonly returnPackageNumber: string | null;
-  readonly status: string | null;
-  readonly exceptionLevel: string | null;
-  /** With an offset. */
-  readonly shippingDate: string | null;
-  readonly numberOfColli: number | null;
-  readonly trackingNumber: string | null;
-  /** What the package holds; null if the answer does not say. */
-  readonly items: Json;
-  readonly raw: Json;
-}
+import {
+  maskErasedPackages,
+  overwrite,
+  type PackageColumns,
+  type PackageRow,
+  packageKey,
+  packageSet,
+  type ReadPackage,
+  takeMembers,
+} from './track-trace-rows.ts';
 
 /** The answer to one look-up. */
 export interface ParcelAnswer {
   readonly shipmentId: number;
   readonly readNo: number;
   /** Packages of the shipment, each number once. */
-  readonly parcels: readonly ParcelRow[];
+  readonly parcels: readonly ReadPackage[];
   /** Why there is no package, or why some could not be decoded; null otherwise. */
   readonly problem: string | null;
   /** Number of requests when the look-up began. */
@@ -75,34 +66,40 @@ export async function storeParcels(
 }
 
 /** Returns a package of an erased order. Its codes may hold an address: a link, or a postcode as a bar code. */
-const maskParcel = (parcel: ParcelRow): ParcelRow => ({
+const maskParcel = (parcel: ReadPackage) => ({
   ...parcel,
-  code: null,
-  barCode: null,
+  trackAndTraceCode: null,
+  trackAndTraceBarCode: null,
   trackingNumber: null,
   raw: maskJson(parcel.raw),
 });
 
-/** What a look-up fills, beside the key. */
-const parcelColumns = [
-  'collo_number',
-  'track_and_trace_code',
-  'track_and_trace_bar_code',
-  'return_package_number',
-  'current_track_trace_status',
-  'current_track_trace_exception_level',
-  'shipping_date',
-  'number_of_colli',
-  'tracking_number',
-  'items',
-  'raw',
-  'unlisted_since',
-] as const;
+/** What the track-trace list tells of a package, too. */
+const stateColumns: PackageColumns = {
+  current_track_trace_status: ['currentTrackTraceStatus', 'text'],
+  current_track_trace_exception_level: ['currentTrackTraceExceptionLevel', 'text'],
+};
+/** What a look-up fills besides. */
+const ownColumns: PackageColumns = {
+  collo_number: ['colloNr', 'text'],
+  track_and_trace_code: ['trackAndTraceCode', 'text'],
+  track_and_trace_bar_code: ['trackAndTraceBarCode', 'text'],
+  return_package_number: ['returnPackageNumber', 'text'],
+  shipping_date: ['shippingDate', 'timestamptz'],
+  number_of_colli: ['numberOfColli', 'integer'],
+  tracking_number: ['trackingNumber', 'text'],
+  items: ['shipmentItems', 'jsonb'],
+  raw: ['raw', 'jsonb'],
+};
+const parcelColumns = { ...ownColumns, ...stateColumns };
 
 /** SQL: the names of a written package t and its changed columns, for the feed. */
 const returnedNames = sql`
   t.shipment_id || ':' || t.package_number as key,
-  ${changedColumnsOrNew(sql.table('fulfilment.parcels'), packageKey, parcelColumns)}`;
+  ${changedColumnsOrNew(sql.table('fulfilment.parcels'), packageKey, [
+    ...Object.keys(parcelColumns),
+    'unlisted_since',
+  ])}`;
 
 const toResult = (changes: readonly Change[]): ParcelResult => {
   const created = changes.filter(({ operation }) => operation === 'created').length;
@@ -110,24 +107,13 @@ const toResult = (changes: readonly Change[]): ParcelResult => {
 };
 
 async function writeParcels(trx: Transaction<DB>, client: string, rows: readonly unknown[]): Promise<Change[]> {
+  const columns = Object.keys(parcelColumns);
   const { rows: written } = await sql<ChangedRow & { readonly changed: boolean }>`
-    insert into fulfilment.parcels as t (client, shipment_id, package_number, collo_number, track_and_trace_code,
-      track_and_trace_bar_code, return_package_number, current_track_trace_status,
-      current_track_trace_exception_level, shipping_date, number_of_colli, tracking_number, items, read_at, read_no,
-      raw)
-    select ${client}, i."shipmentId", i."packageNumber", i."colloNumber", i.code, i."barCode", i."returnPackageNumber",
-      i.status, i."exceptionLevel", i."shippingDate", i."numberOfColli", i."trackingNumber", i.items, now(), i."readNo",
-      i.raw
-    from json_to_recordset(${JSON.stringify(rows)}::json) as i (
-      "shipmentId" bigint, "packageNumber" text, "colloNumber" text, code text, "barCode" text,
-      "returnPackageNumber" text, status text, "exceptionLevel" text, "shippingDate" timestamptz,
-      "numberOfColli" integer, "trackingNumber" text, items jsonb, raw jsonb, "readNo" bigint)
+    insert into fulfilment.parcels as t (client, shipment_id, package_number, read_at, read_no, ${columnRefs(columns)})
+    select ${client}, i."shipmentId", i."packageNumber", now(), i."readNo", ${takeMembers(parcelColumns)}
+    from ${packageSet({ ...parcelColumns, read_no: ['readNo', 'bigint'] }, rows)}
     order by i."shipmentId", i."packageNumber"
-    on conflict (client, shipment_id, package_number) do update set
-      collo_number = excluded.collo_number, track_and_trace_code = excluded.track_and_trace_code,
-      track_and_trace_bar_code = excluded.track_and_trace_bar_code,
-      return_package_number = excluded.return_package_number, shipping_date = excluded.shipping_date,
-      number_of_colli = excluded.number_of_colli, tracking_number = excluded.tracking_number, items = excluded.items,
+    on conflict (client, shipment_id, package_number) do update set ${overwrite(Object.keys(ownColumns))},
       -- If a later reading of the track-trace list is stored, its status stays.
       current_track_trace_status = case when t.read_no > excluded.read_no then t.current_track_trace_status
         else excluded.current_track_trace_status end,
@@ -137,8 +123,7 @@ async function writeParcels(trx: Transaction<DB>, client: string, rows: readonly
         or t.read_no <= excluded.read_no and (t.current_track_trace_status, t.current_track_trace_exception_level)
           is distinct from (excluded.current_track_trace_status, excluded.current_track_trace_exception_level)
         then excluded.changed_at else t.changed_at end,
-      read_at = excluded.read_at, read_no = greatest(t.read_no, excluded.read_no), raw = excluded.raw,
-      unlisted_since = null
+      read_at = excluded.read_at, read_no = greatest(t.read_no, excluded.read_no), unlisted_since = null
     returning ${returnedNames}, changed_at = now() as changed`.execute(trx);
   return written.filter(({ changed }) => changed).map((row) => toChange('parcels', row));
 }
@@ -208,7 +193,7 @@ async function planReads(trx: Transaction<DB>, client: string, answers: readonly
 export async function storeListedParcels(
   trx: Transaction<DB>,
   client: string,
-  rows: readonly TrackTraceRow[],
+  rows: readonly PackageRow[],
   readNo: number,
 ): Promise<ParcelResult> {
   const numbered = new Set(rows.filter((row) => row.packageNumber !== '').map(({ shipmentId }) => shipmentId));
@@ -218,9 +203,8 @@ export async function storeListedParcels(
   const { rows: written } = await sql<ChangedRow>`
     insert into fulfilment.parcels as t (client, shipment_id, package_number, current_track_trace_status,
       current_track_trace_exception_level, read_no, raw)
-    select ${client}, i."shipmentId", i."packageNumber", i.status, i."exceptionLevel", ${readNo}, i.raw
-    from json_to_recordset(${JSON.stringify(kept)}::json) as i (
-      "shipmentId" bigint, "packageNumber" text, status text, "exceptionLevel" text, raw jsonb)
+    select ${client}, i."shipmentId", i."packageNumber", ${takeMembers(stateColumns)}, ${readNo}, i.raw
+    from ${packageSet({ ...stateColumns, raw: ['raw', 'jsonb'] }, kept)}
     where i."packageNumber" <> '' or not exists (
       select from fulfilment.parcels p
       where p.client = ${anyClient(client)} and p.shipment_id = i."shipmentId" and p.package_number <> ''

@@ -18,10 +18,15 @@ export async function findWatchedArticles(db: Kysely<DB>, client: string): Promi
   return rows.map(({ sku }) => sku);
 }
 
-/** Watches articles, as the ERP does when it inserts into fulfilment.stock_watch. */
-export async function watchArticles(db: Kysely<DB>, client: string, skus: readonly string[]): Promise<void> {
+/** Names articles of a client, as the ERP does when it inserts into one of these tables. */
+export async function nameArticles(
+  db: Kysely<DB>,
+  table: 'fulfilment.stock_watch' | 'fulfilment.service_products',
+  client: string,
+  skus: readonly string[],
+): Promise<void> {
   await db
-    .insertInto('fulfilment.stock_watch')
+    .insertInto(table)
     .values(skus.map((sku) => ({ client, sku })))
     .onConflict((conflict) => conflict.doNothing())
     .execute();
@@ -75,21 +80,11 @@ export async function storeStock(
 
 /** Deletes the stock levels of articles that are no longer watched, because they would not be updated any more. */
 export async function removeUnwatchedLevels(trx: Transaction<DB>, client: string): Promise<Change[]> {
-  const rows = await trx
-    .deleteFrom('fulfilment.stock_levels as l')
-    .where('l.client', '=', client)
-    .where((eb) =>
-      eb.not(
-        eb.exists(
-          eb
-            .selectFrom('sync.watched_articles as w')
-            .select('w.sku')
-            .where('w.client', '=', anyClient(client))
-            .whereRef('w.sku', '=', 'l.sku'),
-        ),
-      ),
-    )
-    .returning('l.sku as key')
-    .execute();
+  const { rows } = await sql<{ key: string }>`
+    delete from fulfilment.stock_levels l
+    where l.client = ${client} and not exists (
+      select from sync.watched_articles w
+      where w.client = ${anyClient(client)} and w.sku = l.sku)
+    returning l.sku as key`.execute(trx);
   return rows.map(({ key }) => ({ entity: 'stock_levels', id: null, key, operation: 'removed' }));
 }

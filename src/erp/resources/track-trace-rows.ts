@@ -1,22 +1,50 @@
-import { sql, type Transaction } from 'kysely';
+import { type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import { maskJson } from '../../core/personal-data.ts';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { findErasedShipments } from '../mirror/erasures.ts';
 import { type Change, type ChangedRow, changedColumnsOrNew, toChange } from '../mirror/feed.ts';
+import { columnRefs } from '../mirror/mirror-tables.ts';
 
-/** The current state of one package, as it is stored. There is at most one per shipment and package number. */
-export interface TrackTraceRow {
-  readonly shipmentId: number;
+/** A package of a shipment, with the members that the service gives it. A shipment has each number at most once. */
+export interface ReadPackage {
   readonly packageNumber: string;
-  readonly externalOrderNumber: string | null;
-  readonly shipmentMethod: string | null;
-  readonly status: number | null;
-  readonly statusAt: string | null;
-  readonly exceptionLevel: number | null;
   readonly raw: Json;
+  readonly [member: string]: unknown;
 }
+
+/** A package with its shipment. */
+export interface PackageRow extends ReadPackage {
+  readonly shipmentId: number;
+}
+
+/** Columns of a table of packages beside the key, each with the member that fills it and its type. */
+export type PackageColumns = Readonly<Record<string, readonly [member: string, type: string]>>;
+
+/** Returns SQL: packages as a set named i, with a typed column for each member. */
+export function packageSet(columns: PackageColumns, rows: readonly unknown[]): RawBuilder<unknown> {
+  const members = [['shipmentId', 'bigint'], ['packageNumber', 'text'], ...Object.values(columns)] as const;
+  const typed = members.map(([member, type]) => sql`${sql.ref(member)} ${sql.raw(type)}`);
+  return sql`json_to_recordset(${JSON.stringify(rows)}::json) as i (${sql.join(typed)})`;
+}
+
+/** Returns SQL: the members of a package i, in the order of the columns. */
+export const takeMembers = (columns: PackageColumns) =>
+  sql.join(Object.values(columns).map(([member]) => sql.ref(`i.${member}`)));
+
+/** Returns SQL for an upsert: sets these columns to what was read. */
+export const overwrite = (columns: readonly string[]) =>
+  sql.join(columns.map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`));
+
+const trackTraceColumns: PackageColumns = {
+  external_order_number: ['externalOrderNumber', 'text'],
+  shipment_method: ['shipmentMethod', 'text'],
+  current_track_trace_status: ['currentTrackTraceStatus', 'integer'],
+  current_track_trace_status_date_time: ['currentTrackTraceStatusDateTime', 'timestamptz'],
+  current_track_trace_exception_level: ['currentTrackTraceExceptionLevel', 'integer'],
+  raw: ['raw', 'jsonb'],
+};
 
 /** The result of storing a track-trace list. */
 export interface TrackTraceResult {
@@ -33,11 +61,11 @@ export interface TrackTraceResult {
 }
 
 /** Masks the packages of erased orders, and returns the others unchanged. */
-export async function maskErasedPackages<Row extends Pick<TrackTraceRow, 'shipmentId' | 'raw'>>(
+export async function maskErasedPackages(
   trx: Transaction<DB>,
   client: string,
-  rows: readonly Row[],
-): Promise<readonly Row[]> {
+  rows: readonly PackageRow[],
+): Promise<readonly PackageRow[]> {
   const ids = rows.map(({ shipmentId }) => shipmentId);
   const erased = await findErasedShipments(trx, client, ids);
   return rows.map((row) => (erased.has(row.shipmentId) ? { ...row, raw: maskJson(row.raw) } : row));
@@ -45,9 +73,6 @@ export async function maskErasedPackages<Row extends Pick<TrackTraceRow, 'shipme
 
 /** The key of a package, without the client. */
 export const packageKey = ['shipment_id', 'package_number'] as const;
-
-const columns = sql`shipment_id, package_number, external_order_number, shipment_method, current_track_trace_status,
-  current_track_trace_status_date_time, current_track_trace_exception_level, raw`;
 
 /**
  * Stores the complete list of packages on their way. Writes the packages that differ, and an event for each one whose
@@ -59,13 +84,11 @@ const columns = sql`shipment_id, package_number, external_order_number, shipment
 export async function storeTrackTraces(
   trx: Transaction<DB>,
   client: string,
-  read: readonly TrackTraceRow[],
+  read: readonly PackageRow[],
   present: readonly number[] | null,
 ): Promise<TrackTraceResult> {
   const rows = await maskErasedPackages(trx, client, read);
-  const listed = sql`json_to_recordset(${JSON.stringify(rows)}::json) as i (
-    "shipmentId" bigint, "packageNumber" text, "externalOrderNumber" text, "shipmentMethod" text, status integer,
-    "statusAt" timestamptz, "exceptionLevel" integer, raw jsonb)`;
+  const listed = packageSet(trackTraceColumns, rows);
   const { count: listedBefore } = await trx
     .selectFrom('fulfilment.track_traces')
     .select(sql<number>`count(*)::int`.as('count'))
@@ -98,47 +121,36 @@ export async function storeTrackTraces(
  * Writes an event for each package whose state changed. Call it before `writeCurrent`: it compares with the stored
  * state.
  */
-async function writeEvents(trx: Transaction<DB>, client: string, listed: ReturnType<typeof sql>): Promise<void> {
+async function writeEvents(trx: Transaction<DB>, client: string, listed: RawBuilder<unknown>): Promise<void> {
   await sql`
     insert into fulfilment.track_trace_events (client, shipment_id, package_number, current_track_trace_status,
       current_track_trace_status_date_time, current_track_trace_exception_level, raw)
-    select ${client}, i."shipmentId", i."packageNumber", i.status, i."statusAt", i."exceptionLevel", i.raw
+    select ${client}, i."shipmentId", i."packageNumber", i."currentTrackTraceStatus",
+      i."currentTrackTraceStatusDateTime", i."currentTrackTraceExceptionLevel", i.raw
     from ${listed}
     left join fulfilment.track_traces t
       on t.client = ${anyClient(client)} and t.shipment_id = i."shipmentId" and t.package_number = i."packageNumber"
     where t.client is null or (t.current_track_trace_status, t.current_track_trace_status_date_time,
-      t.current_track_trace_exception_level) is distinct from (i.status, i."statusAt", i."exceptionLevel")
+      t.current_track_trace_exception_level) is distinct from (i."currentTrackTraceStatus",
+      i."currentTrackTraceStatusDateTime", i."currentTrackTraceExceptionLevel")
     order by i."shipmentId", i."packageNumber"`.execute(trx);
 }
 
-async function writeCurrent(trx: Transaction<DB>, client: string, listed: ReturnType<typeof sql>): Promise<Change[]> {
+async function writeCurrent(trx: Transaction<DB>, client: string, listed: RawBuilder<unknown>): Promise<Change[]> {
+  const columns = Object.keys(trackTraceColumns);
   const { rows } = await sql<ChangedRow>`
-    insert into fulfilment.track_traces as t (client, ${columns})
-    select ${client}, i."shipmentId", i."packageNumber", i."externalOrderNumber", i."shipmentMethod", i.status,
-      i."statusAt", i."exceptionLevel", i.raw
+    insert into fulfilment.track_traces as t (client, shipment_id, package_number, ${columnRefs(columns)})
+    select ${client}, i."shipmentId", i."packageNumber", ${takeMembers(trackTraceColumns)}
     from ${listed}
     order by i."shipmentId", i."packageNumber"
     on conflict (client, shipment_id, package_number) do update set
-      external_order_number = excluded.external_order_number, shipment_method = excluded.shipment_method,
-      current_track_trace_status = excluded.current_track_trace_status,
-      current_track_trace_status_date_time = excluded.current_track_trace_status_date_time,
-      current_track_trace_exception_level = excluded.current_track_trace_exception_level,
-      raw = excluded.raw, changed_at = now(), unlisted_since = null
+      ${overwrite(columns)}, changed_at = now(), unlisted_since = null
       where t.raw is distinct from excluded.raw or t.unlisted_since is not null
         or t.current_track_trace_status_date_time is distinct from excluded.current_track_trace_status_date_time
-    returning t.shipment_id || ':' || t.package_number as key, ${changedColumnsOrNew(
-      sql.table('fulfilment.track_traces'),
-      packageKey,
-      [
-        'external_order_number',
-        'shipment_method',
-        'current_track_trace_status',
-        'current_track_trace_status_date_time',
-        'current_track_trace_exception_level',
-        'raw',
-        'unlisted_since',
-      ],
-    )}`.execute(trx);
+    returning t.shipment_id || ':' || t.package_number as key,
+      ${changedColumnsOrNew(sql.table('fulfilment.track_traces'), packageKey, [...columns, 'unlisted_since'])}`.execute(
+    trx,
+  );
   return rows.map((row) => toChange('track_traces', row));
 }
 
@@ -146,7 +158,7 @@ async function writeCurrent(trx: Transaction<DB>, client: string, listed: Return
 async function unlistOthers(
   trx: Transaction<DB>,
   client: string,
-  rows: readonly TrackTraceRow[],
+  rows: readonly PackageRow[],
   present: readonly number[],
 ): Promise<{ readonly shipmentId: number; readonly change: Change }[]> {
   const { rows: gone } = await sql<{ shipmentId: number; key: string }>`

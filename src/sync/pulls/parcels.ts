@@ -43,7 +43,7 @@ function toAnswer(read: ParcelRead, list: ParcelList): AnsweredRead {
   const { shipmentId } = read;
   const byNumber = new Map<string, Parcel>();
   const entries = list.undecodable.map(({ path, reason, raw }) => toEntry(shipmentId, path, reason, raw));
-  for (const parcel of list.parcels.filter((one) => one.shipmentId === shipmentId)) {
+  for (const parcel of list.parcels.filter(({ id }) => id === shipmentId)) {
     const reason = findUnstorableReason(JSON.stringify(parcel.raw));
     if (reason === null) byNumber.set(parcel.packageNumber, parcel);
     else entries.push(toEntry(shipmentId, '', reason, parcel.raw));

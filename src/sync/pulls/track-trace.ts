@@ -224,7 +224,8 @@ function keepLatestPerPackage(items: readonly TrackTrace[]): { rows: readonly Tr
   return { rows: [...rows.values()], contradictions: contradicted.size };
 }
 
-const readTimeMs = ({ statusAt }: TrackTrace) => (statusAt === null ? Number.NEGATIVE_INFINITY : Date.parse(statusAt));
+const readTimeMs = ({ currentTrackTraceStatusDateTime: time }: TrackTrace) =>
+  time === null ? Number.NEGATIVE_INFINITY : Date.parse(time);
 
 const isStorable = ({ raw }: TrackTrace) => findUnstorableReason(JSON.stringify(raw)) === null;
 

@@ -20,16 +20,22 @@ const nameOrNumber: Field<string | null> = {
     text.read(JSON.isRawJSON(value) ? value.rawJSON : typeof value === 'number' ? String(value) : value, zone),
 };
 
+/** The number of a package; empty if there is none. */
+const packageNumber: Field<string> = { ...text, read: (value, zone) => nameOrNumber.read(value, zone) ?? '' };
+
 /** A time whose empty text means that it is absent. */
 const timeOrEmpty: Field<string | null> = {
   ...time,
   read: (value, zone) => time.read(value === '' ? null : value, zone),
 };
 
+/** An item of a list: its members, and the item as received. */
+type Item<Of extends Fields> = { readonly [Member in keyof Of]: ValueOf<Of[Member]> } & { readonly raw: Json };
+
 const trackTraceFields = {
   shipmentId: ownId,
   externalOrderNumber: text,
-  packageNumber: nameOrNumber,
+  packageNumber,
   shipmentMethod: text,
   currentTrackTraceStatus: code,
   currentTrackTraceStatusDateTime: timeOrEmpty,
@@ -37,18 +43,7 @@ const trackTraceFields = {
 };
 
 /** The track-trace state of one package (docs/interface.md, 15.5 Track-trace item). */
-export interface TrackTrace {
-  readonly shipmentId: number;
-  /** Empty if there is none. */
-  readonly packageNumber: string;
-  readonly externalOrderNumber: string | null;
-  readonly shipmentMethod: string | null;
-  readonly status: number | null;
-  readonly statusAt: string | null;
-  readonly exceptionLevel: number | null;
-  /** The item as received. */
-  readonly raw: Json;
-}
+export type TrackTrace = Item<typeof trackTraceFields>;
 
 export interface TrackTraceList {
   readonly items: readonly TrackTrace[];
@@ -63,16 +58,7 @@ export interface TrackTraceList {
 export function decodeTrackTraces(result: Json, zone: string): TrackTraceList {
   const { items, undecodable } = decodeItems('v2.shipment.trackTrace', result, trackTraceFields, zone);
   return {
-    items: items.map(({ item, raw }) => ({
-      shipmentId: item.shipmentId,
-      packageNumber: item.packageNumber ?? '',
-      externalOrderNumber: item.externalOrderNumber,
-      shipmentMethod: item.shipmentMethod,
-      status: item.currentTrackTraceStatus,
-      statusAt: item.currentTrackTraceStatusDateTime,
-      exceptionLevel: item.currentTrackTraceExceptionLevel,
-      raw,
-    })),
+    items,
     undecodable: undecodable.map((problem) => {
       const { raw } = problem;
       return { ...problem, shipmentId: isObject(raw) ? toId(raw.shipmentId) : null };
@@ -105,7 +91,7 @@ const contents: Field<Json> = {
 
 const parcelFields = {
   id: ownId,
-  packageNumber: nameOrNumber,
+  packageNumber,
   colloNr: nameOrNumber,
   trackAndTraceCode: nameOrNumber,
   trackAndTraceBarCode: nameOrNumber,
@@ -118,25 +104,11 @@ const parcelFields = {
   shipmentItems: contents,
 };
 
-/** A package that the look-up by criteria returned (docs/interface.md, 15.7 Shipment item of the criteria lookup). */
-export interface Parcel {
-  readonly shipmentId: number;
-  /** Empty if there is none. */
-  readonly packageNumber: string;
-  readonly colloNumber: string | null;
-  readonly code: string | null;
-  readonly barCode: string | null;
-  readonly returnPackageNumber: string | null;
-  readonly status: string | null;
-  readonly exceptionLevel: string | null;
-  readonly shippingDate: string | null;
-  readonly numberOfColli: number | null;
-  readonly trackingNumber: string | null;
-  /** What the package holds; null if the answer does not say. */
-  readonly items: Json;
-  /** The item as received. */
-  readonly raw: Json;
-}
+/**
+ * A package that the look-up by criteria returned, with the id of its shipment (docs/interface.md, 15.7 Shipment item of
+ * the criteria lookup).
+ */
+export type Parcel = Item<typeof parcelFields>;
 
 /** The packages of one answer, and its items that could not be decoded. */
 export interface ParcelList {
@@ -150,36 +122,21 @@ export interface ParcelList {
  * @throws WarehouseError `undecodable` if the result is not a list
  */
 export function decodeParcels(result: Json, zone: string): ParcelList {
-  const { items, undecodable } = decodeItems('v2.shipment.search', result, parcelFields, zone);
-  const parcels = items.map(({ item, raw }) => ({
-    shipmentId: item.id,
-    packageNumber: item.packageNumber ?? '',
-    colloNumber: item.colloNr,
-    code: item.trackAndTraceCode,
-    barCode: item.trackAndTraceBarCode,
-    returnPackageNumber: item.returnPackageNumber,
-    status: item.currentTrackTraceStatus,
-    exceptionLevel: item.currentTrackTraceExceptionLevel,
-    shippingDate: item.shippingDate,
-    numberOfColli: item.numberOfColli,
-    trackingNumber: item.trackingNumber,
-    items: item.shipmentItems,
-    raw,
-  }));
+  const { items: parcels, undecodable } = decodeItems('v2.shipment.search', result, parcelFields, zone);
   return { parcels, undecodable };
 }
 
-/** Decodes the items of a list one by one. Each is returned with what was received. */
+/** Decodes the items of a list one by one. */
 function decodeItems<Of extends Fields>(operation: string, result: Json, fields: Of, zone: string) {
   // In other answers of this generation, null means that there is no result.
   const list = result ?? [];
   if (!Array.isArray(list)) throw makeUndecodableError(`${operation}: the result is not a list`);
-  const items: { readonly item: { readonly [Member in keyof Of]: ValueOf<Of[Member]> }; readonly raw: Json }[] = [];
+  const items: Item<Of>[] = [];
   const undecodable: (DecodingProblem & { readonly raw: Json })[] = [];
   for (const raw of list) {
     const decoded = decodeMembers(fields, raw, zone);
     if ('problem' in decoded) undecodable.push({ ...decoded.problem, raw });
-    else items.push({ item: decoded.value, raw });
+    else items.push({ ...decoded.value, raw });
   }
   return { items, undecodable };
 }
