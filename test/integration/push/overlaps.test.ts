@@ -87,7 +87,7 @@ describe('a poll and a push of one order at the same time', () => {
     await sandbox.faults({
       operation: 'v3.orders.list',
       count: 1,
-      effect: { delayMs: 1_500, set: [{ path: ['data', 0, 'attributes', 'reference'], value: 'old' }] },
+      effect: { delayMs: 4_000, set: [{ path: ['data', 0, 'attributes', 'reference'], value: 'old' }] },
     });
     const place = await sandbox.lastPlace();
     const polling = pull('pull-orders');
