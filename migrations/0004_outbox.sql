@@ -251,7 +251,7 @@ comment on table sync.outbox_waits is 'Orders that wait for a product.save row o
 comment on column sync.outbox_waits.outbox_id is 'The order.create row';
 comment on column sync.outbox_waits.waits_for is 'The product.save row';
 
-create function sync.wake_product_waiters() returns trigger
+create function sync.release_product_waiters() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   freed bigint[];
@@ -261,10 +261,10 @@ begin
     select o.id from fulfilment.outbox o
     where o.id in (select v.outbox_id from sync.outbox_waits v where v.waits_for = new.id) and o.status = 'pending'
     for no key update of o skip locked
-  ), woken as (
+  ), released as (
     update fulfilment.outbox o set next_attempt_at = clock_timestamp() from free where o.id = free.id returning o.id
   )
-  select array_agg(id) into freed from woken;
+  select array_agg(id) into freed from released;
   if freed is not null then
     delete from sync.outbox_waits w where w.outbox_id = any(freed);
     perform pg_notify('fulfilment_outbox', '') where pg_notification_queue_usage() < 0.5;
@@ -274,7 +274,7 @@ end
 $$;
 create trigger outbox_product_through after update of status on fulfilment.outbox for each row
   when (new.kind = 'product.save' and old.status is distinct from new.status and new.status in ('done', 'dead', 'cancelled'))
-  execute function sync.wake_product_waiters();
+  execute function sync.release_product_waiters();
 
 create table sync.push_holds (
   client text not null,

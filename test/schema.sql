@@ -2421,6 +2421,31 @@ AS $function$
     finished_at = excluded.finished_at, error_code = excluded.error_code, error = excluded.error;
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.release_product_waiters()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  freed bigint[];
+begin
+  -- Rows that somebody has locked are looked at again by themselves, soon.
+  with free as materialized (
+    select o.id from fulfilment.outbox o
+    where o.id in (select v.outbox_id from sync.outbox_waits v where v.waits_for = new.id) and o.status = 'pending'
+    for no key update of o skip locked
+  ), released as (
+    update fulfilment.outbox o set next_attempt_at = clock_timestamp() from free where o.id = free.id returning o.id
+  )
+  select array_agg(id) into freed from released;
+  if freed is not null then
+    delete from sync.outbox_waits w where w.outbox_id = any(freed);
+    perform pg_notify('fulfilment_outbox', '') where pg_notification_queue_usage() < 0.5;
+  end if;
+  return null;
+end
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.revive_abandoned(of_client text DEFAULT NULL::text, of_job text DEFAULT NULL::text)
  RETURNS TABLE(client text, job text)
  LANGUAGE plpgsql
@@ -2580,31 +2605,6 @@ AS $function$
   on conflict (id) do nothing
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.wake_product_waiters()
- RETURNS trigger
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-declare
-  freed bigint[];
-begin
-  -- Rows that somebody has locked are looked at again by themselves, soon.
-  with free as materialized (
-    select o.id from fulfilment.outbox o
-    where o.id in (select v.outbox_id from sync.outbox_waits v where v.waits_for = new.id) and o.status = 'pending'
-    for no key update of o skip locked
-  ), woken as (
-    update fulfilment.outbox o set next_attempt_at = clock_timestamp() from free where o.id = free.id returning o.id
-  )
-  select array_agg(id) into freed from woken;
-  if freed is not null then
-    delete from sync.outbox_waits w where w.outbox_id = any(freed);
-    perform pg_notify('fulfilment_outbox', '') where pg_notification_queue_usage() < 0.5;
-  end if;
-  return null;
-end
-$function$
-;
 
 CREATE TRIGGER changes_in_commit_order BEFORE INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.order_changes();
 CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_changes();
@@ -2613,7 +2613,7 @@ CREATE TRIGGER order_items_ordered BEFORE INSERT OR UPDATE OF quantity ON fulfil
 CREATE TRIGGER outbox_documents AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = ANY (ARRAY['return_label.create'::text, 'order_attachment.create'::text])) AND (new.status = 'done'::text) AND (old.status <> 'done'::text) AND (new.result <> '{}'::jsonb))) EXECUTE FUNCTION sync.store_document();
 CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
-CREATE TRIGGER outbox_product_through AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = 'product.save'::text) AND (old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.wake_product_waiters();
+CREATE TRIGGER outbox_product_through AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = 'product.save'::text) AND (old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.release_product_waiters();
 CREATE TRIGGER outbox_settled AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.note_outcome();
 CREATE TRIGGER shipments_first_status AFTER INSERT ON fulfilment.shipments REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.note_shipments();
 CREATE TRIGGER shipments_next_status AFTER UPDATE ON fulfilment.shipments REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.note_changed_shipments();

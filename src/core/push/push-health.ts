@@ -1,6 +1,6 @@
 /**
  * Decides from the outcomes of sent rows whether further rows of a client, or of one kind, may be sent. These functions
- * are pure; sync.push_holds keeps the state for all workers (src/erp/outbox/holds.ts). docs/outbox.md draws the states.
+ * are pure; sync.push_holds keeps the state for all workers (src/erp/outbox/holds.ts). docs/architecture.md draws the states.
  *
  * Invariant: a failure holds no more than it can concern. A kind is held if several distinct rows of it failed and none
  * succeeded. The client is held only if status/get fails, its credentials are refused, or the service asks to wait or

@@ -77,6 +77,8 @@ export interface FailedAttempt {
   readonly refusedForOthers: number;
 }
 
+/** After this many refusals of one row as too fast, the cause probably lies in that row. */
+const maxRefusalsAsEvidence = 3;
 /** Added to the attempt number of the backoff if only reads failed. */
 const readsFailedStep = 4;
 
@@ -89,8 +91,11 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
   const { error } = failed;
   const sharedRefusal = findSharedRefusal(failed);
   if (sharedRefusal !== null) {
-    // A hold makes all of these rows wait. This pause lets rows that were not tried yet come first.
-    const delayMs = toPauseMs(pauses.push, failed.refusedForOthers + 1, random, error.retryAfterMs);
+    // A hold makes all of these rows wait. This pause lets rows that were not tried yet come first. It grows if the cause
+    // may lie in the row.
+    const doubtedFrom = error.status === 429 ? maxRefusalsAsEvidence : 0;
+    const step = Math.max(0, failed.refusedForOthers - doubtedFrom) + 1;
+    const delayMs = toPauseMs(pauses.push, step, random, error.retryAfterMs);
     return { status: 'pending', error: sharedRefusal, delayMs, countsAsAttempt: false, isRefusedForOthers: true };
   }
   // A refused read is not a refusal of the change.
@@ -185,9 +190,6 @@ function readWaitEvidence({ status, outcome, retryAfterMs, message: reason }: Wa
   const ms = Math.min(retryAfterMs, longestWaitMs);
   return [{ of: 'client', evidence: { seen: 'asked to wait', reason: `${reason}; asked to wait`, ms } }];
 }
-
-/** After this many refusals of one row as too fast, the cause probably lies in that row. */
-const maxRefusalsAsEvidence = 3;
 
 function readAnswerEvidence({ error, sent }: FailedAttempt, isNew: boolean): ScopedEvidence[] {
   if (error.status === 401 || error.status === 425) return [];

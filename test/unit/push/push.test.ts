@@ -125,10 +125,10 @@ describe('the outcome of a failed attempt', () => {
         });
     for (const status of [403, 404, 405])
       expect(judge(answer(status), { documented: false })).toMatchObject({ status: 'pending', countsAsAttempt: false });
-    expect([0, 4].map((refusedForOthers) => judge(answer(429), { refusedForOthers }))).toMatchObject([
-      { delayMs: 500 },
-      { delayMs: 8_000 },
-    ]);
+    const delayAfter = (refusedForOthers: number, status: number) =>
+      (judge(answer(status), { refusedForOthers }) as { delayMs: number }).delayMs;
+    expect([0, 3, 7].map((times) => delayAfter(times, 429))).toEqual([500, 500, 8_000]);
+    expect([0, 4].map((times) => delayAfter(times, 401))).toEqual([500, 8_000]);
   });
 
   test('an explained answer to an assumed operation is a refusal, whatever its status', () => {

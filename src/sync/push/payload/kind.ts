@@ -180,7 +180,7 @@ type UnknownOutcome<P> =
 
 /**
  * A rule that rows of another kind must be done first. Each entry of a list in the payload names such a row by its
- * reference. A trigger wakes rows that wait for `product.save`. Other waiting rows are checked again after 20 seconds,
+ * reference. A trigger releases rows that wait for `product.save`. Other waiting rows are checked again after 20 seconds,
  * and then every 2 minutes.
  */
 interface Prerequisite {
