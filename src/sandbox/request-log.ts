@@ -129,10 +129,8 @@ const jsonMember = /"([\w.-]+)"(\s*:\s*)(?:"(?:[^"\\]|\\.)*"?|[^\s,}\]"{[]+)/g;
 const formMember = /(^|[&?;\s"'])([\w.%[\]-]+)=[^&\s"']*/g;
 const bearer = /(\bbearer\s+)[\w.~+/=-]+/gi;
 
-const hidden = '***';
-
 /** Replaces the secrets in a query, a body or an answer. The log and the page show nothing that was not treated so. */
-function hideSecrets(text: string, mark = hidden): string {
+function hideSecrets(text: string, mark = '***'): string {
   return text
     .replace(jsonMember, (member: string, name: string, colon: string) =>
       secretName.test(name) ? `"${name}"${colon}"${mark}"` : member,

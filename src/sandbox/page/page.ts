@@ -96,7 +96,6 @@ function renderPage(world: World, view: View): string {
     const current = name === view.client ? html` aria-current="page"` : '';
     return html`<li><a href="${writeAddress({ client: name })}"${current}>${name}</a></li>`;
   });
-  const clear = view.q === '' ? '' : html` <a href="${writeAddress({ client: view.client })}">Clear</a>`;
   const label = 'Order number, id, SKU, reference, or a text in a request';
   return renderFrame(
     `Sandbox: ${view.client}`,
@@ -105,7 +104,7 @@ ${part('clock')}<a href="/openapi.json">OpenAPI document</a>`,
     html`<h1>Sandbox of the warehouse fulfilment service</h1>
 <p class="said" role="status">${/^[a-z/-]+$/.test(view.said) ? `Done: ${view.said}` : ''}</p>
 <form class="filter" role="search" method="get" action="/">${hidden('client', view.client)}
-${field('q', label, { type: 'search', value: view.q })} <button>Search</button>${clear}</form>
+${field('q', label, { type: 'search', value: view.q })} <button>Search</button> <a href="${writeAddress({ client: view.client })}">All</a></form>
 <div class="columns"><section aria-label="Actions"><h2>Actions</h2>
 ${renderActions(world, store)}<h3>Active faults</h3>${part('active-faults')}</section>
 <div>${part('data')}${part('log')}${part('all-findings')}</div></div>`,

@@ -7,7 +7,8 @@ import type { Simulation, TaskOf, TruckLine } from '../store/simulation.ts';
 export function unloadTruck(simulation: Simulation, atMs: number, { slipId, isLast }: TaskOf<'truck'>): void {
   const { store, random } = simulation;
   const slip = slipId === null ? null : (store.slips.get(slipId) ?? null);
-  const lines = slip === null ? [drawLine(simulation)] : drawSlipLines(simulation, slip, isLast);
+  const drawLine = () => ({ sku: random.pick(soldSkus), slipItemId: null, quantity: random.between(5, 40) });
+  const lines = slip === null ? [drawLine()] : drawSlipLines(simulation, slip, isLast);
   const { id: inboundId } = createInbound(simulation, atMs, slip);
   simulation.plan(atMs + random.between(1, 4) * hourMs, { kind: 'check-inbound', inboundId });
   const parts = Math.min(lines.length, random.between(1, 3));
@@ -127,10 +128,6 @@ function drawSlipLines({ random }: Simulation, slip: Slip, isLast: boolean): Tru
     const brought = isLast ? Math.max(0, rest - short) : Math.floor(rest / 2);
     return brought > 0 ? [{ sku, slipItemId: id, quantity: brought }] : [];
   });
-}
-
-function drawLine({ random }: Simulation): TruckLine {
-  return { sku: random.pick(soldSkus), slipItemId: null, quantity: random.between(5, 40) };
 }
 
 /** Plans the next truck with goods that nobody announced, two to five days later. */

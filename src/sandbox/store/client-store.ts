@@ -8,8 +8,6 @@ import type { ServiceLists } from './service-lists.ts';
 /** Older shipments and slips are not listed (docs/interface.md, 5.1 Values). */
 const listedDays = 90;
 
-const toDayNumberOrNull = (day: string | null) => (day === null ? null : toDayNumber(day));
-
 /**
  * All rows of one client. A `Listing` holds the rows that its operation may show now, with indexes: change indexed
  * members only within its `change`, or by a method of this class.
@@ -39,7 +37,7 @@ export class ClientStore {
   });
   readonly listedShipments: Listing<Shipment, 'status' | 'shippedOn' | 'orderType' | 'readyOn'>;
   readonly listedReturnItems = new Listing<ReturnItem, 'processedOn'>({
-    processedOn: ({ processedOn }) => toDayNumberOrNull(processedOn),
+    processedOn: ({ processedOn }) => processedOn && toDayNumber(processedOn),
   });
   readonly listedInbounds = new Listing<Inbound, 'status'>({ status: ({ status }) => status });
   readonly listedSlips: Listing<Slip, 'status' | 'receivedOn' | 'completedOn' | 'expectedOn'>;
