@@ -177,10 +177,10 @@ export const olderShipmentOperations = [
       return ok('Track-trace', items);
     },
   }),
-  defineList('v2.shipment.list', 'GET /v2/shipment/list', 'Shipments no older than 90 days'),
-  defineList('v2.shipment.listByStatus', 'GET /v2/shipment/list/:status', 'Shipments in one status'),
-  defineList('v2.shipment.listByOrderTypes', 'POST /v2/shipment/list', 'Shipments of certain order types'),
-  defineList(
+  defineShipmentList('v2.shipment.list', 'GET /v2/shipment/list', 'Shipments no older than 90 days'),
+  defineShipmentList('v2.shipment.listByStatus', 'GET /v2/shipment/list/:status', 'Shipments in one status'),
+  defineShipmentList('v2.shipment.listByOrderTypes', 'POST /v2/shipment/list', 'Shipments of certain order types'),
+  defineShipmentList(
     'v2.shipment.listByOrderTypesAndStatus',
     'POST /v2/shipment/list/:status',
     'Shipments of certain order types in one status',
@@ -273,7 +273,7 @@ export const olderShipmentOperations = [
 ];
 
 /** Defines a list of shipments: of one status if the route names it, of certain order types if it has a body. */
-function defineList(name: string, route: `${'GET' | 'POST'} /${string}`, summary: string) {
+function defineShipmentList(name: string, route: `${'GET' | 'POST'} /${string}`, summary: string) {
   return defineOperation<Record<never, never>, typeof orderTypes>({
     name,
     route,
