@@ -1023,7 +1023,9 @@ returns table (
       k.reference as name, null::text as error
     from asked k
     union all
-    select a.at, false, 'outbox', k.id, a.step, a.became, k.reference, left(a.error, 500)
+    select a.at, false, 'outbox', k.id,
+      case when a.step = 'sent' and a.error_code = 'payload_refused' then 'checked' else a.step end, a.became,
+      k.reference, left(a.error, 500)
     from asked k
     cross join lateral (
       select * from sync.outbox_attempts a where a.outbox_id = k.id order by a.id desc limit 30) a

@@ -16,9 +16,11 @@ import {
 import { readOutbox } from '../../erp/outbox/read-outbox.ts';
 import { requestRun } from '../../erp/runs/due-jobs.ts';
 import { pauseJob, resumeJob } from '../../erp/runs/pauses.ts';
-import { followUpRules } from '../../sync/push/kinds/registry.ts';
+import { followUpRules, outboxKinds } from '../../sync/push/kinds/registry.ts';
+import { applyOperations } from '../../sync/push/payload/kind.ts';
 import type { Logger } from '../logging/logger.ts';
-import { maxPayloadBytes, nameSenders } from './access.ts';
+import { findPayloadProblems, readStoredCodes } from '../terminal/check-payload.ts';
+import { maxPayloadBytes, nameSenders, requestTimeoutMs } from './access.ts';
 import type { AdminDeps } from './admin-deps.ts';
 import { AdminError } from './admin-deps.ts';
 import { idSchema } from './routes.ts';
@@ -31,15 +33,19 @@ export function registerActionRoutes(app: FastifyInstance, deps: AdminDeps): voi
     app.post(`/outbox/:id/${action}`, async (request, reply) => {
       const { id } = idSchema.parse(request.params);
       await applyAction(deps, action, id, request, nameSender(request));
-      return reply.redirect(`/outbox/${id}?said=${action}`, 303);
+      return reply.redirect(`/outbox/${id}`, 303);
     });
   app.post('/outbox/:id/replace', { bodyLimit: maxPayloadBytes }, async (request, reply) => {
     const { id } = idSchema.parse(request.params);
-    const { payload } = z.object({ payload: z.string() }).parse(request.body);
-    parseJsonObject(payload, 'payload');
+    const { payload, sure } = z.object({ payload: z.string(), sure: z.string().optional() }).parse(request.body);
+    const refusal = await findRefusal(deps, id, payload, sure !== undefined);
+    if (refusal !== null) {
+      reply.code(400);
+      return sendPage(request, reply, makeRowPage(refusal.row, false, refusal.draft));
+    }
     await replacePayload(deps, id, payload, nameSender(request));
     logOutboxAction(deps.log, 'replace', id, request);
-    return reply.redirect(`/outbox/${id}?said=replace`, 303);
+    return reply.redirect(`/outbox/${id}`, 303);
   });
   app.post('/outbox/:id/reveal', async (request, reply) => {
     const { id } = idSchema.parse(request.params);
@@ -92,6 +98,24 @@ async function applyAction(
   );
 }
 
+/** Finds why a payload is not stored: it is no JSON object, or a worker would refuse it and nobody confirmed it. */
+async function findRefusal({ db, config }: AdminDeps, id: number, text: string, isSure: boolean) {
+  const row = await readOutbox(db, id);
+  if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
+  const declared = outboxKinds.find(({ name }) => name === row.kind);
+  const isObject = parseObject(text) !== null;
+  const isChangeable = row.status === 'dead' || row.status === 'pending';
+  if (isObject && (isSure || declared === undefined || !isChangeable)) return null;
+  const { codes } = await readStoredCodes(db, row.client);
+  const context = { codes, operations: config.operations, signal: AbortSignal.timeout(requestTimeoutMs) };
+  const found =
+    declared === undefined
+      ? []
+      : await findPayloadProblems(applyOperations(declared, config.operations), text, row.reference, context);
+  const problems = isObject ? found : ['The payload must be a JSON object', ...found];
+  return problems.length === 0 ? null : { row, draft: { text, problems, mayStore: isObject } };
+}
+
 /** @throws AdminError if there is no such row, or if its status does not allow another payload */
 async function replacePayload({ db }: AdminDeps, id: number, payload: string, by: string): Promise<void> {
   try {
@@ -109,6 +133,9 @@ function parseJsonObject(text: string, name: string): Json {
   return value;
 }
 
+/** Returns the path of the schedules with a message that is shown for a few seconds. */
+const sayOnce = (said: string) => `/schedules?${new URLSearchParams({ said, at: String(Date.now()) })}`;
+
 /** Registers the routes that pause, resume and run jobs. */
 function registerScheduleRoutes(app: FastifyInstance, { db, config, daemon, log }: AdminDeps): void {
   const nameSender = nameSenders(config);
@@ -122,13 +149,13 @@ function registerScheduleRoutes(app: FastifyInstance, { db, config, daemon, log 
     const { client, job } = parseClientJob(request.body);
     await pauseJob(db, job, client === '' ? null : client, nameSender(request));
     logScheduleAction('paused', request, client, job);
-    return reply.redirect('/schedules?said=pause', 303);
+    return reply.redirect(sayOnce('pause'), 303);
   });
   app.post('/schedules/resume', async (request, reply) => {
     const { client, job } = parseClientJob(request.body);
     await resumeJob(db, job, client === '' ? null : client, nameSender(request));
     logScheduleAction('resumed', request, client, job);
-    return reply.redirect('/schedules?said=resume', 303);
+    return reply.redirect(sayOnce('resume'), 303);
   });
   app.post('/schedules/run', async (request, reply) => {
     const { client, job } = parseClientJob(request.body);
@@ -141,6 +168,6 @@ function registerScheduleRoutes(app: FastifyInstance, { db, config, daemon, log 
       throw new AdminError(404, `There is no job ${job} of ${client}`);
     logScheduleAction('run_requested', request, client, job);
     daemon()?.startDueOf(client);
-    return reply.redirect('/schedules?said=run', 303);
+    return reply.redirect(sayOnce('run'), 303);
   });
 }

@@ -62,6 +62,8 @@ const definePage = <T extends z.ZodObject>(
 ): PageRoute => ({ path, summary, parameters, make });
 
 const rowsShown = 100;
+/** Runs have more cells, which are cards on a narrow screen. */
+const runsShown = 25;
 const ordersShown = 50;
 const eventsShown = 500;
 /** Maximum characters of a search. References of the outbox have at most 200. */
@@ -120,9 +122,9 @@ export const pages: readonly PageRoute[] = [
   }),
   definePage('/runs', 'Runs, newest first', runFilter, async (chosen, deps) => {
     const filter = chosen as RunFilter;
-    const runs = await listRuns(deps.db, filter, rowsShown);
-    const body = renderRunsPage(runs, filter, listClients(deps), rowsShown);
-    return { title: 'Runs', body, data: { runs, hasMore: runs.length === rowsShown } };
+    const runs = await listRuns(deps.db, filter, runsShown);
+    const body = renderRunsPage(runs, filter, listClients(deps), runsShown);
+    return { title: 'Runs', body, data: { runs, hasMore: runs.length === runsShown } };
   }),
   definePage('/schedules', 'The schedules of this worker, and pauses', z.object({ client }), async (values, deps) => {
     // Not from the cache: after an action, the page has to show its effect.

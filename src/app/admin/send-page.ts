@@ -6,19 +6,19 @@ import type { OutboxDetail } from '../../erp/outbox/read-outbox.ts';
 import { maskResult } from '../../sync/push/payload/mask.ts';
 import { adviseOperator, toShownPayload } from '../terminal/outbox-row.ts';
 import { hasSession, readFormOwner } from './access.ts';
-import { renderOutboxRowPage } from './pages/outbox.ts';
+import { isUnderWay, type PayloadDraft, renderOutboxRowPage } from './pages/outbox.ts';
 import { maskQuotes, renderPage } from './pages/view.ts';
 
 /** The messages after an action, by a word in the address. Nothing else of the address is shown. */
 const formMessages: Readonly<Record<string, string>> = {
-  retry: 'The row will be sent again.',
-  done: 'The row is marked as done.',
-  cancel: 'The row is cancelled. Later rows of its lane can be sent.',
-  replace: 'The payload is replaced. The row is pending.',
   pause: 'The job is paused. A run under way will finish.',
   resume: 'The job is resumed. One run makes up for all missed runs.',
   run: 'The job is due now. A worker starts it within seconds, unless its client is held.',
 };
+
+const saidSchema = z.object({ said: z.string().optional().catch(undefined), at: z.coerce.number().catch(0) });
+/** Milliseconds for which a message is shown: not when the page is loaded again later. */
+const saidForMs = 10_000;
 
 /** A page: its HTML, and the same data as JSON. */
 export interface Page {
@@ -28,6 +28,8 @@ export interface Page {
   readonly data: unknown;
   /** True if the page asks for its changes. */
   readonly live?: boolean;
+  /** True if the browser loads the page again in two seconds: what an operator did has no result yet. */
+  readonly isFollowed?: boolean;
 }
 
 /** Sends a page as HTML or JSON, as the request prefers. The token of its forms is bound to the session. */
@@ -35,15 +37,17 @@ export function sendPage(request: FastifyRequest, reply: FastifyReply, page: Pag
   const isViewer = request.role === 'viewer';
   reply.header('vary', 'accept');
   if (wantsJson(request.headers.accept)) return sendJson(reply, page.data, isViewer);
-  const { title, body, live = false } = page;
+  const { title, body, live = false, isFollowed = false } = page;
   const csrf = reply.generateCsrf({ userInfo: readFormOwner(request) });
-  const { said } = z.object({ said: z.string().optional().catch(undefined) }).parse(request.query);
+  const { said, at } = saidSchema.parse(request.query);
+  const isFresh = Math.abs(Date.now() - at) < saidForMs;
   const frame = {
     title,
     path: request.url.split('?', 1)[0] ?? '/',
     loggedIn: hasSession(request),
-    message: said !== undefined && Object.hasOwn(formMessages, said) ? formMessages[said] : undefined,
+    message: isFresh && said !== undefined && Object.hasOwn(formMessages, said) ? formMessages[said] : undefined,
     live,
+    isFollowed,
     csrf,
   };
   const markup = renderPage(frame, typeof body === 'function' ? body(isViewer ? null : csrf) : body);
@@ -63,12 +67,13 @@ function sendJson(reply: FastifyReply, data: unknown, isViewer: boolean): Fastif
 }
 
 /** Makes the page of an outbox row. Payload and result are masked unless `isRevealed`. */
-export function makeRowPage(found: OutboxDetail, isRevealed: boolean): Page {
+export function makeRowPage(found: OutboxDetail, isRevealed: boolean, draft: PayloadDraft | null = null): Page {
   const payload = toShownPayload(found, isRevealed);
   const row = { ...found, result: found.result === null || isRevealed ? found.result : maskResult(found.result) };
   return {
     title: `Row ${row.id}`,
-    body: (csrf) => renderOutboxRowPage(row, payload, isRevealed, csrf, new Date()),
+    body: (csrf) => renderOutboxRowPage(row, { payload, isRevealed, draft }, csrf, new Date()),
+    isFollowed: draft === null && isUnderWay(row, new Date()),
     data: { ...row, payload, advice: adviseOperator(row, 'page') },
   };
 }

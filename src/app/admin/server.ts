@@ -237,22 +237,18 @@ function registerErrorHandlers(app: FastifyInstance, log: Logger): void {
   app.setErrorHandler((error, request, reply) => {
     const { status, words } = toErrorAnswer(error);
     if (status >= 500) log.error({ event: 'admin_failed', ...errorFields(error) });
-    reply.code(status);
-    const { accept } = request.headers;
-    if (!(accept ?? '').includes('text/html') || wantsJson(accept)) return reply.send({ error: words });
-    const title = STATUS_CODES[status] ?? 'Error';
-    return reply
-      .type('text/html')
-      .send(
-        renderBarePage(
-          title,
-          html`<h1>${title}</h1><p class="why">${words}</p><p><a href="/">Back to the overview</a></p>`,
-        ),
-      );
+    return sendError(request, reply, status, words);
   });
-  app.setNotFoundHandler((_request, reply) =>
-    reply.code(404).send({ error: 'There is no page at this address; see /' }),
-  );
+  app.setNotFoundHandler((request, reply) => sendError(request, reply, 404, 'There is no page at this address; see /'));
+}
+
+/** Sends an error as a page or as JSON, as the request prefers. */
+function sendError({ headers: { accept } }: FastifyRequest, reply: FastifyReply, status: number, words: string) {
+  reply.code(status);
+  if (!(accept ?? '').includes('text/html') || wantsJson(accept)) return reply.send({ error: words });
+  const title = STATUS_CODES[status] ?? 'Error';
+  const body = html`<h1>${title}</h1><p class="why">${words}</p><p><a href="/">Back to the overview</a></p>`;
+  return reply.type('text/html').send(renderBarePage(title, body));
 }
 
 /** Returns the HTTP status and the text for an error. */

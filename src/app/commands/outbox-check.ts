@@ -1,24 +1,13 @@
 import { readConfig } from '../../../config/env.ts';
-import { findUnstorableReason, isObject, type Json, parseExact } from '../../core/json.ts';
-import { readServiceLists } from '../../erp/resources/service-lists.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
-import {
-  anyCode,
-  type CodeFinder,
-  describeUnlisted,
-  filterWarehouses,
-  findCode,
-} from '../../sync/push/payload/find-code.ts';
-import { type AnyKind, applyOperations, type CheckContext, PayloadError } from '../../sync/push/payload/kind.ts';
-import { checkPayload } from '../../sync/push/payload/payload.ts';
+import { anyCode, type CodeFinder } from '../../sync/push/payload/find-code.ts';
+import { applyOperations } from '../../sync/push/payload/kind.ts';
 import { type CommonOptions, print, printJson, readInput, UsageError, withDatabase } from '../cli/command-line.ts';
+import { findPayloadProblems, readStoredCodes } from '../terminal/check-payload.ts';
 
 export interface OutboxCheckOptions extends CommonOptions {
   readonly reference?: string;
 }
-
-/** Maximum size of a payload: the INSERT refuses more. */
-const maxBytes = 16 * 1024 * 1024;
 
 /**
  * Checks a payload as a worker does before it sends a row, without inserting or sending anything. Codes are compared
@@ -38,7 +27,7 @@ export async function outboxCheckCommand(
   const text = readInput(file ?? '-');
   const { codes, unchecked } = await openCodes(client, DATABASE_URL !== undefined);
   const context = { codes, operations, signal: new AbortController().signal };
-  const problems = await findProblems(kind, text, reference, context);
+  const problems = await findPayloadProblems(kind, text, reference, context);
   if (json) printJson({ kind: name, problems, codesChecked: unchecked === null, why: unchecked });
   else {
     for (const problem of problems) print(problem);
@@ -55,54 +44,5 @@ async function openCodes(
 ): Promise<{ codes: CodeFinder; unchecked: string | null }> {
   if (client === undefined) return { codes: anyCode, unchecked: 'name the client with --client' };
   if (!hasDatabase) return { codes: anyCode, unchecked: 'DATABASE_URL is not set' };
-  const lists = await withDatabase('outbox', (db) => readServiceLists(db, client));
-  const { options } = lists;
-  if (options.length === 0)
-    return {
-      codes: anyCode,
-      unchecked: `no service lists are stored for the client ${client}; run refresh-settings first`,
-    };
-  const codes: CodeFinder = {
-    find: async (list, code, idMember) => findCode(options, list, code, idMember),
-    findListProblem: async (list, code, form) => describeUnlisted(options, list, code, form),
-    findWarehouses: async (methodId) => filterWarehouses(lists, methodId),
-  };
-  return { codes, unchecked: null };
-}
-
-async function findProblems(
-  kind: AnyKind,
-  text: string,
-  reference: string | undefined,
-  context: CheckContext,
-): Promise<readonly string[]> {
-  const value = parse(text);
-  if ('problem' in value) return [`payload: ${value.problem}`];
-  const payload = JSON.stringify(value.read);
-  const bytes = Buffer.byteLength(payload);
-  if (bytes > maxBytes) return [`payload: has ${bytes} bytes; at most ${maxBytes} (16 MB) are taken`];
-  const unstorable = findUnstorableReason(payload);
-  if (unstorable !== null) return [`payload: ${unstorable}`];
-  try {
-    await checkPayload(kind, { payload, reference: reference ?? guessReference(value.read) }, context);
-    return [];
-  } catch (error) {
-    if (error instanceof PayloadError) return error.problems;
-    throw error;
-  }
-}
-
-function parse(text: string): { read: Json } | { problem: string } {
-  try {
-    return { read: parseExact(text) };
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    return { problem: `is not JSON that can be read: ${error.message}` };
-  }
-}
-
-/** Without --reference, the reference is the order number of the payload, or any text. */
-function guessReference(payload: Json): string {
-  const number = isObject(payload) ? payload.externalOrderNumber : undefined;
-  return typeof number === 'string' && number.trim() !== '' ? number : 'any';
+  return withDatabase('outbox', (db) => readStoredCodes(db, client));
 }

@@ -136,6 +136,11 @@ async function auditRows(
 export async function replaceOutbox(db: Database, id: number, payload: string, by: string): Promise<void> {
   await inTransaction(db, async (trx) => {
     await sql`select fulfilment.outbox_replace(${id}, ${payload}::jsonb)`.execute(trx);
+    // The function can only name the role of the database.
+    await sql`
+      update sync.outbox_attempts a
+      set by = ${by}
+      where a.id = (select max(l.id) from sync.outbox_attempts l where l.outbox_id = ${id})`.execute(trx);
     await auditRows(trx, 'outbox_replace', by, await readRowClient(trx, id));
   });
 }

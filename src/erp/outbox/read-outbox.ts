@@ -84,6 +84,8 @@ export interface OutboxDetail extends OutboxSummary {
   readonly result: Json | null;
   readonly lastError: string | null;
   readonly mayBeCarriedOut: boolean;
+  /** Row that comes first; null if there is none. */
+  readonly waitsFor: number | null;
   readonly history: readonly {
     readonly at: string;
     readonly step: string;
@@ -100,8 +102,10 @@ export async function readOutbox(db: Kysely<DB>, id: number): Promise<OutboxDeta
     select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt_at as "nextAttemptAt",
       o.created_at as "createdAt", o.finished_at as "finishedAt", coalesce(w.because, o.last_error) as because,
       o.payload::text as payload, o.result, o.last_error as "lastError", o.written_at is not null as "mayBeCarriedOut",
+      w.waits_for as "waitsFor",
       coalesce((
-        select json_agg(json_build_object('at', a.at, 'step', a.step, 'by', a.by, 'became', a.became,
+        select json_agg(json_build_object('at', a.at, 'step',
+          case when a.step = 'sent' and a.error_code = 'payload_refused' then 'checked' else a.step end, 'by', a.by, 'became', a.became,
           'durationMs', a.duration_ms, 'error', a.error) order by a.id)
         from sync.outbox_attempts a where a.outbox_id = o.id), '[]') as history
     from fulfilment.outbox o

@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely';
+import { anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** An order that a search found. */
@@ -17,18 +18,20 @@ export interface FoundOrder {
 export async function findOrders(db: Kysely<DB>, text: string, limit: number): Promise<FoundOrder[]> {
   // Ids of the service are safe integers. A longer number is none.
   const id = /^\d{1,15}$/.test(text) ? Number(text) : null;
+  // Each form is found by the index. Numbers in mixed case are found as they are written.
+  const forms = anyText([...new Set([text, text.toUpperCase(), text.toLowerCase()])]);
   const { rows } = await sql<FoundOrder>`
     with found as (
       (select o.client, o.reference as number, 'order number' as by
        from sync.clients c
        cross join lateral (
          select o.client, o.reference from fulfilment.outbox o
-         where o.client = c.client and o.reference = ${text} and o.family = 'order' order by o.id desc limit 1
+         where o.client = c.client and o.reference = ${forms} and o.family = 'order' order by o.id desc limit 1
        ) o)
       union all
       (select r.client, r.external_order_number, 'order number'
        from fulfilment.orders r
-       where r.external_order_number = ${text}
+       where r.external_order_number = ${forms}
        limit ${limit})
       union all
       select r.client, r.external_order_number, 'order id'
@@ -42,13 +45,13 @@ export async function findOrders(db: Kysely<DB>, text: string, limit: number): P
       (select s.client, s.external_order_number, 'parcel code'
        from fulfilment.parcels p
        join fulfilment.shipment_overview s on s.client = p.client and s.id = p.shipment_id
-       where p.track_and_trace_code = ${text}
+       where p.track_and_trace_code = ${forms}
        limit ${limit})
       union all
       (select s.client, s.external_order_number, 'return reference'
        from fulfilment.return_merchandise_authorizations a
        join fulfilment.shipment_overview s on s.client = a.client and s.id = a.shipment_id
-       where a.external_reference = ${text}
+       where a.external_reference = ${forms}
        limit ${limit})
     )
     select f.client, f.number, array_agg(distinct f.by order by f.by) as "foundBy"

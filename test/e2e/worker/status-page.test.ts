@@ -120,7 +120,7 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
     await page.keyboard.insertText(text);
     await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');
-    await page.getByText('The payload is replaced. The row is pending.').waitFor();
+    await page.getByText('The payload is replaced, and the service has carried it out.').waitFor();
     await waitFor('both rows to be done', async () => (await statuses()).every((status) => status === 'done'));
     await page.goto(`${base}/audit`);
     await page.getByText('outbox replace').waitFor();

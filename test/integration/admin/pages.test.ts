@@ -74,7 +74,7 @@ describe('the page of an outbox row', () => {
     };
     const fields = {
       retry: {},
-      replace: { payload: '{"externalOrderNumber":"B"}' },
+      replace: { payload: '{"externalOrderNumber":"B"}', sure: 'on' },
       done: { sure: 'on', result: '{"orderId":7}' },
       cancel: { sure: 'on' },
     };
@@ -84,11 +84,7 @@ describe('the page of an outbox row', () => {
         fields[action as keyof typeof fields],
         `/outbox/${id}`,
       );
-      expect([action, answer.status, answer.headers.get('location')]).toEqual([
-        action,
-        303,
-        `/outbox/${id}?said=${action}`,
-      ]);
+      expect([action, answer.status, answer.headers.get('location')]).toEqual([action, 303, `/outbox/${id}`]);
     }
     expect(await Promise.all(Object.values(ids).map(readStatus))).toEqual(['pending', 'pending', 'done', 'cancelled']);
     expect(
@@ -100,12 +96,13 @@ describe('the page of an outbox row', () => {
     expect((await readAudit()).map(({ action, detail }) => [action, detail])).toEqual(
       Object.entries(ids).map(([action, id]) => [`outbox_${action}`, `outbox row ${id}`]),
     );
-    expect(await (await visitor.get(`/outbox/${ids.cancel}?said=cancel`)).text()).toContain('The row is cancelled');
+    expect(await (await visitor.get(`/outbox/${ids.cancel}`)).text()).toContain('The row is cancelled');
   });
 
   test.each<[string, 'dead' | 'unknown' | 'pending', string, Record<string, string>, number, string]>([
     ['a retry of an unknown row without a confirmation', 'unknown', 'retry', {}, 400, 'is not ticked'],
     ['a payload that is not JSON', 'dead', 'replace', { payload: '{' }, 400, 'payload must be a JSON object'],
+    ['a payload that a worker would refuse', 'dead', 'replace', { payload: '{"locale": 7}' }, 400, 'locale'],
     ['a payload for a row that may have been carried out', 'unknown', 'replace', { payload: '{}' }, 409, 'is unknown'],
   ])('refuses %s', async (_what, status, action, fields, code, words) => {
     const { visitor } = await admin();
@@ -122,6 +119,45 @@ describe('the page of an outbox row', () => {
     expect((await visitor.get('/outbox/x')).status).toBe(400);
     expect((await visitor.post('/outbox/99/retry', {}, '/schedules')).status).toBe(404);
   });
+});
+
+test('the page follows a retried row until it settles, and says that it failed again', async () => {
+  const { visitor } = await admin();
+  const id = await insertRow('dead');
+  const read = async () => (await visitor.get(`/outbox/${id}`)).text();
+  await visitor.post(`/outbox/${id}/retry`, {}, `/outbox/${id}`);
+  expect(await read()).toContain('http-equiv="refresh" content="2"');
+  await database.query(
+    `insert into sync.outbox_attempts (outbox_id, step, by, became, error_code)
+    values ($1, 'sent', 'w', 'dead', 'payload_refused')`,
+    [id],
+  );
+  await database.query(
+    `update fulfilment.outbox set status = 'dead', next_attempt_at = null, finished_at = now(),
+    last_error = 'no such code' where id = $1`,
+    [id],
+  );
+  const page = await read();
+  expect(page).toContain('The row was made due, but it failed again: no such code');
+  expect(page).toContain('<div>checked</div>');
+  expect(page).not.toContain('http-equiv="refresh"');
+  await database.query(`update sync.outbox_attempts set at = at - interval '1 hour'`);
+  expect(await read()).not.toContain('failed again');
+});
+
+test('a refused replacement keeps the text, names the place, and can be stored all the same', async () => {
+  const { visitor } = await admin();
+  const id = await insertRow('dead');
+  const replace = async (fields: Record<string, string>) =>
+    visitor.post(`/outbox/${id}/replace`, fields, `/outbox/${id}`);
+  const broken = await (await replace({ payload: '{\n  "locale" "nl"\n}' })).text();
+  expect(broken).toContain('{\n  &quot;locale&quot; &quot;nl&quot;\n}</textarea>');
+  expect(broken).toMatch(/line 2 column 1\d/);
+  expect(broken).not.toContain('Store it all the same');
+  expect(await (await replace({ payload: '{"locale": 7}' })).text()).toContain('Store it all the same');
+  expect((await replace({ payload: '{"locale": 7}', sure: 'on' })).status).toBe(303);
+  const history = await database.query<{ by: string }>(`select by from sync.outbox_attempts where step = 'replaced'`);
+  expect(history).toEqual([{ by: 'page 127.0.0.1' }]);
 });
 
 test('no page turns the text of a row into markup', async () => {
@@ -160,7 +196,7 @@ test('no page turns the text of a row into markup', async () => {
     '/audit',
     `/outbox?reference=${encodeURIComponent(nasty)}`,
     `/login?next=${encodeURIComponent(nasty)}`,
-    `/?said=${encodeURIComponent(nasty)}`,
+    `/?said=${encodeURIComponent(nasty)}&at=${Date.now()}`,
   ]) {
     const text = await (await visitor.get(path)).text();
     expect([path, /<script>|<img/.test(text)]).toEqual([path, false]);
@@ -180,7 +216,7 @@ describe('/schedules', () => {
     const { visitor } = await admin();
     const fields = { client, job: 'pull-orders' };
     await visitor.post('/schedules/pause', fields, '/schedules');
-    const paused = await (await visitor.get('/schedules?said=pause')).text();
+    const paused = await (await visitor.get(`/schedules?said=pause&at=${Date.now()}`)).text();
     expect(paused).toContain('The job is paused');
     expect(paused).toMatch(/paused<\/span> <small>by page 127\.0\.0\.1/);
     expect(paused).not.toContain('Run now: pull-orders');
@@ -226,8 +262,8 @@ describe('/runs', () => {
     const { visitor } = await admin();
     const listRuns = async (query: string) => numbers(await (await visitor.get(`/runs?${query}`)).text());
     const all = await listRuns('');
-    expect([all.length, all[0], all.at(-1)]).toEqual([100, 300, 201]);
-    expect(await (await visitor.get('/runs')).text()).toContain('href="/runs?before=201"');
+    expect([all.length, all[0], all.at(-1)]).toEqual([25, 300, 276]);
+    expect(await (await visitor.get('/runs')).text()).toContain('href="/runs?before=276"');
     expect((await listRuns('before=201'))[0]).toBe(200);
     expect(await listRuns('status=failed')).toEqual([300, 250, 200, 150, 100, 50]);
     expect(await listRuns('status=failed&job=pull-orders')).toEqual([150, 100, 50]);

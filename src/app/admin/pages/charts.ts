@@ -5,8 +5,9 @@ import { formatSpan } from '../../../core/time.ts';
 import type { Series, Trends } from '../../health/trends.ts';
 import { choice } from './view.ts';
 
-/** Formats a number with at most one digit after the point. */
-const formatNumber = (value: number) => String(value < 10 ? Math.round(value * 10) / 10 : Math.round(value));
+/** Formats a number with one or two digits, unless it is larger. A number above 0 never shows as 0. */
+const formatNumber = (value: number) =>
+  String(value < 1 ? Number(value.toPrecision(1)) : value < 10 ? Math.round(value * 10) / 10 : Math.round(value));
 
 /** Formats seconds; short times in milliseconds. */
 const formatSeconds = (value: number) =>
@@ -48,10 +49,20 @@ export function renderCharts(spans: readonly Trends[]): Html {
   return html`${spans.map(renderSpan)}`;
 }
 
+/** Minimum number of steps that are drawn. */
+const minSteps = 8;
+
 function renderSpan(trends: Trends, index: number): Html {
-  const { span } = trends;
+  const { span, stepMinutes } = trends;
+  // A young system has no figures of most of the span: only what there is is drawn.
+  const count = trends.times.length;
+  const firsts = charts.flatMap(({ member }) => trends[member].map(({ values }) => values.findIndex(Boolean)));
+  const begun = Math.min(count, ...firsts.filter((first) => first >= 0));
+  const from = Math.max(0, Math.min(begun, count - minSteps));
+  const drawn = from === 0 ? span : formatSpan((count - from) * stepMinutes * 60);
+  const cut = ({ name, values }: Series): Series => ({ name, values: values.slice(from) });
   const drawings = charts.map(({ member, ...style }) =>
-    renderChart(style, { id: `chart-${index}-${member}`, span, series: trends[member] }),
+    renderChart(style, { id: `chart-${index}-${member}`, span: drawn, series: trends[member].map(cut) }),
   );
   return html`<h2>The last ${span}</h2><div class="charts">${drawings}</div>`;
 }

@@ -43,10 +43,10 @@ export function renderOutboxPage(
     renderStatus(row.status),
     row.client,
     row.kind,
-    row.reference,
+    linkReference(row),
     row.attempts,
     ago(row.createdAt, now),
-    row.because ?? '–',
+    row.because === null ? '–' : linkRows(row.because),
   ]);
   const headings = ['row', 'status', 'client', 'kind', 'reference', 'attempts', 'created', 'reason'];
   const kinds = outboxKinds.map(({ name }) => name);
@@ -61,29 +61,104 @@ ${cells.length === 0 ? html`<p class="none">No rows found. Without a status, onl
 ${rows.length === limit ? html`<p>Only the first ${limit} are shown. Narrow the filter, or use <code>fulfilment-sync outbox list --limit</code>.</p>` : ''}`;
 }
 
+/** A payload that an operator typed and that is not stored. */
+export interface PayloadDraft {
+  readonly text: string;
+  readonly problems: readonly string[];
+  /** True if it may be stored after a confirmation. */
+  readonly mayStore: boolean;
+}
+
+/** The payload of a row as it is shown. */
+interface ShownPayload {
+  readonly payload: Json;
+  readonly isRevealed: boolean;
+  readonly draft: PayloadDraft | null;
+}
+
+/** Milliseconds for which the page says what became of an action. */
+const saidForMs = 120_000;
+
+/** Finds the latest action of an operator on a row, and the attempts since then. */
+function findLastAction({ history }: OutboxDetail, now: Date) {
+  const index = history.findLastIndex(({ step }) => /^(retried|replaced|marked done|cancelled)$/.test(step));
+  const action = history[index];
+  if (action === undefined || now.getTime() - Date.parse(action.at) > saidForMs) return null;
+  return { step: action.step, latest: history.slice(index + 1).at(-1) };
+}
+
+/** Returns true if a row that an operator sends again has no result yet. */
+export function isUnderWay(row: OutboxDetail, now: Date): boolean {
+  if (row.status === 'sending') return true;
+  return (
+    row.status === 'pending' &&
+    row.waitsFor === null &&
+    findLastAction(row, now)?.latest === undefined &&
+    findLastAction(row, now) !== null
+  );
+}
+
+/** Says what became of the latest action of an operator; null if it is long ago. */
+function describeLastAction(row: OutboxDetail, now: Date): { readonly text: string; readonly isBad: boolean } | null {
+  const action = findLastAction(row, now);
+  if (action === null) return null;
+  const { step, latest } = action;
+  if (step === 'marked done') return { text: 'The row is marked as done.', isBad: false };
+  if (step === 'cancelled') return { text: 'The row is cancelled. Later rows of its lane can be sent.', isBad: false };
+  const done = step === 'replaced' ? 'The payload is replaced' : 'The row was made due';
+  if (row.status === 'done') return { text: `${done}, and the service has carried it out.`, isBad: false };
+  if (row.waitsFor !== null) return { text: `${done}. It waits for row ${row.waitsFor}.`, isBad: false };
+  if (latest === undefined)
+    return { text: `${done}. This page shows the result as soon as there is one.`, isBad: false };
+  if (row.status === 'dead')
+    return { text: `${done}, but it failed again: ${row.lastError ?? 'see the attempts'}`, isBad: true };
+  return { text: `${done}, but it is ${row.status}: ${row.lastError ?? 'see the attempts'}`, isBad: true };
+}
+
+/** Makes links of the numbers of rows in a text. */
+const linkRows = (text: string): Child =>
+  text
+    .split(/(row \d+)/)
+    .map((part) => (/^row \d+$/.test(part) ? html`<a href="/outbox/${part.slice(4)}">${part}</a>` : part));
+
+/** Links the reference of a row to its order, if it is that of an order. */
+const linkReference = ({ client, kind, reference }: OutboxSummary): Child =>
+  kind.startsWith('order')
+    ? html`<a href="/order?${new URLSearchParams({ client, number: reference }).toString()}">${reference}</a>`
+    : reference;
+
 /** Renders `/outbox/:id`: a row with its reason, its history and its actions. */
 export function renderOutboxRowPage(
   row: OutboxDetail,
-  payload: Json,
-  isRevealed: boolean,
+  { payload, isRevealed, draft }: ShownPayload,
   csrf: string | null,
   now: Date,
 ): Html {
+  const said = draft === null ? describeLastAction(row, now) : null;
+  const isBlocked = row.waitsFor !== null;
   const facts: readonly (readonly [string, Child])[] = [
     ['Client', row.client],
     ['Kind', row.kind],
-    ['Reference', row.reference],
+    ['Reference', linkReference(row)],
     ['Created', moment(row.createdAt)],
     ['Attempts', row.attempts],
-    ['Next try', row.nextAttemptAt === null ? '–' : ago(row.nextAttemptAt, now)],
+    [
+      'Next try',
+      isBlocked
+        ? linkRows(`after row ${row.waitsFor}`)
+        : row.nextAttemptAt === null
+          ? '–'
+          : ago(row.nextAttemptAt, now),
+    ],
     ['Finished', moment(row.finishedAt)],
     ['Carried out by the service', describeCarriedOut(row)],
   ];
   return html`<h1>Row ${row.id} ${renderStatus(row.status)}</h1>
-${row.because === null ? '' : html`<p class="why"><b>Reason:</b> ${row.because}</p>`}
-<p class="remedy">→ ${adviseOperator(row, 'page')}</p>
+${said === null ? '' : html`<p class="said ${said.isBad ? 'bad' : ''}" role="status">${said.text}</p>`}
+${row.because === null ? '' : html`<p class="why"><b>${isBlocked ? 'It waits' : 'Reason'}:</b> ${linkRows(row.because)}</p>`}
+${isBlocked ? '' : html`<p class="remedy">→ ${adviseOperator(row, 'page')}</p>`}
 <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-${csrf === null ? '' : renderActions(row, csrf, isRevealed && isObject(payload) ? payload : null)}
+${csrf === null ? '' : renderActions(row, csrf, draft, isRevealed && isObject(payload) ? payload : null)}
 <h2>Attempts</h2>
 ${renderHistory(row)}
 <h2>Payload</h2>
@@ -120,8 +195,23 @@ const renderForm = (id: number, action: string, csrf: string, content: Html) =>
 const renderConfirmation = (text: string) =>
   html`<label class="sure"><input type="checkbox" name="sure" required> ${text}</label>`;
 
+/** Renders the form of another payload. A text that was refused is kept, with its problems. */
+function renderReplacement(id: number, csrf: string, draft: PayloadDraft | null, payload: Json): Html {
+  const text = draft?.text ?? (payload === null ? '' : JSON.stringify(payload, null, 2));
+  const problems =
+    draft === null
+      ? ''
+      : html`<div class="why" role="alert"><p>Not stored:</p><ul>${draft.problems.map((problem) => html`<li>${problem}</li>`)}</ul></div>`;
+  const hint = text === '' ? html`<p><small>“Show unmasked” below fills in the current payload.</small></p>` : '';
+  const anyway = draft?.mayStore
+    ? html`<label class="sure"><input type="checkbox" name="sure"> Store it all the same</label>`
+    : '';
+  const field = html`<label>New payload (JSON)<textarea name="payload" rows="8" spellcheck="false" required>${text}</textarea></label>`;
+  return html`<h3>Replace payload</h3>${problems}${renderForm(id, 'replace', csrf, html`${field}${hint}${anyway}<button>Replace payload</button>`)}`;
+}
+
 /** Renders the forms of the actions that the status of the row allows. */
-function renderActions(row: OutboxDetail, csrf: string, payload: Json): Html {
+function renderActions(row: OutboxDetail, csrf: string, draft: PayloadDraft | null, payload: Json): Html {
   const { id, status } = row;
   const isAllowed = (action: OutboxAction) => (allowedFrom[action] as readonly string[]).includes(status);
   const isUndecided = status === 'unknown' && row.nextAttemptAt === null;
@@ -132,9 +222,7 @@ function renderActions(row: OutboxDetail, csrf: string, payload: Json): Html {
     isAllowed('done')
       ? html`<h3>Mark as done</h3>${renderForm(id, 'done', csrf, html`<label>Result for the ERP (JSON) <input name="result" value="{}" spellcheck="false"></label>${renderConfirmation('I have checked that the service carried it out')}<button>Mark as done</button>`)}`
       : '',
-    status === 'dead' || status === 'pending'
-      ? html`<h3>Replace payload</h3>${renderForm(id, 'replace', csrf, html`<label>New payload (JSON)<textarea name="payload" rows="8" spellcheck="false" required>${payload === null ? '' : JSON.stringify(payload, null, 2)}</textarea></label>${payload === null ? html`<p><small>“Show unmasked” below fills in the current payload.</small></p>` : ''}<button>Replace payload</button>`)}`
-      : '',
+    status === 'dead' || status === 'pending' ? renderReplacement(id, csrf, draft, payload) : '',
     isAllowed('cancel')
       ? html`<h3>Cancel</h3>${renderForm(id, 'cancel', csrf, html`${renderConfirmation('This row will never be sent again')}<button class="danger">Cancel row</button>`)}`
       : '',

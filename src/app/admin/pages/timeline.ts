@@ -25,6 +25,8 @@ export interface TimelineEntry {
 export interface Stage {
   readonly name: string;
   readonly at: Date | null;
+  /** True if it is not reached because a row is dead, or its outcome is unknown. */
+  readonly isStuck: boolean;
 }
 
 /** Returns the path of an order's timeline. */
@@ -40,7 +42,7 @@ export function renderOrdersPage(found: readonly FoundOrder[], text: string | un
   ]);
   const nothing = html`<p class="none">No order found for “${text}”. Rows of the outbox are found as long as RETENTION_DAYS keeps them.</p>`;
   return html`<h1>Orders</h1>
-<form class="filter" method="get" action="/orders" role="search" aria-label="Orders"><label>Order number, order id, shipment id, tracking code or return reference <input name="q" value="${text ?? ''}"></label> <button>Search</button></form>
+<form class="filter" method="get" action="/orders" role="search" aria-label="Orders"><label>Order number, order id, shipment id, tracking code or return reference <input name="q" value="${text ?? ''}"></label> <button>Search</button><small>Whole numbers and codes only; upper and lower case are both tried.</small></form>
 ${text === undefined ? '' : rows.length === 0 ? nothing : table('Orders that fit', ['order', 'client', 'found by'], rows)}
 ${found.length === limit ? html`<p>Only the first ${limit} are shown.</p>` : ''}`;
 }
@@ -67,7 +69,9 @@ function describeEvent({ source, id, what, detail, name }: OrderEvent): string {
   const stored =
     what === 'stored' ? 'stored here, entered the feed' : what === 'changed' ? 'changed here, entered the feed' : what;
   if (source === 'outbox')
-    return what === 'inserted' ? `Row ${id} inserted: ${detail} of ${name}` : `Row ${id} ${what}: ${detail}`;
+    return what === 'inserted'
+      ? `Row ${id} inserted: ${detail} of ${name}`
+      : `Row ${id} ${what === 'checked' ? 'checked, and not sent' : what}: ${detail}`;
   if (source === 'document') return `Document of row ${id} stored (${detail?.replaceAll('_', ' ')})`;
   if (source === 'order') return `Order ${id}${name === null ? '' : ` (${name})`} ${stored}`;
   if (source === 'parcel') {
@@ -81,6 +85,14 @@ function describeEvent({ source, id, what, detail, name }: OrderEvent): string {
 
 /** Shows a word of the service. Whatever is not a plain code is quoted, so that viewers do not get it. */
 const showStatus = (word: string) => (/^[\w-]{1,64}$/.test(word) ? word : quote(word.slice(0, 200)));
+
+/** Returns true if the latest outcome of a row is that it is dead, or unknown. Events are the latest first. */
+function isStuck(events: readonly OrderEvent[]): boolean {
+  const latest = new Map<number, string | null>();
+  for (const { source, id, what, detail } of events)
+    if (source === 'outbox' && what !== 'inserted' && !latest.has(id)) latest.set(id, detail);
+  return [...latest.values()].some((became) => became === 'dead' || became === 'unknown');
+}
 
 /** Finds when an order reached each step. */
 export function findStages(events: readonly OrderEvent[]): Stage[] {
@@ -98,7 +110,7 @@ export function findStages(events: readonly OrderEvent[]): Stage[] {
     { name: 'shipped', at: find(({ source, what }) => source === 'shipment' && what === 'shipped') },
     { name: 'parcel known', at: find(({ source, what }) => source === 'parcel' && what !== 'shipped') },
     { name: 'returned', at: find(({ source, what }) => source === 'return' && what === 'processed') },
-  ];
+  ].map((stage) => ({ ...stage, isStuck: stage.name === 'at the service' && stage.at === null && isStuck(events) }));
 }
 
 /** Returns the ids of the orders of a timeline. It has several if the number was used again after a rename or a deletion. */
@@ -117,8 +129,8 @@ export function renderTimelinePage(
   const ids = findOrderIds(events).map(String);
   const several = html`<p>${badge('warn', 'several orders')} Orders ${listOfIds.format(ids)} have or had this number. Steps and timeline are of all of them.</p>\n`;
   const stages = findStages(events).map(
-    ({ name, at }) =>
-      html`<li class="${at === null ? 'ahead' : 'reached'}"><b>${name}</b> ${at === null ? html`<span>not yet</span>` : renderTime(at, false)}</li>`,
+    ({ name, at, isStuck }) =>
+      html`<li class="${isStuck ? 'stuck' : at === null ? 'ahead' : 'reached'}"><b>${name}</b> ${at === null ? html`<span>${isStuck ? 'stuck: see below' : 'not yet'}</span>` : renderTime(at, false)}</li>`,
   );
   const items = entries.map(
     (entry, index) =>

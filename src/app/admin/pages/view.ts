@@ -21,6 +21,8 @@ export interface Frame {
   readonly message?: string | undefined;
   /** True if the page loads changes from the server. */
   readonly live?: boolean;
+  /** True if the browser loads the page again in two seconds. */
+  readonly isFollowed?: boolean;
   /** Token of the logout form. */
   readonly csrf?: string;
 }
@@ -37,7 +39,7 @@ const navigation = [
   ['/queues', 'Queues'],
 ] as const;
 
-const head = (title: string, live: boolean): Html => html`<!doctype html>
+const head = (title: string, live: boolean, isFollowed: boolean): Html => html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -46,11 +48,11 @@ const head = (title: string, live: boolean): Html => html`<!doctype html>
 <title>${title} · fulfilment-sync</title>
 <link rel="icon" href="/assets/icon.svg">
 <link rel="stylesheet" href="/assets/page.css">
-${live ? html`<script src="/assets/page.js" defer></script><noscript><meta http-equiv="refresh" content="10"></noscript>` : ''}
+${live ? html`<script src="/assets/page.js" defer></script><noscript><meta http-equiv="refresh" content="10"></noscript>` : ''}${isFollowed ? html`<meta http-equiv="refresh" content="2">` : ''}
 </head>`;
 
 /** Renders a whole page. */
-export function renderPage({ title, path, loggedIn, message, live, csrf }: Frame, body: Child): string {
+export function renderPage({ title, path, loggedIn, message, live, isFollowed, csrf }: Frame, body: Child): string {
   const isHere = (place: string) => (place === '/' ? path === '/' : path.startsWith(place));
   const links = navigation.map(
     ([place, name]) =>
@@ -61,7 +63,7 @@ export function renderPage({ title, path, loggedIn, message, live, csrf }: Frame
       ? html`<form method="post" action="/logout"><input type="hidden" name="_csrf" value="${csrf}"><button class="quiet">Log out</button></form>`
       : '';
   return renderDocument(
-    { title, live: live === true },
+    { title, live: live === true, isFollowed: isFollowed === true },
     html`<a class="skip" href="#main">Skip to content</a>
 <header><a class="name" href="/">fulfilment-sync</a><nav aria-label="Pages"><ul>${links}</ul></nav><form class="search" method="get" action="/orders" role="search" aria-label="Find an order"><input type="search" name="q" aria-label="Order, shipment or tracking code" placeholder="Order, shipment, parcel" required maxlength="200"> <button class="quiet">Find</button></form>${logout}</header>
 <main id="main" tabindex="-1">
@@ -73,15 +75,23 @@ ${body}
 
 /** Renders a page without navigation: the login, or an error. */
 export function renderBarePage(title: string, body: Child): string {
-  return renderDocument({ title, look: 'bare', live: false }, html`<main id="main">\n${body}\n</main>`);
+  return renderDocument(
+    { title, look: 'bare', live: false, isFollowed: false },
+    html`<main id="main">\n${body}\n</main>`,
+  );
 }
 
 /** Renders a whole document. */
 function renderDocument(
-  { title, look, live }: { readonly title: string; readonly look?: string; readonly live: boolean },
+  {
+    title,
+    look,
+    live,
+    isFollowed,
+  }: Pick<Required<Frame>, 'title' | 'live' | 'isFollowed'> & { readonly look?: string },
   body: Html,
 ): string {
-  return html`${head(title, live)}
+  return html`${head(title, live, isFollowed)}
 <body${look === undefined ? '' : html` class="${look}"`}>
 ${body}
 </body>
@@ -93,7 +103,8 @@ ${body}
 export function ago(at: Date | null, now: Date): Html {
   if (at === null) return html`<span class="none">never</span>`;
   const seconds = (now.getTime() - at.getTime()) / 1_000;
-  const words = seconds < 0 ? `in ${formatSpan(-seconds)}` : `${formatSpan(seconds)} ago`;
+  const words =
+    Math.abs(seconds) < 1 ? 'just now' : seconds < 0 ? `in ${formatSpan(-seconds)}` : `${formatSpan(seconds)} ago`;
   return html`<time datetime="${at.toISOString()}" title="${at.toISOString()}">${words}</time>`;
 }
 

@@ -1,0 +1,82 @@
+/** Checks a payload as a worker does before it sends a row, for `outbox check` and the page of a row. */
+
+import { findUnstorableReason, isObject, type Json, parseExact } from '../../core/json.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import { readServiceLists } from '../../erp/resources/service-lists.ts';
+import {
+  anyCode,
+  type CodeFinder,
+  describeUnlisted,
+  filterWarehouses,
+  findCode,
+} from '../../sync/push/payload/find-code.ts';
+import { type AnyKind, type CheckContext, PayloadError } from '../../sync/push/payload/kind.ts';
+import { checkPayload } from '../../sync/push/payload/payload.ts';
+
+/** Maximum size of a payload: the INSERT refuses more. */
+const maxBytes = 16 * 1024 * 1024;
+
+/** Reads the stored codes of a client; `unchecked` says why any code is taken. */
+export async function readStoredCodes(
+  db: Database,
+  client: string,
+): Promise<{ codes: CodeFinder; unchecked: string | null }> {
+  const lists = await readServiceLists(db, client);
+  const { options } = lists;
+  if (options.length === 0)
+    return {
+      codes: anyCode,
+      unchecked: `no service lists are stored for the client ${client}; run refresh-settings first`,
+    };
+  const codes: CodeFinder = {
+    find: async (list, code, idMember) => findCode(options, list, code, idMember),
+    findListProblem: async (list, code, form) => describeUnlisted(options, list, code, form),
+    findWarehouses: async (methodId) => filterWarehouses(lists, methodId),
+  };
+  return { codes, unchecked: null };
+}
+
+/** Finds all problems of a payload. Without a reference, the number in the payload is taken for it. */
+export async function findPayloadProblems(
+  kind: AnyKind,
+  text: string,
+  reference: string | undefined,
+  context: CheckContext,
+): Promise<readonly string[]> {
+  const value = parse(text);
+  if ('problem' in value) return [`payload: ${value.problem}`];
+  const payload = JSON.stringify(value.read);
+  const bytes = Buffer.byteLength(payload);
+  if (bytes > maxBytes) return [`payload: has ${bytes} bytes; at most ${maxBytes} (16 MB) are taken`];
+  const unstorable = findUnstorableReason(payload);
+  if (unstorable !== null) return [`payload: ${unstorable}`];
+  try {
+    await checkPayload(kind, { payload, reference: reference ?? guessReference(value.read) }, context);
+    return [];
+  } catch (error) {
+    if (error instanceof PayloadError) return error.problems;
+    throw error;
+  }
+}
+
+function parse(text: string): { read: Json } | { problem: string } {
+  try {
+    return { read: parseExact(text) };
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    return { problem: `is not JSON that can be read: ${error.message}${describePlace(text, error.message)}` };
+  }
+}
+
+/** Without --reference, the reference is the order number of the payload, or any text. */
+function guessReference(payload: Json): string {
+  const number = isObject(payload) ? payload.externalOrderNumber : undefined;
+  return typeof number === 'string' && number.trim() !== '' ? number : 'any';
+}
+
+/** Names the line and column of an error, unless its message has them. */
+function describePlace(text: string, message: string): string {
+  if (/line \d+/.test(message)) return '';
+  const before = text.slice(0, Number(/position (\d+)/.exec(message)?.[1] ?? text.length)).split('\n');
+  return ` (line ${before.length} column ${(before.at(-1) ?? '').length + 1})`;
+}
