@@ -76,7 +76,7 @@ interface ShownPayload {
   readonly draft: PayloadDraft | null;
 }
 
-/** Milliseconds for which the page says what became of an action. */
+/** Milliseconds for which the page says the result of an action. */
 const saidForMs = 120_000;
 
 /** Finds the latest action of an operator on a row, and the attempts since then. */
@@ -98,7 +98,7 @@ export function isUnderWay(row: OutboxDetail, now: Date): boolean {
   );
 }
 
-/** Says what became of the latest action of an operator; null if it is long ago. */
+/** Describes the result of the latest action of an operator; null if it is long ago. */
 function describeLastAction(row: OutboxDetail, now: Date): { readonly text: string; readonly isBad: boolean } | null {
   const action = findLastAction(row, now);
   if (action === null) return null;
@@ -204,7 +204,7 @@ function renderReplacement(id: number, csrf: string, draft: PayloadDraft | null,
       : html`<div class="why" role="alert"><p>Not stored:</p><ul>${draft.problems.map((problem) => html`<li>${problem}</li>`)}</ul></div>`;
   const hint = text === '' ? html`<p><small>“Show unmasked” below fills in the current payload.</small></p>` : '';
   const anyway = draft?.mayStore
-    ? html`<label class="sure"><input type="checkbox" name="sure"> Store it all the same</label>`
+    ? html`<label class="sure"><input type="checkbox" name="sure"> Store it anyway</label>`
     : '';
   const field = html`<label>New payload (JSON)<textarea name="payload" rows="8" spellcheck="false" required>${text}</textarea></label>`;
   return html`<h3>Replace payload</h3>${problems}${renderForm(id, 'replace', csrf, html`${field}${hint}${anyway}<button>Replace payload</button>`)}`;
