@@ -100,7 +100,7 @@ async function walkNew(context: PullContext, stream: Stream): Promise<CursorWalk
 /** The result of a walk without a cursor. */
 export interface WholeWalk {
   readonly ids: ReadonlySet<number>;
-  /** False if the last page was full and had no next link: the list may have more rows. */
+  /** False if the only page was full and had no next link: the list may have more rows. */
   readonly whole: boolean;
   /** Number of the first reading. */
   readonly readNo: number;
@@ -108,7 +108,7 @@ export interface WholeWalk {
 
 /**
  * Walks a whole list from its start, without a cursor.
- * @param pass its name in warnings; null: a full last page is no warning
+ * @param pass its name in warnings; null: a full page is no warning
  * @throws WarehouseError if the walk does not reach the end
  */
 export async function walkWhole(
@@ -352,7 +352,7 @@ function warnOfWalk(context: PullContext, pass: string, { steppedBack, full }: W
   if (full)
     warn(
       context,
-      `${pass}: the last page is full and has no next link; if the list has more rows, they cannot be read`,
+      `${pass}: the only page is full and has no next link; if the list has more rows, they cannot be read`,
     );
 }
 

@@ -47,7 +47,7 @@ export interface WalkedPage<P extends WalkablePage> {
   readonly meaning: CursorMeaning;
   readonly lastId: number | null;
   readonly atEnd: boolean;
-  /** True if the last page has the maximum length and no next link: the service may hide further rows. */
+  /** True if the only page has the maximum length and no next link: the service may hide further rows. */
   readonly full: boolean;
   /** True if the list no longer had the rows seen before, and the walk stepped back. */
   readonly steppedBack: boolean;
@@ -207,7 +207,9 @@ export async function walk<P extends WalkablePage>(
     const next = rows === 0 ? null : page.next;
     if (typeof next === 'string') meaning = learnMeaning(meaning, query, rows, lastId, next);
     const problem = next instanceof WarehouseError ? next : guard.check(query, next, steppedBack);
-    const full = page.next === null && rows >= pageSize;
+    // A service that gave a link before, in this list or an earlier walk of it, gives one to the last page, too.
+    const givesLinks = query !== firstQuery || meaning !== 'unknown';
+    const full = page.next === null && rows >= pageSize && !givesLinks;
     await onPage({ page, query, meaning, lastId, atEnd: next === null, full, steppedBack });
     // Thrown after the page was handed over: its rows are good even if its link is not.
     if (problem !== null) throw problem;

@@ -44,15 +44,16 @@ function makeList(ids: readonly number[], meaning: Meaning, { pageSize = 3, empt
 async function walkAll(list: ReturnType<typeof makeList>, start = beginning) {
   const seen: number[] = [];
   let end: WalkStart = start;
-  let steppedBack = false;
+  let [steppedBack, full] = [false, false];
   const signal = new AbortController().signal;
   const options = { firstQuery: 'first=1', start, fetch: list.fetch, signal, pageSize: 3, sorted: true };
   await walk(options, async (step) => {
     seen.push(...step.page.data.map(({ id }) => id));
     steppedBack ||= step.steppedBack;
+    full ||= step.full;
     if (step.lastId !== null) end = { query: step.query, meaning: step.meaning, lastId: step.lastId };
   });
-  return { seen, end, steppedBack };
+  return { seen, end, steppedBack, full };
 }
 
 const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index);
@@ -63,6 +64,13 @@ describe.each(meanings)('a list whose cursor is %s', (meaning) => {
     const { seen, end } = await walkAll(makeList(range(11, 20), meaning));
     expect([...new Set(seen)]).toEqual(range(11, 20));
     expect(end.meaning).toBe(meaning);
+  });
+
+  test('may hide rows only if its one page is full and no link was ever seen', async () => {
+    expect(await walkAll(makeList(range(11, 13), meaning))).toMatchObject({ full: true });
+    const whole = await walkAll(makeList(range(11, 16), meaning));
+    expect(whole.full).toBe(false);
+    expect(await walkAll(makeList(range(11, 16), meaning), whole.end)).toMatchObject({ full: false });
   });
 
   test('is continued by reading its last page again: one request if nothing is new', async () => {
