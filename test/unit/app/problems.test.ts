@@ -107,7 +107,7 @@ test('refused credentials are one problem that needs a person', () => {
   const found = find({
     clients: [client],
     jobs: [makeFailing('pull-orders', reason)],
-    holds: [makeHold({ code: 'credentials_refused', since: ago(3) })],
+    holds: [makeHold({ code: 'credentials_refused', reason, since: ago(3) })],
   });
   expect(describe(found)).toEqual([
     'bad shop: the service has refused the user name and password since 11:55 UTC; 1 job waits, nothing is lost, and it is tried again every 15 minutes; ' +
