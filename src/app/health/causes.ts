@@ -161,7 +161,8 @@ function findRefusedCredentials(state: ClientState): Cause[] {
  */
 function findAwayService(state: ClientState): Cause[] {
   const { client, known, hold, now } = state;
-  const isPushHeld = hold !== undefined && isHeld(hold) && (hold.code === 'breaker_open' || isAway(hold.reason));
+  const isPushHeld =
+    hold !== undefined && isHeld(hold) && (hold.code === 'breaker_open' || (isSlowedDown(hold) && isAway(hold.reason)));
   const isPullHeld = known.holdCode === 'no_answer' || (known.holdCode === 'asked_to_wait' && isAway(known.holdReason));
   const isConfirmed = isPushHeld || isPullHeld;
   const failing = state.failing.filter(
