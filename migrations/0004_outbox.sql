@@ -961,7 +961,7 @@ returns table (what text, at timestamptz) language sql immutable as $$
   values ('stored', first_seen_at), ('changed', nullif(changed_at, first_seen_at)), ('unlisted', unlisted_since)
 $$;
 
--- It has the rights of its owner, because the attempts are in schema sync. It reads the latest rows of each part only. Behind a
+-- It has the rights of its owner, because the attempts are in schema sync. It reads a bounded number of rows of each part. Behind a
 -- subquery, the planner does not look up the client in its statistics, which may not know it yet.
 create function fulfilment.order_history(number text, client text default 'default')
 returns table (

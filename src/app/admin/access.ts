@@ -17,8 +17,13 @@ import { html } from '../../core/html.ts';
 import { toVisible } from '../../core/quote.ts';
 import { hourMs } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import { readAdminSecret } from '../../erp/maintenance/admin-secrets.ts';
-import { beginSession, endSession, isSessionOpen, markSessionUsed } from '../../erp/maintenance/admin-sessions.ts';
+import {
+  beginSession,
+  endSession,
+  isSessionOpen,
+  markSessionUsed,
+  readAdminSecret,
+} from '../../erp/maintenance/admin-sessions.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { renderBarePage } from './pages/view.ts';
 

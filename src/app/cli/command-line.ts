@@ -147,12 +147,12 @@ export async function withDatabase<T>(name: string, work: (db: Database) => Prom
   }
 }
 
-/** @throws UsageError with the names of all streams, if there is no stream of this name */
+/** @throws UsageError if no stream has this name; it lists the names of all streams */
 export const findStream = (name: string): Stream => findByName(streams, name, 'no stream');
 
 /**
  * Returns what `refetch` reads: a stream, or return authorizations, which the service does not list.
- * @throws UsageError with all names, if there is none of this name
+ * @throws UsageError if nothing has this name; it lists all names
  */
 export const findRefetchable = (name: string): RefetchableResource =>
   findByName<RefetchableResource>([...streams, authorizations], name, 'nothing to read by id called');

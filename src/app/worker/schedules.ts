@@ -5,7 +5,7 @@
 
 import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
 import { jobs } from '../../../jobs/registry.ts';
-import { tryRunExclusively } from '../../erp/connection/exclusive.ts';
+import { tryRunExclusively } from '../../erp/connection/locks.ts';
 import { notifyPushers } from '../../erp/connection/notify.ts';
 import { noteDatabase } from '../../erp/outbox/push-database.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';

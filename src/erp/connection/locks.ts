@@ -1,5 +1,6 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../generated/tables.ts';
+import type { Database } from './pool.ts';
 
 /**
  * Locks by name, so that transactions run one after the other. Each name is a row of sync.locks, not an advisory lock:
@@ -51,4 +52,18 @@ export async function tryLockName(trx: Transaction<DB>, name: string): Promise<b
   await createLock(trx, name);
   const locked = trx.selectFrom('sync.locks').select('name').where('name', '=', name).forUpdate().skipLocked();
   return (await locked.executeTakeFirst()) !== undefined;
+}
+
+/**
+ * Runs `work`, unless another process is running work of the same name.
+ * @returns false if another process runs it
+ */
+export async function tryRunExclusively(db: Database, name: string, work: () => Promise<void>): Promise<boolean> {
+  return db.transaction().execute(async (trx) => {
+    // The work happens outside this database. The lock must last until the work ends.
+    await sql`set local idle_in_transaction_session_timeout = '60s'`.execute(trx);
+    if (!(await tryLockName(trx, name))) return false;
+    await work();
+    return true;
+  });
 }

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { tryRunExclusively } from '../../../src/erp/connection/exclusive.ts';
+import { tryRunExclusively } from '../../../src/erp/connection/locks.ts';
 import { acceptIdentity } from '../../../src/erp/maintenance/accept-identity.ts';
 import { isAcceptedUntilCommit } from '../../../src/erp/runs/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';

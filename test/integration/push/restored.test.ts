@@ -102,6 +102,19 @@ describe('a database that was restored from a backup', () => {
     expect(await countAtService()).toEqual({ ...countsAfterOneSend(), orders: before.orders + 2 });
   });
 
+  test('restored: a row that the service does not know is sent after two look-ups', async () => {
+    await outbox.insert('order.create', 'SO-3', orderPayload('SO-3'));
+    await database.query("update fulfilment.outbox set database_mark = '1/2/3/4' where reference = 'SO-3'");
+    await outbox.push();
+    await accept('restored');
+    for (let round = 0; round < 4; round++) {
+      await outbox.push();
+      await outbox.hurry();
+    }
+    expect(await outbox.rows("reference = 'SO-3'")).toMatchObject([{ status: 'done', attempts: 1 }]);
+    expect(await countAtService()).toEqual({ ...countsAfterOneSend(), orders: before.orders + 2 });
+  });
+
   test('copy: nothing is ever sent from it', async () => {
     await outbox.push();
     await accept('copy');

@@ -3,7 +3,7 @@
  * before any request is sent.
  */
 
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { OperationName, Operations, TakenMember } from '../../../../config/operations.ts';
 import { CodedError, type WarehouseError } from '../../../core/errors.ts';
 import type { Json } from '../../../core/json.ts';
@@ -16,7 +16,6 @@ import type { Resource } from '../../../warehouse/decoding/jsonapi.ts';
 import type { HttpAnswer } from '../../../warehouse/transport/http.ts';
 import type { MirroredResource } from '../../reading/stream.ts';
 import type { CodeFinder } from './find-code.ts';
-import { makeOptional } from './make-optional.ts';
 
 /** Maximum number of problems that an error lists. */
 const maxListed = 100;
@@ -249,4 +248,22 @@ export function applyOperations(kind: AnyKind, operations: Operations): AnyKind 
   const taking = { ...kind, ...(takes.length > 0 ? kind.withTaken?.(takes) : {}) };
   const schema = makeOptional(taking.schema, kind.optional?.(operations) ?? named);
   return { ...taking, schema, ...(isRepeatable ? { unknown: { do: 'resend' } } : {}) };
+}
+
+/**
+ * Returns a payload's schema in which these members may be absent or null. `items.sku` is the member `sku` of each entry
+ * of `items`.
+ */
+const makeOptional = <P>(schema: z.ZodType<P>, members: readonly string[]): z.ZodType<P> =>
+  members.reduce<z.ZodType>((changed, member) => relax(changed, member.split('.')), schema) as z.ZodType<P>;
+
+function relax(schema: z.ZodType, path: readonly string[]): z.ZodType {
+  if (schema instanceof z.ZodOptional) return relax(schema.unwrap() as z.ZodType, path).optional();
+  if (schema instanceof z.ZodNullable) return relax(schema.unwrap() as z.ZodType, path).nullable();
+  if (schema instanceof z.ZodArray)
+    return schema.clone({ ...schema.def, element: relax(schema.element as z.ZodType, path) });
+  const [name = '', ...rest] = path;
+  const member = schema instanceof z.ZodObject ? (schema.shape[name] as z.ZodType | undefined) : undefined;
+  if (!(schema instanceof z.ZodObject) || member === undefined) throw new TypeError(`no payload has a member ${name}`);
+  return schema.extend({ [name]: rest.length === 0 ? member.nullish() : relax(member, rest) });
 }
