@@ -35,10 +35,11 @@ test('the server ends a statement that takes too long', async () => {
   const { db, close } = connectDatabase(database.url, silentLogger, 'slow', 1, 1_000);
   closers.unshift(close);
   await expect(sql`select pg_sleep(600)`.execute(db)).rejects.toMatchObject({ code: '57014' });
-  const asleep = await database.query(
-    "select from pg_stat_activity where datname = current_database() and query like '%pg_sleep(600)%' and state = 'active' and pid <> pg_backend_pid()",
-  );
-  expect(asleep).toEqual([]);
+  const findAsleep = () =>
+    database.query(
+      "select from pg_stat_activity where datname = current_database() and query like '%pg_sleep(600)%' and state = 'active' and pid <> pg_backend_pid()",
+    );
+  await waitFor('the end of the statement at the server', async () => (await findAsleep()).length === 0);
   expect((await sql<{ one: number }>`select 1 as one`.execute(db)).rows).toEqual([{ one: 1 }]);
 });
 
