@@ -7,6 +7,7 @@ import {
   trustedProxiesSchema,
 } from './admin.ts';
 import { ConfigError, describeFileError } from './config-error.ts';
+import { type EventSubscriber, readSubscribers } from './events.ts';
 import {
   baseUrlSchema,
   defaultTimeZone,
@@ -49,6 +50,10 @@ const variables = z.object({
   ADMIN_USER_HEADER: headerNameSchema.optional(),
   ALERT_WEBHOOK_URL: webhookUrl.optional(),
   ALERT_WEBHOOK_SECRET: webhookSecret.optional(),
+  EVENT_WEBHOOK_URL: webhookUrl.optional(),
+  EVENT_WEBHOOK_SECRET: webhookSecret.optional(),
+  EVENT_PERSONAL_DATA: yesNo.optional(),
+  EVENT_SUBSCRIBERS_FILE: z.string().optional(),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   LOG_PRETTY: yesNo.optional(),
   HTTP_PROXY: proxyUrl.optional(),
@@ -70,14 +75,22 @@ export const secretNames = [
   'ADMIN_VIEWER_TOKEN',
   'ALERT_WEBHOOK_URL',
   'ALERT_WEBHOOK_SECRET',
+  'EVENT_WEBHOOK_URL',
+  'EVENT_WEBHOOK_SECRET',
 ] as const;
 
 /** Of these files, an empty one counts as unset. They switch a feature on, and guard nothing. */
-const mayBeEmpty: readonly string[] = ['ALERT_WEBHOOK_URL', 'ALERT_WEBHOOK_SECRET'];
+const mayBeEmpty: readonly string[] = [
+  'ALERT_WEBHOOK_URL',
+  'ALERT_WEBHOOK_SECRET',
+  'EVENT_WEBHOOK_URL',
+  'EVENT_WEBHOOK_SECRET',
+];
 
 export type Config = z.infer<typeof variables> & {
   readonly clients: readonly WarehouseClient[];
   readonly operations: Operations;
+  readonly subscribers: readonly EventSubscriber[];
   readonly schedules: Readonly<Record<JobName, Schedule>>;
   /**
    * Interval in which workers look for outbox rows without a notification, in milliseconds; null: nothing is pushed.
@@ -104,11 +117,12 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   const file = env.WAREHOUSE_OPERATIONS_FILE;
   const merged = file === undefined ? operations : readOperationsFile(file, problems);
   const clients = readClients(env, result.data, needs.clients, problems);
+  const subscribers = readSubscribers(result.data ?? {}, problems);
   if (needs.database && env.DATABASE_URL === undefined)
     problems.push('DATABASE_URL: is required, for example postgres://user:password@localhost:5432/erp');
   problems.push(...findAdminProblems(env), ...findTlsProblems(env));
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
-  return { ...result.data, clients, operations: merged, schedules, pushSweepMs };
+  return { ...result.data, clients, subscribers, operations: merged, schedules, pushSweepMs };
 }
 
 type Environment = Record<string, string | undefined>;
@@ -145,7 +159,7 @@ const knownNames = new Set<string>([...variableNames, ...secretNames.map((name) 
 export const findSetVariables = (source: NodeJS.ProcessEnv = process.env): string[] =>
   Object.keys(source).filter(
     (name) =>
-      source[name] && (knownNames.has(name) || /^(ALERT|WAREHOUSE|SCHEDULE|PUSH|PERSONAL|RETENTION)_/.test(name)),
+      source[name] && (knownNames.has(name) || /^(ALERT|EVENT|WAREHOUSE|SCHEDULE|PUSH|PERSONAL|RETENTION)_/.test(name)),
   );
 
 /** Returns true if this program reads the variable. A wrong SCHEDULE_<JOB> is refused at the start. */

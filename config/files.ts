@@ -132,7 +132,13 @@ export function readOperationsFile(file: string, problems: string[]): Operations
 
 const isOperation = (name: string): name is OperationName => Object.hasOwn(operations, name);
 
-function parseJsonFile<T>(variable: string, path: string, schema: z.ZodType<T>, problems: string[]): T | undefined {
+/** Reads a JSON file and checks it. Adds one line per problem to `problems`, and returns undefined if there are any. */
+export function parseJsonFile<T>(
+  variable: string,
+  path: string,
+  schema: z.ZodType<T>,
+  problems: string[],
+): T | undefined {
   let parsed: unknown;
   try {
     parsed = JSON.parse(readFileSync(path, 'utf8'));

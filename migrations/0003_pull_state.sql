@@ -123,6 +123,7 @@ create table sync.freshness (
   complete_at timestamptz,
   newest_source_at timestamptz,
   usual_fetched double precision,
+  loaded_at timestamptz not null default now(),
   primary key (client, stream)
 ) with (fillfactor = 50);
 comment on table sync.freshness is 'How complete each stream is';
@@ -131,6 +132,7 @@ comment on column sync.freshness.stream is 'Stream name';
 comment on column sync.freshness.complete_at is 'When the last poll that read everything began, by the service''s clock';
 comment on column sync.freshness.newest_source_at is 'Newest date or time on any resource received';
 comment on column sync.freshness.usual_fetched is 'Resources that a poll usually reads (moving average)';
+comment on column sync.freshness.loaded_at is 'When the first load was done; what it read makes no business events';
 
 create table sync.gaps (
   client text not null,

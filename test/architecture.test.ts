@@ -51,6 +51,7 @@ const layers: Record<string, readonly string[]> = {
     'outbox',
     'privacy',
     'alerts',
+    'events',
     'figures',
     'reports',
     'maintenance',
@@ -97,6 +98,7 @@ const layers: Record<string, readonly string[]> = {
     'logging',
     'deps',
     'health',
+    'webhooks',
     'alerts',
     'terminal',
     'metrics',
@@ -122,7 +124,7 @@ const restrictedPackages: Record<string, readonly string[]> = {
   ioredis: ['src/queue/', 'src/app/deps/redis.ts'],
 };
 /** Folders that may import only types of a package. Streams use `Transaction` to pass their writes to src/erp. */
-const typesAllowedIn = { kysely: ['src/sync/'], undici: ['src/app/alerts/'] } as Record<string, readonly string[]>;
+const typesAllowedIn = { kysely: ['src/sync/'], undici: ['src/app/webhooks/'] } as Record<string, readonly string[]>;
 
 const findPart = (file: string) => Object.keys(allowed).find((part) => file.startsWith(`${part}/`));
 

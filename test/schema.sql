@@ -498,6 +498,31 @@ create table sync.erasures (
   erased_at timestamp with time zone not null default now(), -- When it was erased
   erased_by text not null, -- Who erased it: a worker, or the user of the command
 ); -- Orders and returns whose personal data was erased; each later reading of them is masked before it is written
+create table sync.event_subscribers (
+  name text not null, -- Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL
+  types text[], -- Types of its events; null: all
+  clients text[], -- Clients of its events; null: all
+  started_at timestamp with time zone not null default now(), -- When a worker first had it; it gets later changes only
+  seen_at timestamp with time zone not null default now(), -- When a worker last had it, within some minutes. After 7 days without one it is deleted
+  missed_at timestamp with time zone, -- When the feed no longer had all changes that events had to be made from, because no worker had made any for too long
+); -- Receivers of business events, as workers were configured with them
+create table sync.events (
+  id bigint not null generated always as identity, -- Order in which they were made
+  message_id uuid not null default gen_random_uuid(), -- webhook-id of every attempt. Random: after a restore, no receiver takes a new event for an old one
+  subscriber text not null, -- Receiver (sync.event_subscribers.name)
+  type text not null, -- Type, such as shipment.shipped
+  client text not null, -- Client key
+  source_id bigint, -- Id of the row it is about: an outbox row, shipment, return item or inbound
+  source_key text, -- Article it is about, for stock.changed
+  number text, -- Order number, or reference of an inbound, when it was made
+  lanes text[] not null, -- Names of the order and of its number, or of what it is about. It waits for undelivered, earlier events that share one
+  happened_at timestamp with time zone not null, -- Transaction time of the change
+  attempts integer not null default 0, -- Number of attempts
+  next_attempt_at timestamp with time zone not null default now(), -- When the next attempt may begin; while one is under way, when another worker may take over
+  last_error text, -- Why the last attempt failed
+  delivered_at timestamp with time zone, -- When the receiver took it
+  dead_at timestamp with time zone, -- When it was given up; events retry sends it again
+); -- Business events, one row for each subscriber
 create table sync.feed_lock (
 
 ); -- Has no columns. A transaction that writes to the feed locks it until the commit
@@ -531,6 +556,7 @@ create table sync.freshness (
   complete_at timestamp with time zone, -- When the last poll that read everything began, by the service's clock
   newest_source_at timestamp with time zone, -- Newest date or time on any resource received
   usual_fetched double precision, -- Resources that a poll usually reads (moving average)
+  loaded_at timestamp with time zone not null default now(), -- When the first load was done; what it read makes no business events
 ) with (fillfactor=50); -- How complete each stream is
 create table sync.gaps (
   client text not null, -- Client key
@@ -845,6 +871,9 @@ alter table sync.cursors add constraint cursors_meaning_check CHECK ((meaning = 
 alter table sync.cursors add constraint cursors_pkey PRIMARY KEY (client, stream, pass);
 alter table sync.erasures add constraint erasures_entity_check CHECK ((entity = ANY (ARRAY['orders'::text, 'outbox'::text, 'return_items'::text, 'return_merchandise_authorizations'::text])));
 alter table sync.erasures add constraint erasures_pkey PRIMARY KEY (client, entity, id);
+alter table sync.event_subscribers add constraint event_subscribers_pkey PRIMARY KEY (name);
+alter table sync.events add constraint events_pkey PRIMARY KEY (id);
+alter table sync.events add constraint events_subscriber_fkey FOREIGN KEY (subscriber) REFERENCES sync.event_subscribers(name) ON DELETE CASCADE;
 alter table sync.feed_mark add constraint feed_mark_only_row_check CHECK (only_row);
 alter table sync.feed_mark add constraint feed_mark_pkey PRIMARY KEY (only_row);
 alter table sync.figure_marks add constraint figure_marks_pkey PRIMARY KEY (at);
@@ -905,6 +934,10 @@ CREATE INDEX audit_by_time ON sync.audit USING btree (at);
 CREATE INDEX confirmations_by_stream ON sync.confirmations USING btree (client, stream, read_no);
 CREATE INDEX documents_by_reference ON fulfilment.documents USING btree (client, reference);
 CREATE INDEX erasures_by_number ON sync.erasures USING btree (client, external_order_number);
+CREATE INDEX events_awaited ON sync.events USING btree (client, source_id) WHERE ((type = 'shipment.shipped'::text) AND (delivered_at IS NULL));
+CREATE INDEX events_by_lane ON sync.events USING gin (lanes) WHERE ((delivered_at IS NULL) AND (dead_at IS NULL));
+CREATE INDEX events_dead ON sync.events USING btree (subscriber, id) WHERE (dead_at IS NOT NULL);
+CREATE INDEX events_due ON sync.events USING btree (subscriber, next_attempt_at, id) WHERE ((delivered_at IS NULL) AND (dead_at IS NULL));
 CREATE INDEX figures_by_time ON sync.figures USING btree (minutes, at);
 CREATE INDEX findings_by_stream ON sync.findings USING btree (client, stream, found_at);
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);

@@ -26,6 +26,7 @@ const files: readonly {
   },
   { names: ['outbox'], load: async () => (await import('./commands/outbox.ts')).addOutboxCommands },
   { names: ['quarantine'], load: async () => (await import('./commands/quarantine.ts')).addQuarantineCommands },
+  { names: ['events'], load: async () => (await import('./commands/events.ts')).addEventsCommands },
   { names: ['erase'], load: async () => (await import('./commands/erase.ts')).addEraseCommand },
   { names: ['service'], load: async () => (await import('./commands/verify.ts')).addServiceCommand },
   { names: ['sandbox'], load: async () => (await import('./commands/sandbox.ts')).addSandboxCommand },

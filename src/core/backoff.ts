@@ -80,6 +80,10 @@ export const pauses = {
   /** A post to the alert webhook. */
   alert: double(secondMs, 15 * minuteMs, 'full'),
 
+  /** A business event that its receiver did not take; all further events of this receiver. */
+  event: double(secondMs, 15 * minuteMs, 'full'),
+  receiver: double(secondMs, 10 * secondMs, 'full'),
+
   /** The start of a worker without its database or queue. */
   start: makeFixedPause(2 * secondMs),
   /** The connection that listens to Postgres. */

@@ -2,8 +2,6 @@
  * Posts problems to ALERT_WEBHOOK_URL when they begin and when they end.
  */
 
-import { Webhook } from 'standardwebhooks';
-import type { Dispatcher } from 'undici';
 import type { Config } from '../../../config/env.ts';
 import { type Pause, pauses, toPauseMs } from '../../core/backoff.ts';
 import { repeat } from '../../core/repeat.ts';
@@ -21,6 +19,7 @@ import { findProblems } from '../health/problems.ts';
 import { readCurrentState } from '../health/state.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
+import { postWebhook, type WebhookOptions } from '../webhooks/post-webhook.ts';
 import { decideAlerts, toFoundAlerts } from './decide-alerts.ts';
 
 /** Times of the alerter, in milliseconds. */
@@ -135,66 +134,4 @@ export class Alerter {
     await recordFailure(db, post.id, answer.error, delayMs);
     return false;
   }
-}
-
-/** Maximum bytes read of an answer, which is not used. */
-const maxAnswerBytes = 16 * 1024;
-
-/** Where alerts are posted to. */
-interface WebhookOptions {
-  /** The path may be secret: no error and no log line shows it. */
-  readonly url: string;
-  /** Undefined: posts are not signed. */
-  readonly secret: string | undefined;
-  readonly dispatcher: Dispatcher;
-  readonly timeoutMs: number;
-}
-
-/** The result of an attempt; `error` says why the receiver did not take the post. */
-type Delivery =
-  | { readonly delivered: true }
-  | { readonly delivered: false; readonly status: number; readonly error: string; readonly retryAfterMs?: number };
-
-/**
- * Posts a body once, signed by Standard Webhooks. Redirects are not followed.
- * @param id number of the message, the same for each attempt
- * @throws Error if there was no answer
- */
-async function postWebhook(
-  { url: address, secret, dispatcher, timeoutMs }: WebhookOptions,
-  id: string,
-  body: string,
-  stop: AbortSignal,
-): Promise<Delivery> {
-  const url = new URL(address);
-  const now = new Date();
-  const signature = secret === undefined ? {} : { 'webhook-signature': new Webhook(secret).sign(id, now, body) };
-  const answer = await dispatcher.request({
-    origin: url.origin,
-    path: url.pathname + url.search,
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      'webhook-id': id,
-      'webhook-timestamp': String(Math.floor(now.getTime() / 1_000)),
-      ...signature,
-    },
-    body,
-    headersTimeout: timeoutMs,
-    bodyTimeout: timeoutMs,
-    signal: AbortSignal.any([stop, AbortSignal.timeout(timeoutMs)]),
-  });
-  // The status says everything. An answer that is too long or breaks off changes nothing.
-  await answer.body.dump({ limit: maxAnswerBytes }).catch(() => undefined);
-  const { statusCode: status, headers } = answer;
-  if (status >= 200 && status < 300) return { delivered: true };
-  const redirected = status >= 300 && status < 400 ? '; redirects are not followed' : '';
-  const error = `the receiver answered ${status}${redirected}`;
-  return { delivered: false, status, error, ...readRetryAfter(headers['retry-after']) };
-}
-
-/** Returns the time to wait that a receiver names in seconds. Other forms of Retry-After are ignored. */
-function readRetryAfter(header: string | string[] | undefined): { retryAfterMs?: number } {
-  const text = Array.isArray(header) ? header[0] : header;
-  return text !== undefined && /^\d{1,6}$/.test(text) ? { retryAfterMs: Number(text) * 1_000 } : {};
 }

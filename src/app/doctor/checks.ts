@@ -181,6 +181,7 @@ export function checkConfiguration(config: Config, watched: readonly WatchedArti
     checkOperations(config),
     ...checkTransport(config),
     ...checkAlerts(config),
+    ...checkEvents(config),
   ];
 }
 
@@ -230,6 +231,9 @@ export function checkTransport(config: Config): Finding[] {
       : []),
     ...(isClear(redis, 'redis:') ? ['Redis (redis://)'] : []),
     ...(isClear(alerts, 'http:') ? ['alerts (ALERT_WEBHOOK_URL)'] : []),
+    ...config.subscribers
+      .filter(({ url }) => isClear(new URL(url), 'http:'))
+      .map(({ name }) => `events of ${name} (http://)`),
   ];
   const findings =
     unencrypted.length === 0
@@ -264,6 +268,14 @@ function checkAlerts({ ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret }: C
   const remedy = 'set ALERT_WEBHOOK_SECRET if the receiver can check signatures; Slack cannot';
   return [warn('alerts', `${found}, but not signed`, remedy)];
 }
+
+/** Checks where business events are posted to. Shows only origins, because paths may be secret. */
+const checkEvents = ({ subscribers }: Config): Finding[] =>
+  subscribers.map(({ name, url, secret }) => {
+    const found = `events of ${name} are posted to ${new URL(url).origin}`;
+    if (secret !== undefined) return ok('events', `${found}, signed`);
+    return warn('events', `${found}, but not signed`, 'set EVENT_WEBHOOK_SECRET, or secret in EVENT_SUBSCRIBERS_FILE');
+  });
 
 /** Largest difference of the clocks without a warning. Only log times suffer: due times use the database's clock. */
 const maxDatabaseSkewMs = 5_000;

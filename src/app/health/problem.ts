@@ -15,6 +15,8 @@ const problemCodes = {
   database_changed: ['bad', 'everybody'],
   database_full: ['bad', 'everybody'],
   database_is_copy: ['note', 'everybody'],
+  events_missed: ['bad', 'everybody'],
+  events_undelivered: ['warn', 'everybody'],
   job_failing: ['warn', 'configured'],
   job_late: ['bad', 'configured'],
   job_paused: ['note', 'everybody'],

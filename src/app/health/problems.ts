@@ -7,6 +7,7 @@ import type { Schedule } from '../../../config/schedules.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import { dayMs, formatSpan } from '../../core/time.ts';
 import type { AlertBacklog } from '../../erp/alerts/posts.ts';
+import type { EventBacklog } from '../../erp/events/deliver-events.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
 import type { WatchedArticles } from '../../erp/reports/database-facts.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
@@ -36,7 +37,7 @@ type ProblemConfig = Pick<Config, 'LOOKBACK_DAYS' | 'REQUESTS_PER_SECOND' | 'sch
  */
 export function findProblems(state: CurrentState, config: ProblemConfig): Problem[] {
   const { snapshot, stale, isScheduled } = state;
-  const { clients, pauses, watchedArticles, parcelBacklog, alerts, drift, now } = snapshot;
+  const { clients, pauses, watchedArticles, parcelBacklog, alerts, events, drift, now } = snapshot;
   const jobs = snapshot.jobs.filter(({ client, job }) => isScheduled(client, job));
   const streams = snapshot.streams.filter(({ client, job }) => isScheduled(client, job));
   const knownClients = new Set(clients.map(({ client }) => client));
@@ -52,6 +53,7 @@ export function findProblems(state: CurrentState, config: ProblemConfig): Proble
     ...findStockProblems(watchedArticles, config.schedules['pull-stock']),
     ...findParcelProblems(parcelBacklog, config),
     ...findAlertProblems(alerts, now),
+    ...events.flatMap((backlog) => findEventProblems(backlog, now)),
     ...findNotifyProblems(snapshot.notifyQueue),
     ...findDriftProblems(drift),
   ];
@@ -178,6 +180,31 @@ function findAlertProblems({ failing, abandoned, oldestAt, lastError }: AlertBac
   const text = `${parts.join('; ')}: the receiver does not take it: ${lastError ?? 'no answer'}`;
   const place = { client: null, part: 'alerts' };
   return [createProblem('alerts_undelivered', place, text, 'check ALERT_WEBHOOK_URL and its receiver')];
+}
+
+/** Finds business events that a receiver does not take, one problem for each receiver, and changes without events. */
+function findEventProblems({ subscriber, waiting, dead, oldestAt, lastError, missedAt }: EventBacklog, now: Date) {
+  const place = { client: null, part: `events of ${subscriber}` };
+  const found: Problem[] = [];
+  if (waiting + dead > 0) {
+    const age = oldestAt === null ? '' : ` (the oldest ${formatSince(oldestAt, now)})`;
+    const parts = [
+      ...(waiting === 0 ? [] : [`${waiting === 1 ? '1 event waits' : `${waiting} events wait`}${age}`]),
+      ...(dead === 0 ? [] : [`${dead === 1 ? '1 event was' : `${dead} events were`} given up`]),
+    ];
+    const text = `${parts.join('; ')}: the receiver does not take them: ${lastError ?? 'no answer'}`;
+    const remedy =
+      dead > 0 ? 'check the receiver, then: fulfilment-sync events retry' : 'check the receiver; they are posted again';
+    const severity = dead > 0 ? 'bad' : 'warn';
+    found.push(createProblem('events_undelivered', place, text, remedy, { severity }));
+  }
+  if (missedAt !== null) {
+    const text = `the feed no longer had all changes at ${formatClock(missedAt, now)}: no events were made of the missing ones`;
+    found.push(
+      createProblem('events_missed', place, text, 'compare the receiver with the tables; this note ends after 7 days'),
+    );
+  }
+  return found;
 }
 
 /** Used part of the NOTIFY queue from which on it is a problem. It is nearly empty unless a session holds it up. */

@@ -1,5 +1,6 @@
 import { readAlertBacklog } from '../../erp/alerts/posts.ts';
 import type { Database } from '../../erp/connection/pool.ts';
+import { readEventBacklog } from '../../erp/events/deliver-events.ts';
 import { isRestricted, readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { countWatchedArticles, readNotifyQueue } from '../../erp/reports/database-facts.ts';
@@ -36,6 +37,8 @@ export const readSnapshot = (db: Database) =>
     parcelBacklog: readParcelBacklog(db),
     /** Posts to ALERT_WEBHOOK_URL that were not delivered. */
     alerts: readAlertBacklog(db),
+    /** Subscribers whose business events are not delivered. */
+    events: readEventBacklog(db),
     /** Used part of the server's NOTIFY queue, from 0 to 1. */
     notifyQueue: readNotifyQueue(db),
     /** Parts of the schema that are missing. */

@@ -24,6 +24,7 @@ import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
 import type { WorkMetrics } from '../metrics/work-metrics.ts';
 import { version } from '../version.ts';
+import { EventPoster } from '../webhooks/event-poster.ts';
 import { openPusher } from './open-pusher.ts';
 import type { RunnerDeps } from './runner.ts';
 import { concurrency, Runs } from './runs.ts';
@@ -72,6 +73,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   for (const running of workers) runInBackground(running.run(), log);
   const sweeper = closeLater(opened, startSweeps(schedules, runs, deps));
   closeLater(opened, openAlerter(config, databaseUrl, log));
+  closeLater(opened, await openEvents(deps));
   closeLater(opened, startRollUps(deps, stopping.signal));
   runInBackground(logReachability(deps.warehouses, log, stopping.signal), log);
   const { worker } = deps;
@@ -241,6 +243,21 @@ function openAlerter(config: Config, databaseUrl: string, log: Logger): { readon
       await alerter.close();
       await dispatcher.destroy();
       await close();
+    },
+  };
+}
+
+/** Starts to post business events. Does nothing without subscribers. */
+async function openEvents({ config, db, log }: RunnerDeps): Promise<{ readonly close: () => Promise<void> }> {
+  const { subscribers, HTTP_TIMEOUT_MS: timeoutMs } = config;
+  if (subscribers.length === 0) return { close: async () => undefined };
+  const dispatcher = openDispatcher(config, maxAnswerBytes);
+  const poster = new EventPoster({ db, subscribers, dispatcher, timeoutMs, log });
+  await poster.start();
+  return {
+    close: async () => {
+      await poster.close();
+      await dispatcher.destroy();
     },
   };
 }

@@ -2483,6 +2483,96 @@ export interface SyncErasures {
   id: number;
 }
 
+export interface SyncEvents {
+  /**
+   * Number of attempts
+   */
+  attempts: Generated<number>;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * When it was given up; events retry sends it again
+   */
+  dead_at: Timestamp | null;
+  /**
+   * When the receiver took it
+   */
+  delivered_at: Timestamp | null;
+  /**
+   * Transaction time of the change
+   */
+  happened_at: Timestamp;
+  /**
+   * Order in which they were made
+   */
+  id: Generated<number>;
+  /**
+   * Names of the order and of its number, or of what it is about. It waits for undelivered, earlier events that share one
+   */
+  lanes: string[];
+  /**
+   * Why the last attempt failed
+   */
+  last_error: string | null;
+  /**
+   * webhook-id of every attempt. Random: after a restore, no receiver takes a new event for an old one
+   */
+  message_id: Generated<string>;
+  /**
+   * When the next attempt may begin; while one is under way, when another worker may take over
+   */
+  next_attempt_at: Generated<Timestamp>;
+  /**
+   * Order number, or reference of an inbound, when it was made
+   */
+  number: string | null;
+  /**
+   * Id of the row it is about: an outbox row, shipment, return item or inbound
+   */
+  source_id: number | null;
+  /**
+   * Article it is about, for stock.changed
+   */
+  source_key: string | null;
+  /**
+   * Receiver (sync.event_subscribers.name)
+   */
+  subscriber: string;
+  /**
+   * Type, such as shipment.shipped
+   */
+  type: string;
+}
+
+export interface SyncEventSubscribers {
+  /**
+   * Clients of its events; null: all
+   */
+  clients: string[] | null;
+  /**
+   * When the feed no longer had all changes that events had to be made from, because no worker had made any for too long
+   */
+  missed_at: Timestamp | null;
+  /**
+   * Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL
+   */
+  name: string;
+  /**
+   * When a worker last had it, within some minutes. After 7 days without one it is deleted
+   */
+  seen_at: Generated<Timestamp>;
+  /**
+   * When a worker first had it; it gets later changes only
+   */
+  started_at: Generated<Timestamp>;
+  /**
+   * Types of its events; null: all
+   */
+  types: string[] | null;
+}
+
 export interface SyncFeedMark {
   /**
    * Always true: there is one row
@@ -2568,6 +2658,10 @@ export interface SyncFreshness {
    * When the last poll that read everything began, by the service's clock
    */
   complete_at: Timestamp | null;
+  /**
+   * When the first load was done; what it read makes no business events
+   */
+  loaded_at: Generated<Timestamp>;
   /**
    * Newest date or time on any resource received
    */
@@ -3440,6 +3534,8 @@ export interface DB {
   "sync.confirmations": SyncConfirmations;
   "sync.cursors": SyncCursors;
   "sync.erasures": SyncErasures;
+  "sync.event_subscribers": SyncEventSubscribers;
+  "sync.events": SyncEvents;
   "sync.feed_mark": SyncFeedMark;
   "sync.figure_marks": SyncFigureMarks;
   "sync.figures": SyncFigures;

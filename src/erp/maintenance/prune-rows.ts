@@ -74,6 +74,7 @@ export const pruneTargets: readonly PruneTarget[] = [
   makePruneTarget('fulfilment.shipment_events', (days) => sql`t.seen_at < ${toCutoff(days)}`),
   makePruneTarget('fulfilment.stock_events', (days) => sql`t.seen_at < ${toCutoff(days)}`),
   makePruneTarget('sync.quarantine', (days) => sql`t.last_seen_at < ${toCutoff(days)}`),
+  makePruneTarget('sync.events', (days) => sql`coalesce(t.delivered_at, t.dead_at) < ${toCutoff(days)}`),
   makePruneTarget('sync.gaps', (days) => sql`t.noticed_at < ${toCutoff(days)}`),
   // Rereads that found nothing, and that no run has tried again since.
   makePruneTarget(

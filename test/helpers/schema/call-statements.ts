@@ -5,6 +5,8 @@ import * as openAlerts from '../../../src/erp/alerts/open-alerts.ts';
 import * as alertPosts from '../../../src/erp/alerts/posts.ts';
 import { createLock, lockNameShared, tryRunExclusively } from '../../../src/erp/connection/locks.ts';
 import type { Database } from '../../../src/erp/connection/pool.ts';
+import * as deliverEvents from '../../../src/erp/events/deliver-events.ts';
+import * as makeEvents from '../../../src/erp/events/make-events.ts';
 import { readFigures } from '../../../src/erp/figures/read-figures.ts';
 import { rollUpFigures } from '../../../src/erp/figures/roll-up.ts';
 import type { DB } from '../../../src/erp/generated/tables.ts';
@@ -90,6 +92,7 @@ export async function callStatements(db: Database, url: string, outboxId: number
   await within((trx) => callOutbox(trx, outboxId));
   await callOperator(db, outboxId);
   await callAlerts(db);
+  await callEvents(db);
   await within(async (trx) => {
     await lockNameShared(trx, 'a name');
     await createLock(trx, 'another name');
@@ -169,6 +172,21 @@ async function callErasing(db: Database): Promise<void> {
     const parent = { id: -3, order_id: -3, external_order_number: 'LOST', raw: {} };
     await maskErasedFamilies(trx, client, shipments.tables, [{ parent, children: [] }]);
   });
+}
+
+async function callEvents(db: Database): Promise<void> {
+  const claim = { subscriber: 'all', maxEvents: 1, leaseMs: 1_000, personalData: true };
+  await makeEvents.registerSubscribers(db, [{ name: 'all', types: null, clients: null }]);
+  await makeEvents.touchSubscribers(db, ['all']);
+  await makeEvents.makeEvents(db);
+  await makeEvents.skipToNewest(db);
+  await deliverEvents.claimEvents(db, claim);
+  await deliverEvents.claimEvents(db, { ...claim, personalData: false });
+  await deliverEvents.recordTaken(db, '1');
+  await deliverEvents.recordRefused(db, '1', { error: 'x', delayMs: 1, maxAgeMs: 1 });
+  await deliverEvents.listUndelivered(db, 1);
+  await deliverEvents.retryEvents(db, null);
+  await deliverEvents.readEventBacklog(db);
 }
 
 async function callAlerts(db: Database): Promise<void> {

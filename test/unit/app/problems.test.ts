@@ -49,7 +49,7 @@ function find(
   const empty = { streams: [], outbox: [], holds: [], gates: [], pauses: [], database: null };
   const all = {
     ...{ ...empty, jobs: [], clients: [makeClient()], watchedArticles: [], parcelBacklog: [], notifyQueue: 0, now },
-    ...{ alerts: { failing: 0, abandoned: 0, oldestAt: null, lastError: null }, drift: [] },
+    ...{ events: [], alerts: { failing: 0, abandoned: 0, oldestAt: null, lastError: null }, drift: [] },
     ...snapshot,
   };
   return findProblems({ snapshot: all, stale, clockSkewMs, isScheduled: () => true }, config);
