@@ -54,6 +54,8 @@ describe('as a separate process', () => {
     [['quarantine', 'list'], 0, /^Nothing is in quarantine\.$/],
     [['quarantine', 'show', '999'], 1, /^There is no row 999 in quarantine/],
     [['quarantine', 'replay'], 0, /0 released, 0 kept|Nothing/],
+    [['events', 'list'], 0, /^Every event is delivered\.$/],
+    [['events', 'retry'], 0, /^0 events are due now\.$/],
     [['erase', 'SO-1', '--dry-run'], 1, /./],
   ];
   /** Commands that run until they are stopped: see worker.test.ts, sandbox.test.ts, and the demo below. */
