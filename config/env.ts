@@ -9,8 +9,10 @@ import {
 import { ConfigError, describeFileError } from './config-error.ts';
 import { type EventSubscriber, readSubscribers } from './events.ts';
 import {
+  type ApiToken,
   baseUrlSchema,
   defaultTimeZone,
+  readApiTokensFile,
   readClientsFile,
   readOperationsFile,
   readSecretFile,
@@ -48,6 +50,9 @@ const variables = z.object({
   ADMIN_BASE_PATH: basePathSchema.default(''),
   ADMIN_TRUSTED_PROXIES: trustedProxiesSchema.optional(),
   ADMIN_USER_HEADER: headerNameSchema.optional(),
+  API_HOST: z.string().default('127.0.0.1'),
+  API_PORT: wholeNumber(0, 65_535).default(8070),
+  API_TOKENS_FILE: z.string().optional(),
   ALERT_WEBHOOK_URL: webhookUrl.optional(),
   ALERT_WEBHOOK_SECRET: webhookSecret.optional(),
   EVENT_WEBHOOK_URL: webhookUrl.optional(),
@@ -89,6 +94,8 @@ const mayBeEmpty: readonly string[] = [
 
 export type Config = z.infer<typeof variables> & {
   readonly clients: readonly WarehouseClient[];
+  /** Tokens of the API; null: there is no API. */
+  readonly apiTokens: readonly ApiToken[] | null;
   readonly operations: Operations;
   readonly subscribers: readonly EventSubscriber[];
   readonly schedules: Readonly<Record<JobName, Schedule>>;
@@ -121,8 +128,12 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   if (needs.database && env.DATABASE_URL === undefined)
     problems.push('DATABASE_URL: is required, for example postgres://user:password@localhost:5432/erp');
   problems.push(...findAdminProblems(env), ...findTlsProblems(env));
+  const tokensFile = env.API_TOKENS_FILE;
+  const apiTokens = tokensFile === undefined ? null : readApiTokensFile(tokensFile, clients, problems);
+  if (apiTokens === null && env.API_PORT !== undefined)
+    problems.push('API_PORT: requires API_TOKENS_FILE, because every request to the API needs a token (docs/api.md)');
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
-  return { ...result.data, clients, subscribers, operations: merged, schedules, pushSweepMs };
+  return { ...result.data, clients, apiTokens, subscribers, operations: merged, schedules, pushSweepMs };
 }
 
 type Environment = Record<string, string | undefined>;

@@ -110,6 +110,40 @@ export function readClientsFile(path: string, problems: string[]): WarehouseClie
   });
 }
 
+/** What a token of the API allows. */
+export type ApiRight = 'read' | 'write';
+
+/** Default limit of a token. A program that pushes as fast as a worker sends stays below it. */
+const apiRequestsPerSecond = 500;
+
+const apiTokenSchema = z.strictObject({
+  name: z.string().regex(/^[\w.-]{1,64}$/, 'must have 1 to 64 letters, digits, dots, hyphens or underscores'),
+  sha256: z.string().regex(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits, from: printf %s "$TOKEN" | sha256sum'),
+  client: z.string(),
+  rights: z.array(z.enum(['read', 'write'] satisfies ApiRight[])).min(1, 'must name read, write or both'),
+  requestsPerSecond: z.int().min(1).max(10_000).default(apiRequestsPerSecond),
+});
+
+/** A token of the API: its holder, the client whose rows it reads and writes, and its SHA-256. */
+export type ApiToken = Readonly<z.infer<typeof apiTokenSchema>>;
+
+/** Reads API_TOKENS_FILE. Adds one line per problem to `problems`. An empty list is right: it revokes the last token. */
+export function readApiTokensFile(
+  path: string,
+  clients: readonly Pick<WarehouseClient, 'key'>[],
+  problems: string[],
+): readonly ApiToken[] {
+  const tokens = parseJsonFile('API_TOKENS_FILE', path, z.array(apiTokenSchema), problems) ?? [];
+  for (const [index, { name, sha256, client }] of tokens.entries()) {
+    const add = (problem: string) => problems.push(`API_TOKENS_FILE: token ${name}: ${problem}`);
+    const earlier = tokens.slice(0, index);
+    if (earlier.some((one) => one.name === name)) add('is named twice');
+    if (earlier.some((one) => one.sha256 === sha256)) add('has the sha256 of another one');
+    if (clients.length > 0 && !clients.some(({ key }) => key === client)) add(`there is no client ${client}`);
+  }
+  return tokens;
+}
+
 /** Reads WAREHOUSE_OPERATIONS_FILE, and returns the built-in operations with its overrides. */
 export function readOperationsFile(file: string, problems: string[]): Operations {
   const schema = z.record(z.string(), entrySchema);

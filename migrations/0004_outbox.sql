@@ -158,6 +158,25 @@ $$;
 create trigger outbox_limits before insert or update of client, kind, reference, payload on fulfilment.outbox
   for each row execute function sync.check_outbox_limits();
 
+-- A program that got no answer from the API repeats its request with the same key, and gets the ids of the first time.
+create table sync.api_keys (
+  client text not null,
+  token text not null,
+  key text not null,
+  body_hash text not null,
+  ids bigint[] not null,
+  created_at timestamptz not null default now(),
+  primary key (client, token, key)
+);
+create index api_keys_by_time on sync.api_keys (created_at);
+comment on table sync.api_keys is 'Idempotency keys of requests that inserted outbox rows through the API, kept for 7 days';
+comment on column sync.api_keys.client is 'Client key';
+comment on column sync.api_keys.token is 'Name of the token';
+comment on column sync.api_keys.key is 'Idempotency key';
+comment on column sync.api_keys.body_hash is 'SHA-256 of the body, as hexadecimal digits';
+comment on column sync.api_keys.ids is 'Rows of fulfilment.outbox, in the order of the body';
+comment on column sync.api_keys.created_at is 'When the rows were inserted';
+
 create function sync.notify_outbox() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin

@@ -109,6 +109,7 @@ const layers: Record<string, readonly string[]> = {
     'demo',
     'admin/pages',
     'admin',
+    'api',
     'commands',
     'program.ts',
     'main.ts',

@@ -449,6 +449,14 @@ create table sync.alerts (
   began_at timestamp with time zone, -- When the post of its beginning was queued; null: it has not lasted long enough
   missing_since timestamp with time zone, -- First check that no longer found the problem; null: the last check found it
 ) with (fillfactor=50); -- Open problems. A row is deleted when its problem has ended
+create table sync.api_keys (
+  client text not null, -- Client key
+  token text not null, -- Name of the token
+  key text not null, -- Idempotency key
+  body_hash text not null, -- SHA-256 of the body, as hexadecimal digits
+  ids bigint[] not null, -- Rows of fulfilment.outbox, in the order of the body
+  created_at timestamp with time zone not null default now(), -- When the rows were inserted
+); -- Idempotency keys of requests that inserted outbox rows through the API, kept for 7 days
 create table sync.audit (
   id bigint not null generated always as identity, -- Number of the row
   at timestamp with time zone not null default now(), -- Time of the action
@@ -863,6 +871,7 @@ alter table sync.alert_posts add constraint alert_posts_pkey PRIMARY KEY (id);
 alter table sync.alerts add constraint alerts_pkey PRIMARY KEY (id);
 alter table sync.alerts add constraint alerts_scope_code_subject_detail_key UNIQUE (scope, code, subject, detail);
 alter table sync.alerts add constraint alerts_severity_check CHECK ((severity = ANY (ARRAY['bad'::text, 'warn'::text])));
+alter table sync.api_keys add constraint api_keys_pkey PRIMARY KEY (client, token, key);
 alter table sync.audit add constraint audit_pkey PRIMARY KEY (id);
 alter table sync.clients add constraint clients_check CHECK ((((offered_identity IS NULL) = (offered_at IS NULL)) AND ((offered_identity IS NULL) = (offered_base_url IS NULL))));
 alter table sync.clients add constraint clients_check1 CHECK ((((hold_code IS NULL) = (hold_until IS NULL)) AND ((hold_code IS NULL) = (hold_reason IS NULL)) AND ((hold_code IS NULL) = (hold_since IS NULL))));
@@ -930,6 +939,7 @@ alter table sync.watched_articles add constraint watched_articles_pkey PRIMARY K
 
 CREATE INDEX alert_posts_by_alert ON sync.alert_posts USING btree (alert_id) WHERE ((delivered_at IS NULL) AND (abandoned_at IS NULL));
 CREATE INDEX alert_posts_open ON sync.alert_posts USING btree (next_attempt_at) WHERE ((delivered_at IS NULL) AND (abandoned_at IS NULL));
+CREATE INDEX api_keys_by_time ON sync.api_keys USING btree (created_at);
 CREATE INDEX audit_by_time ON sync.audit USING btree (at);
 CREATE INDEX confirmations_by_stream ON sync.confirmations USING btree (client, stream, read_no);
 CREATE INDEX documents_by_reference ON fulfilment.documents USING btree (client, reference);

@@ -45,6 +45,8 @@ export type ErrorCode =
   // The database, the queue and the program itself.
   | 'admin_port_taken'
   | 'admin_refused'
+  | 'api_port_taken'
+  | 'api_refused'
   | 'code_too_old'
   | 'database_lost'
   | 'database_read_only'

@@ -8,8 +8,9 @@ import { pauses } from '../../core/backoff.ts';
 import { describeError } from '../../core/errors.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { startAdmin } from '../admin/server.ts';
+import { startApi } from '../api/server.ts';
 import { addCommand, createStopSignal, exitWith } from '../cli/command-line.ts';
-import { connectDatabase } from '../deps/database.ts';
+import { connectDatabase, connectForWriting } from '../deps/database.ts';
 import { isUnreachable } from '../deps/is-unreachable.ts';
 import { openStateReaders } from '../health/overview.ts';
 import { openLogger } from '../logging/create-logger.ts';
@@ -24,6 +25,9 @@ const lingerMs = 1_000;
 /** Number of connections of the admin server, and its statement timeout. */
 const adminPoolSize = 3;
 const adminQueryMs = 10_000;
+/** Number of connections of the API, and its statement timeout. */
+const apiPoolSize = 4;
+const apiQueryMs = 20_000;
 
 const needs = { database: true, clients: true };
 
@@ -103,15 +107,32 @@ async function runWorker({ config, log, work, stop, idleSinceMs }: WorkerOptions
   const metrics = new Metrics({ config, log, work, readState: readers.readState, queues, sinceLastSweepMs });
   const admin = closeLater(opened, await startAdmin({ config, db, log, metrics, readers, daemon: () => daemon }));
   log.info({ event: 'admin_listening', host: config.ADMIN_HOST, port: admin.port });
+  const closeApi = await openApi(opened, config, log, () => daemon !== null && !stop.aborted);
   daemon = await boot({ config, databaseUrl, log, metrics: work }, stop);
   if (daemon === null) return false;
   if (idleSinceMs !== null)
     log.info({ event: 'worker_restarted', withoutWorkerMs: Math.round(performance.now() - idleSinceMs) });
   const outdated = await Promise.race([stopped.then(() => null), daemon.outdated]);
+  // A token that was revoked is not taken while runs end.
+  await closeApi();
   // Something hangs and would keep the process alive. The process ends here, and its leases expire.
   if (!(await daemon.stop())) process.exit(1);
   if (outdated !== null) throw outdated;
   return true;
+}
+
+/** Starts the API, if there is one, with connections of its own. Returns a function that closes it early. */
+async function openApi(
+  opened: AsyncDisposableStack,
+  config: Config,
+  log: Logger,
+  isReady: () => boolean,
+): Promise<() => Promise<void>> {
+  if (config.apiTokens === null) return async () => undefined;
+  const { db } = closeLater(opened, connectForWriting(config.DATABASE_URL ?? '', log, 'api', apiPoolSize, apiQueryMs));
+  const api = closeLater(opened, await startApi({ config, db, log, isReady }));
+  log.info({ event: 'api_listening', host: config.API_HOST, port: api.port });
+  return api.close;
 }
 
 /** Starts the daemon. While Postgres or Redis cannot be reached, tries again every 2 seconds with new connections. */

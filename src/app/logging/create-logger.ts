@@ -99,7 +99,11 @@ const logFields = {
   host: 'address listened on',
   port: 'port listened on',
   action: 'what an operator did on a page',
-  from: 'address from which a request to the admin server came',
+  from: 'address from which a request to the admin server or the API came',
+  token: 'name of the token of a request to the API; never the token itself',
+  method: 'HTTP method of a request to the API',
+  route: 'route of a request to the API, without its values',
+  status: 'HTTP status of an answer of the API',
   endpoint: 'origin that traces or metrics are sent to',
 } as const;
 

@@ -2312,6 +2312,33 @@ export interface SyncAlerts {
   text: string;
 }
 
+export interface SyncApiKeys {
+  /**
+   * SHA-256 of the body, as hexadecimal digits
+   */
+  body_hash: string;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * When the rows were inserted
+   */
+  created_at: Generated<Timestamp>;
+  /**
+   * Rows of fulfilment.outbox, in the order of the body
+   */
+  ids: ArrayType<number>;
+  /**
+   * Idempotency key
+   */
+  key: string;
+  /**
+   * Name of the token
+   */
+  token: string;
+}
+
 export interface SyncAudit {
   /**
    * paused, resumed, run_requested, identity_accepted, schedulers_set, pruned, or outbox_ and what was done: retry, done, cancel, replace, reveal
@@ -3529,6 +3556,7 @@ export interface DB {
   "sync.alert_checks": SyncAlertChecks;
   "sync.alert_posts": SyncAlertPosts;
   "sync.alerts": SyncAlerts;
+  "sync.api_keys": SyncApiKeys;
   "sync.audit": SyncAudit;
   "sync.clients": SyncClients;
   "sync.confirmations": SyncConfirmations;

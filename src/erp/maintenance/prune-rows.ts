@@ -96,6 +96,8 @@ export const pruneTargets: readonly PruneTarget[] = [
   // Figures do not depend on the days: charts show a day in spans of 5 minutes, and a month in hours.
   makePruneTarget('sync.figures', () => sql`t.minutes = 5 and t.at < now() - interval '2 days'`),
   makePruneTarget('sync.figures', () => sql`t.minutes = 60 and t.at < now() - interval '32 days'`),
+  // A program repeats a request within minutes.
+  makePruneTarget('sync.api_keys', () => sql`t.created_at < ${toCutoff(7)}`),
   makePruneTarget('sync.audit', (days) => sql`t.at < ${toCutoff(days)}`),
   feedTarget,
 ];

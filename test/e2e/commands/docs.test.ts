@@ -25,7 +25,7 @@ const readBlocks = (file: string, language: string) =>
 /** Blocks that other tests run: SQL of the ERP's documents as its roles, and the session with the sandbox. */
 const testedElsewhere = {
   sql: ['docs/erp.md', 'docs/first-order.md', 'docs/outbox.md'],
-  sh: ['docs/sandbox.md'],
+  sh: ['docs/sandbox.md', 'docs/api.md'],
 };
 /** Lines that a test cannot run, or that run the tests. CI covers them, or tests of the files that they use. */
 const notRunHere =

@@ -20,6 +20,7 @@ import { upsertFamilies } from '../../../src/erp/mirror/upsert.ts';
 import { acceptDatabase } from '../../../src/erp/outbox/accept-database.ts';
 import { renewClaims, returnClaims, stampSent } from '../../../src/erp/outbox/held-claims.ts';
 import * as holds from '../../../src/erp/outbox/holds.ts';
+import { insertRows } from '../../../src/erp/outbox/insert-rows.ts';
 import { releaseLanes } from '../../../src/erp/outbox/lanes.ts';
 import {
   findLastOrderSince,
@@ -46,6 +47,7 @@ import { readDatabaseClock, readJobStatus } from '../../../src/erp/reports/job-s
 import * as orderSearch from '../../../src/erp/reports/order-search.ts';
 import { readOrderTimeline } from '../../../src/erp/reports/order-timeline.ts';
 import { readOutboxStatus } from '../../../src/erp/reports/outbox-status.ts';
+import * as programReads from '../../../src/erp/reports/program-reads.ts';
 import { listRuns, readRecentRuns } from '../../../src/erp/reports/run-list.ts';
 import { countRows, readTable } from '../../../src/erp/reports/stored-rows.ts';
 import { readStreamStatus } from '../../../src/erp/reports/stream-status.ts';
@@ -124,6 +126,7 @@ async function readReports(db: Database): Promise<void> {
   await listRuns(db, { client }, 5);
   await readTable(db, client, 'shipments');
   await countRows(db, ['shipments']);
+  await callProgramReads(db);
   await readClients(db);
   await readGates(db);
   await readPauses(db);
@@ -203,6 +206,14 @@ async function callAlerts(db: Database): Promise<void> {
   await alertPosts.readAlertBacklog(db);
   await alertPosts.recordDelivery(db, post.id);
   await alertPosts.abandonOldPosts(db, 1_000);
+}
+
+async function callProgramReads(db: Database): Promise<void> {
+  for (const by of [{ id: 1 }, { number: 'NEW' }]) await programReads.readOrderDocuments(db, client, by);
+  await programReads.readShipmentDocuments(db, client, 1);
+  await programReads.readReturnItemDocuments(db, client, 1);
+  await programReads.readStockDocuments(db, client, 'A');
+  await programReads.readClientChanges(db, client, 0, 5);
 }
 
 async function callPulls(trx: Transaction<DB>): Promise<void> {
@@ -315,6 +326,7 @@ async function callOperator(db: Database, id: number): Promise<void> {
   await holds.noteEvidence(db, { client, kind: 'order.create' }, { seen: 'success' });
   await listOutbox(db, {}, 5);
   await readOutbox(db, id);
+  await insertRows(db, client, [{ kind: 'order.cancel', reference: 'API', payload: {} }], null);
   await actions.countOutbox(db, { ids: [id] }, 'retry');
   await db
     .transaction()

@@ -165,3 +165,11 @@ describe('documents', () => {
     expect(rows[0]).toMatchObject({ shipment_id: 7, package_number: '3SRET1', shipping_method_id: null });
   });
 });
+
+test('idempotency keys of the API go after 7 days, whatever is kept of the rest', async () => {
+  await database.query(`
+    insert into sync.api_keys (client, token, key, body_hash, ids, created_at)
+    values ('default', 'erp', 'old', 'x', '{1}', now() - interval '8 days'), ('default', 'erp', 'new', 'x', '{1}', now() - interval '6 days')`);
+  done(await prune());
+  expect(await database.query('select key from sync.api_keys')).toEqual([{ key: 'new' }]);
+});

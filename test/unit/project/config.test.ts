@@ -214,6 +214,30 @@ describe('WAREHOUSE_CLIENTS_FILE', () => {
   });
 });
 
+describe('API_TOKENS_FILE', () => {
+  const entry = { name: 'shop', sha256: 'a'.repeat(64), client: 'default', rights: ['read'] };
+  const tokens = (entries: unknown) => ({ ...base, API_TOKENS_FILE: file('tokens.json', JSON.stringify(entries)) });
+
+  test('switches the API on, also without tokens; API_PORT alone is refused', () => {
+    expect(readConfig(needs, base).apiTokens).toBeNull();
+    expect(readConfig(needs, tokens([])).apiTokens).toEqual([]);
+    const config = readConfig(needs, tokens([entry]));
+    expect([config.API_PORT, config.apiTokens]).toEqual([8070, [{ ...entry, requestsPerSecond: 500 }]]);
+    expect(readProblems({ ...base, API_PORT: '1' })).toEqual([
+      expect.stringMatching(/^API_PORT: requires API_TOKENS_FILE/),
+    ]);
+  });
+
+  test('has every problem of its tokens named', () => {
+    expect(readProblems(tokens([entry, { ...entry, client: 'else' }]))).toEqual([
+      'API_TOKENS_FILE: token shop: is named twice',
+      'API_TOKENS_FILE: token shop: has the sha256 of another one',
+      'API_TOKENS_FILE: token shop: there is no client else',
+    ]);
+    expect(readProblems(tokens([{ ...entry, sha256: 'secret', rights: [], token: 'x' }]))).toHaveLength(3);
+  });
+});
+
 test('.env.example names every variable', () => {
   const example = readFileSync(new URL('../../../.env.example', import.meta.url), 'utf8');
   const named = new Set([...example.matchAll(/^#? ?([A-Z][A-Z_]+)=/gm)].map(([, name]) => name));

@@ -1,0 +1,96 @@
+import { createHash } from 'node:crypto';
+import type { FastifyInstance } from 'fastify';
+import type { z } from 'zod';
+import type { ApiToken } from '../../../config/files.ts';
+import { insertRows, type NewRow, type RequestKey, readStoredRequest } from '../../erp/outbox/insert-rows.ts';
+import { outboxKinds } from '../../sync/push/kinds/registry.ts';
+import type { CodeFinder } from '../../sync/push/payload/find-code.ts';
+import { applyOperations } from '../../sync/push/payload/kind.ts';
+import { findPayloadProblems, readStoredCodes } from '../terminal/check-payload.ts';
+import { type ApiDeps, ApiError, toCaller } from './api-deps.ts';
+import type { RouteSchemas } from './document.ts';
+import { keyHeaders, newIds, newRows } from './schemas.ts';
+
+/** Maximum milliseconds of the checks of one request. */
+const checkMs = 10_000;
+/** Milliseconds for which the codes of a client are reused. A payload that they refuse is checked with new ones. */
+const codesMs = 10_000;
+
+/** Registers the route that inserts rows into the outbox, in one transaction with the key of the request. */
+export function registerInsert(app: FastifyInstance, deps: ApiDeps): void {
+  const findProblems = createCheck(deps);
+  const schema: RouteSchemas = {
+    summary: 'Inserts one row, or several in one transaction; with the same Idempotency-Key, at most once',
+    headers: keyHeaders,
+    body: newRows,
+    response: { 202: newIds },
+  };
+  app.post('/v1/outbox', { schema, config: { right: 'write' } }, async (request, reply) => {
+    const caller = toCaller(request);
+    const body = request.body as z.output<typeof newRows>;
+    const rows = [body].flat() as readonly NewRow[];
+    const { 'idempotency-key': key } = request.headers as z.output<typeof keyHeaders>;
+    const bodyHash = createHash('sha256').update(JSON.stringify(body)).digest('hex');
+    const named = key === undefined ? null : { token: caller.name, key, bodyHash };
+    const ids = (await findIds(deps, caller, named)) ?? (await insertChecked(deps, caller, rows, named, findProblems));
+    const answer = ids.map((id) => ({ id }));
+    return reply.code(202).send(Array.isArray(body) ? answer : answer[0]);
+  });
+}
+
+type FindProblems = (client: string, rows: readonly NewRow[]) => Promise<readonly string[]>;
+
+/** Returns the ids that an earlier request with this key inserted; null if there was none. */
+async function findIds(
+  { db }: ApiDeps,
+  { client }: ApiToken,
+  named: RequestKey | null,
+): Promise<readonly number[] | null> {
+  const stored = named === null ? null : await readStoredRequest(db, client, named);
+  if (stored !== null && stored.bodyHash !== named?.bodyHash)
+    throw new ApiError(422, 'This Idempotency-Key was used for another body; use a new key for a new request');
+  return stored?.ids ?? null;
+}
+
+/** Checks the rows and inserts them. If another request with the key is faster, returns its ids. */
+async function insertChecked(
+  deps: ApiDeps,
+  caller: ApiToken,
+  rows: readonly NewRow[],
+  named: RequestKey | null,
+  findProblems: FindProblems,
+): Promise<readonly number[]> {
+  const problems = await findProblems(caller.client, rows);
+  if (problems.length > 0)
+    throw new ApiError(422, 'Nothing was inserted: a worker would refuse this; `problems` says why', { problems });
+  const ids = (await insertRows(deps.db, caller.client, rows, named)) ?? (await findIds(deps, caller, named));
+  if (ids === null) throw new ApiError(503, 'The request was not stored; try again', {}, { 'retry-after': '1' });
+  return ids;
+}
+
+/** Creates the check of rows: that of `outbox check`, for each row. */
+function createCheck({ db, config: { operations } }: ApiDeps): FindProblems {
+  const kinds = new Map(outboxKinds.map((kind) => [kind.name, applyOperations(kind, operations)]));
+  const kept = new Map<string, { readonly codes: CodeFinder; readonly untilMs: number }>();
+  const checkAll = async (rows: readonly NewRow[], codes: CodeFinder) => {
+    const context = { codes, operations, signal: AbortSignal.timeout(checkMs) };
+    const found: string[] = [];
+    for (const [place, { kind: name, reference, payload }] of rows.entries()) {
+      const kind = kinds.get(name);
+      const problems =
+        kind === undefined
+          ? [`kind: there is no kind ${name}; known are ${[...kinds.keys()].join(', ')}`]
+          : await findPayloadProblems(kind, JSON.stringify(payload), reference, context);
+      found.push(...problems.map((problem) => (rows.length === 1 ? problem : `[${place}] ${problem}`)));
+    }
+    return found;
+  };
+  return async (client, rows) => {
+    const known = kept.get(client);
+    const isKnown = known !== undefined && known.untilMs > performance.now();
+    if (isKnown && (await checkAll(rows, known.codes)).length === 0) return [];
+    const { codes } = await readStoredCodes(db, client);
+    kept.set(client, { codes, untilMs: performance.now() + codesMs });
+    return checkAll(rows, codes);
+  };
+}

@@ -1,0 +1,193 @@
+/** The API for programs: a server of its own, with tokens of its own. It lives in the worker, and has its own pool. */
+
+import { createHash } from 'node:crypto';
+import { STATUS_CODES } from 'node:http';
+import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
+import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
+import { z } from 'zod';
+import { CodedError } from '../../core/errors.ts';
+import { parseExact } from '../../core/json.ts';
+import { readSqlState } from '../../erp/connection/transaction.ts';
+import { describeIssue } from '../../payloads/problems.ts';
+import { errorFields } from '../logging/logger.ts';
+import { type ApiDeps, ApiError } from './api-deps.ts';
+import { createApiDocument } from './document.ts';
+import { registerRoutes } from './routes.ts';
+
+/** Maximum bytes of a body: a payload of 16 MB, and what is around it. */
+const maxBodyBytes = 16 * 1024 * 1024 + 64 * 1024;
+/** Maximum bytes of all bodies that are being read or stored at the same time. */
+const maxBytesInFlight = 4 * maxBodyBytes;
+const maxConnections = 512;
+/** Maximum milliseconds until a request has arrived. */
+const requestTimeoutMs = 30_000;
+/** Milliseconds that requests have to end when the server closes. Programs repeat them with their keys. */
+const closeTimeoutMs = 5_000;
+
+/** A running API. */
+export interface ApiServer {
+  readonly port: number;
+  readonly close: () => Promise<void>;
+}
+
+/**
+ * Starts the API.
+ * @throws CodedError `api_port_taken` if the port is in use
+ */
+export async function startApi(deps: ApiDeps): Promise<ApiServer> {
+  const { API_HOST: host, API_PORT: port } = deps.config;
+  const app = fastify({
+    logger: false,
+    bodyLimit: maxBodyBytes,
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: requestTimeoutMs,
+    http: { requestTimeout: requestTimeoutMs, headersTimeout: requestTimeoutMs },
+    forceCloseConnections: 'idle',
+  });
+  app.server.maxConnections = maxConnections;
+  prepare(app, deps);
+  try {
+    await app.register(async (scope) => {
+      guard(scope, deps);
+      registerRoutes(scope, deps);
+    });
+    const address = new URL(await app.listen({ host, port }));
+    const close = async () => {
+      const forced = setTimeout(() => app.server.closeAllConnections(), closeTimeoutMs);
+      await app.close().finally(() => clearTimeout(forced));
+    };
+    return { port: Number(address.port), close };
+  } catch (cause) {
+    await app.close();
+    if (readSqlState(cause) !== 'EADDRINUSE') throw cause;
+    const message = `API_PORT ${port} is in use on ${host}; set another port (0 takes a free one)`;
+    throw new CodedError('api_port_taken', message, { cause });
+  }
+}
+
+/** Sets how requests are parsed, checked, answered and logged, and serves the document of the routes. */
+function prepare(app: FastifyInstance, { log }: ApiDeps): void {
+  app.decorateRequest('caller', null);
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(
+    'application/json',
+    { parseAs: 'string' },
+    async (_request: FastifyRequest, body: string) => {
+      try {
+        return parseExact(body);
+      } catch (error) {
+        if (error instanceof SyntaxError)
+          throw new ApiError(400, `The body is not JSON that can be read: ${error.message}`);
+        throw error;
+      }
+    },
+  );
+  app.setValidatorCompiler<z.ZodType>(
+    ({ schema, httpPart }) =>
+      (data) =>
+        check(schema, data, httpPart),
+  );
+  app.setSerializerCompiler(() => JSON.stringify);
+  app.setErrorHandler((error: FastifyError, _request, reply) => {
+    const answer = toApiError(error);
+    if (answer.status === 500) log.error({ event: 'api_failed', ...errorFields(error) });
+    return sendProblem(reply, answer);
+  });
+  app.setNotFoundHandler((_request, reply) =>
+    sendProblem(reply, new ApiError(404, 'There is nothing at this address; /openapi.json lists the routes')),
+  );
+  app.addHook('onResponse', async ({ caller, method, routeOptions, ip }, reply) => {
+    log.info({
+      event: 'api_request',
+      method,
+      route: routeOptions.url ?? 'none',
+      status: reply.statusCode,
+      durationMs: Math.round(reply.elapsedTime),
+      from: ip,
+      ...(caller === null ? {} : { token: caller.name, client: caller.client }),
+    });
+  });
+  const document = createApiDocument(app);
+  app.get('/openapi.json', async (_request, reply) => reply.send(document()));
+}
+
+/** Reads a part of a request with its schema. A body may be one row or an array: the problems are those of its form. */
+function check(schema: z.ZodType, data: unknown, part: string | undefined): { value: unknown } | { error: Error } {
+  const [one, several] = schema instanceof z.ZodUnion ? (schema.options as z.ZodType[]) : [schema];
+  const read = ((Array.isArray(data) ? several : one) ?? schema).safeParse(data, { reportInput: true });
+  if (read.success) return { value: read.data };
+  const problems = read.error.issues.flatMap((issue) => describeIssue(issue));
+  const words = problems.map(({ path, problem }) => `${path === 'payload' ? 'The request' : path} ${problem}`);
+  return { error: new ApiError(part === 'body' ? 422 : 400, words.join('; '), { problems: words }) };
+}
+
+/** Requires a token with the right of the route, within its rate. The body is read only after that. */
+function guard(scope: FastifyInstance, { config, isReady }: ApiDeps): void {
+  const tokens = new Map(
+    (config.apiTokens ?? []).map((token) => {
+      const limiter = new RateLimiterMemory({ points: token.requestsPerSecond, duration: 1 });
+      return [token.sha256, { token, limiter }] as const;
+    }),
+  );
+  let bytesInFlight = 0;
+  scope.addHook('onRequest', async (request, reply) => {
+    const [scheme, given = ''] = (request.headers.authorization ?? '').split(' ', 2);
+    // The hash is compared, so the time of the look-up says nothing about a token.
+    const found = tokens.get(createHash('sha256').update(given).digest('hex'));
+    if (scheme?.toLowerCase() !== 'bearer' || given === '' || found === undefined)
+      throw new ApiError(
+        401,
+        'Send a token of API_TOKENS_FILE as Authorization: Bearer',
+        {},
+        {
+          'www-authenticate': 'Bearer realm="fulfilment-sync"',
+        },
+      );
+    request.caller = found.token;
+    const { right } = request.routeOptions.config;
+    if (right !== undefined && !found.token.rights.includes(right))
+      throw new ApiError(403, `The token ${found.token.name} lacks the right ${right}`);
+    await found.limiter.consume('').catch((refused: unknown) => {
+      if (!(refused instanceof RateLimiterRes)) throw refused;
+      const retryAfter = String(Math.ceil(refused.msBeforeNext / 1_000));
+      const limit = `${found.token.requestsPerSecond} requests a second`;
+      throw new ApiError(429, `The token may send ${limit}; wait`, {}, { 'retry-after': retryAfter });
+    });
+    if (!isReady()) throw new ApiError(503, 'The worker has not started yet; try again', {}, { 'retry-after': '2' });
+    if (request.method !== 'POST') return;
+    const bytes = Math.min(Number(request.headers['content-length'] ?? maxBodyBytes), maxBodyBytes);
+    if (bytesInFlight + bytes > maxBytesInFlight)
+      throw new ApiError(503, 'Too many large requests at once; try again', {}, { 'retry-after': '1' });
+    bytesInFlight += bytes;
+    reply.raw.once('close', () => {
+      bytesInFlight -= bytes;
+    });
+  });
+}
+
+/** Returns the answer to an error. */
+function toApiError(error: FastifyError): ApiError {
+  if (error instanceof ApiError) return error;
+  const state = readSqlState(error);
+  if (/^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|database_)/.test(state))
+    return new ApiError(503, 'The database cannot be reached; try again', {}, { 'retry-after': '2' });
+  // Lengths, and characters that Postgres cannot store: the INSERT of the outbox says what is wrong.
+  if (/^(22|23|54)/.test(state)) return new ApiError(422, `The row cannot be stored: ${error.message}`);
+  const status = error.statusCode ?? 500;
+  if (status >= 500)
+    return new ApiError(500, 'The request failed; the event api_failed in the log of the worker says why');
+  return new ApiError(status, error.message);
+}
+
+/** Sends a problem (RFC 9457). Bytes, because fastify would add a character set to the type of a text. */
+function sendProblem(reply: FastifyReply, { status, message, members, headers }: ApiError): FastifyReply {
+  return reply
+    .code(status)
+    .headers(headers)
+    .type('application/problem+json')
+    .send(
+      Buffer.from(
+        JSON.stringify({ type: 'about:blank', title: STATUS_CODES[status], status, detail: message, ...members }),
+      ),
+    );
+}
