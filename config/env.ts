@@ -28,6 +28,7 @@ import { databaseUrl, proxyUrl, redisUrl, span, webhookSecret, webhookUrl, whole
 /** All variables except SCHEDULE_<JOB> and the NAME_FILE forms. Units are in the names. */
 const variables = z.object({
   DATABASE_URL: databaseUrl.optional(),
+  DATABASE_DIRECT_URL: databaseUrl.optional(),
   REDIS_URL: redisUrl.optional(),
   WAREHOUSE_BASE_URL: baseUrlSchema.optional(),
   WAREHOUSE_USERNAME: z.string().optional(),
@@ -74,6 +75,7 @@ const proxyNames = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'] as const;
 /** Variables whose value may come from a file instead. NAME_FILE holds the path of that file. */
 export const secretNames = [
   'DATABASE_URL',
+  'DATABASE_DIRECT_URL',
   'REDIS_URL',
   'WAREHOUSE_PASSWORD',
   'ADMIN_TOKEN',
@@ -127,6 +129,8 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   const subscribers = readSubscribers(result.data ?? {}, problems);
   if (needs.database && env.DATABASE_URL === undefined)
     problems.push('DATABASE_URL: is required, for example postgres://user:password@localhost:5432/erp');
+  if (env.DATABASE_DIRECT_URL !== undefined && env.DATABASE_URL === undefined)
+    problems.push('DATABASE_DIRECT_URL: is set without DATABASE_URL');
   problems.push(...findAdminProblems(env), ...findTlsProblems(env));
   const tokensFile = env.API_TOKENS_FILE;
   const apiTokens = tokensFile === undefined ? null : readApiTokensFile(tokensFile, clients, problems);

@@ -13,8 +13,7 @@ const sslModes = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'n
  */
 export function findTlsProblems(env: Readonly<Record<string, string | undefined>>): string[] {
   const problems: string[] = [];
-  /** Returns the result of `work`. If it fails, adds the problem with its reason. */
-  const attempt = <T>(setting: string, work: () => T, remedy: string): T | undefined => {
+  const attempt: Attempt = (setting, work, remedy) => {
     try {
       return work();
     } catch (error) {
@@ -22,7 +21,7 @@ export function findTlsProblems(env: Readonly<Record<string, string | undefined>
       return undefined;
     }
   };
-  const { DATABASE_URL: databaseUrl, NODE_EXTRA_CA_CERTS: authorities, NODE_TLS_REJECT_UNAUTHORIZED: rejects } = env;
+  const { NODE_EXTRA_CA_CERTS: authorities, NODE_TLS_REJECT_UNAUTHORIZED: rejects } = env;
   if (rejects === '0')
     problems.push(
       'NODE_TLS_REJECT_UNAUTHORIZED: 0 switches off every check of certificates; unset it, and name the file of your ' +
@@ -34,8 +33,18 @@ export function findTlsProblems(env: Readonly<Record<string, string | undefined>
       () => new X509Certificate(readFileSync(authorities)),
       'name a file of certificates in PEM form',
     );
-  const parameters = databaseUrl === undefined ? undefined : parseConnectionUrl(databaseUrl)?.searchParams;
-  if (parameters === undefined) return problems;
+  for (const name of ['DATABASE_URL', 'DATABASE_DIRECT_URL']) {
+    const parameters = parseConnectionUrl(env[name] ?? '')?.searchParams;
+    if (parameters !== undefined) checkDatabaseTls(`${name}: TLS:`, parameters, problems, attempt);
+  }
+  return problems;
+}
+
+/** Returns the result of `work`, or undefined if it fails: then it adds the problem with its reason. */
+type Attempt = <T>(setting: string, work: () => T, remedy: string) => T | undefined;
+
+/** Finds problems of the parameters of a Postgres URL. `database` begins each of them. */
+function checkDatabaseTls(database: string, parameters: URLSearchParams, problems: string[], attempt: Attempt): void {
   const before = problems.length;
   const mode = parameters.get('sslmode');
   if (mode !== null && !sslModes.includes(mode))
@@ -47,17 +56,14 @@ export function findTlsProblems(env: Readonly<Record<string, string | undefined>
   });
   if (parameters.has('sslcert') !== parameters.has('sslkey'))
     problems.push(`${database} sslcert and sslkey belong together; set both or none of them`);
-  if (problems.length > before) return problems;
+  if (problems.length > before) return;
   const connect = () => {
     if (ca !== undefined) new X509Certificate(ca);
     createSecureContext({ ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) });
   };
   const setting = `${database} sslrootcert, sslcert and sslkey do not fit:`;
   attempt(setting, connect, 'use PEM files, and the key of sslcert');
-  return problems;
 }
-
-const database = 'DATABASE_URL: TLS:';
 
 const describeUnusable = (error: unknown) => {
   if (error instanceof Error && 'reason' in error) return `cannot be used (${String(error.reason)})`;

@@ -50,6 +50,7 @@ export type ErrorCode =
   | 'code_too_old'
   | 'database_lost'
   | 'database_read_only'
+  | 'databases_differ'
   | 'migration_malformed'
   | 'not_in_time'
   | 'port_taken'

@@ -14,7 +14,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import type { RefetchableResource, Stream } from '../../sync/reading/stream.ts';
 import { authorizations } from '../../sync/streams/authorizations.ts';
-import { connectDatabase } from '../deps/database.ts';
+import { connectDatabase, toAddress } from '../deps/database.ts';
 import { silentLogger } from '../logging/logger.ts';
 
 /** An error in the words or options of a command. The process exits with 2. */
@@ -138,7 +138,7 @@ export function readOperatorName(): string {
  */
 export async function withDatabase<T>(name: string, work: (db: Database) => Promise<T>): Promise<T> {
   const config = readConfig({ database: true, clients: false });
-  const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, name, 1);
+  const { db, close } = connectDatabase(toAddress(config), silentLogger, name, 1);
   try {
     await assertSchemaFits(db);
     return await work(db);

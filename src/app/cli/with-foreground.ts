@@ -9,7 +9,7 @@ import { describeError, StoppedError } from '../../core/errors.ts';
 import { noteDatabase } from '../../erp/outbox/push-database.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import type { RunReport } from '../../sync/run/run.ts';
-import { connectForWriting, openLeaseKeeper, workerName } from '../deps/database.ts';
+import { connectForWriting, openLeaseKeeper, toAddress, toDirectUrl, workerName } from '../deps/database.ts';
 import { openWarehouses } from '../deps/warehouses.ts';
 import { openLogger } from '../logging/create-logger.ts';
 import { silentLogger } from '../logging/logger.ts';
@@ -35,10 +35,9 @@ export async function withForeground<T>(
 ): Promise<T> {
   const config = readConfig({ database: true, clients: true });
   const clients = selectClients(config, only);
-  const databaseUrl = config.DATABASE_URL ?? '';
   const log = quietLog ? silentLogger : await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
-  const { db, close } = connectForWriting(databaseUrl, log);
-  const leases = openLeaseKeeper(databaseUrl, log);
+  const { db, close } = connectForWriting(toAddress(config), log);
+  const leases = openLeaseKeeper(toDirectUrl(config), log);
   const { warehouses, close: closeWarehouses } = openWarehouses(config, { log });
   const stop = new AbortController();
   const onSignal = () => stop.abort(new StoppedError());

@@ -6,7 +6,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import { countWatchedArticles } from '../../erp/reports/database-facts.ts';
 import { readClients } from '../../erp/runs/clients.ts';
 import { addCommand, asJson, type CommonOptions, exitWith, printJson, printStyled } from '../cli/command-line.ts';
-import { connectDatabase } from '../deps/database.ts';
+import { connectDatabase, toAddress } from '../deps/database.ts';
 import {
   checkClients,
   checkConfiguration,
@@ -22,7 +22,7 @@ import { silentLogger } from '../logging/logger.ts';
 /** Checks everything that a worker needs, and prints what to do. Changes nothing. */
 async function doctorCommand({ json }: CommonOptions): Promise<number> {
   const config = readConfig({ database: true, clients: true });
-  const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, 'doctor', 2);
+  const { db, close } = connectDatabase(toAddress(config), silentLogger, 'doctor', 2);
   try {
     const database = await checkDatabase(db);
     const isUsable = database.every(({ state }) => state !== 'fail');
@@ -46,7 +46,7 @@ async function doctorCommand({ json }: CommonOptions): Promise<number> {
 const checkUsableDatabase = async (db: Database, config: Config): Promise<Finding[]> => [
   await checkPayloadSchemas(db, config.operations),
   ...(await checkPushes(db)),
-  ...(await checkSessions(config, silentLogger)),
+  ...(await checkSessions(config)),
 ];
 
 const looks = { ok: 'green', warn: 'yellow', fail: 'red' } as const;

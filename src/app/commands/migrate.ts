@@ -12,7 +12,7 @@ import { readMissingMigrations } from '../../erp/schema/schema-fit.ts';
 import { migrateQueue } from '../../queue/backend.ts';
 import { listPayloadSchemas } from '../../sync/push/kinds/registry.ts';
 import { addCommand, exitWith, parseWholeNumber, print } from '../cli/command-line.ts';
-import { connectDatabase } from '../deps/database.ts';
+import { connectDatabase, toDirectUrl } from '../deps/database.ts';
 import { isUnreachable } from '../deps/is-unreachable.ts';
 import { openQueuePool } from '../deps/queue.ts';
 import { openLogger } from '../logging/create-logger.ts';
@@ -92,12 +92,12 @@ async function migrateCommand(options: MigrateOptions = {}): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   const log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
   if (options.sql) {
-    const { db, close } = connectDatabase(config.DATABASE_URL ?? '', log, 'migrate', 1);
+    const { db, close } = connectDatabase(toDirectUrl(config), log, 'migrate', 1);
     const missing = await readMissingMigrations(db, await readKnownMigrations()).finally(close);
     print(formatMigrations(missing).trimEnd());
     return 0;
   }
-  const work = () => migrateDatabase(config.DATABASE_URL ?? '', log, print, config.operations);
+  const work = () => migrateDatabase(toDirectUrl(config), log, print, config.operations);
   const applied = await waitForDatabase(work, (options.wait ?? 0) * 1_000, print);
   print(applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`);
   return 0;

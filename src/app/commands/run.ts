@@ -10,6 +10,7 @@ import { findRefusal } from '../../erp/runs/start-run.ts';
 import type { RunReport } from '../../sync/run/run.ts';
 import { addCommand, type CommonOptions, exitWith, forClient, print, UsageError } from '../cli/command-line.ts';
 import { describeEnd, exitCodeFor, withForeground } from '../cli/with-foreground.ts';
+import { toDirectUrl } from '../deps/database.ts';
 import { openPusher } from '../worker/open-pusher.ts';
 import { runJob, toClientIdentity } from '../worker/runner.ts';
 
@@ -38,7 +39,7 @@ async function pushOnce(only: string | undefined): Promise<number> {
       clientCounts?.set(status, (clientCounts.get(status) ?? 0) + 1);
     };
     await registerClients(deps.db, clients.map(toClientIdentity));
-    const databaseUrl = deps.config.DATABASE_URL ?? '';
+    const databaseUrl = toDirectUrl(deps.config);
     const { pusher, close } = openPusher({ ...deps, databaseUrl, onSettled });
     try {
       stop.addEventListener('abort', () => void pusher.stop(0), { once: true });

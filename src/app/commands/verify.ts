@@ -21,7 +21,7 @@ import {
   selectClients,
   UsageError,
 } from '../cli/command-line.ts';
-import { connectForWriting } from '../deps/database.ts';
+import { connectForWriting, toAddress } from '../deps/database.ts';
 import { openRawClient } from '../deps/warehouses.ts';
 import { silentLogger } from '../logging/logger.ts';
 import type { CheckContext, Judgement, Verdict } from '../verify/check.ts';
@@ -164,13 +164,13 @@ async function verifyClients(config: Config, clients: readonly WarehouseClient[]
 }
 
 /** Returns a function that asks for the track-trace list of a client through the gate that workers pass. */
-function passGateOf({ DATABASE_URL, HTTP_TIMEOUT_MS }: Config, client: WarehouseClient): CheckContext['askTrackTrace'] {
-  if (DATABASE_URL === undefined) return (ask) => ask();
+function passGateOf(config: Config, client: WarehouseClient): CheckContext['askTrackTrace'] {
+  if (config.DATABASE_URL === undefined) return (ask) => ask();
   return async (ask) => {
-    const { db, close } = connectForWriting(DATABASE_URL, silentLogger);
+    const { db, close } = connectForWriting(toAddress(config), silentLogger);
     try {
       const gate = toTrackTraceGate({ identity: toIdentity(client), client: client.key });
-      const passage = await passGate(db, gate, toCallSpanMs(HTTP_TIMEOUT_MS));
+      const passage = await passGate(db, gate, toCallSpanMs(config.HTTP_TIMEOUT_MS));
       if (!passage.passed)
         return `it was asked less than an hour ago; ask it again after ${passage.opensAt.toISOString()}`;
       try {

@@ -10,7 +10,7 @@ import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { startAdmin } from '../admin/server.ts';
 import { startApi } from '../api/server.ts';
 import { addCommand, createStopSignal, exitWith } from '../cli/command-line.ts';
-import { connectDatabase, connectForWriting } from '../deps/database.ts';
+import { connectDatabase, connectForWriting, toAddress, toDirectUrl } from '../deps/database.ts';
 import { isUnreachable } from '../deps/is-unreachable.ts';
 import { openStateReaders } from '../health/overview.ts';
 import { openLogger } from '../logging/create-logger.ts';
@@ -23,7 +23,7 @@ import { closeLater, type Daemon, type DaemonOptions, startDaemon } from '../wor
 /** Time after which the process is ended if something keeps it alive although everything is closed. */
 const lingerMs = 1_000;
 /** Number of connections of the admin server, and its statement timeout. */
-const adminPoolSize = 3;
+const adminPoolSize = 2;
 const adminQueryMs = 10_000;
 /** Number of connections of the API, and its statement timeout. */
 const apiPoolSize = 4;
@@ -96,10 +96,9 @@ interface WorkerOptions {
 /** Runs a worker with its admin server until it is asked to stop. */
 async function runWorker({ config, log, work, stop, idleSinceMs }: WorkerOptions): Promise<boolean> {
   const stopped = once(stop, 'abort');
-  const databaseUrl = config.DATABASE_URL ?? '';
   await using opened = new AsyncDisposableStack();
   let daemon: Daemon | null = null;
-  const { db } = closeLater(opened, connectDatabase(databaseUrl, log, 'admin', adminPoolSize, adminQueryMs));
+  const { db } = closeLater(opened, connectDatabase(toAddress(config), log, 'admin', adminPoolSize, adminQueryMs));
   const readers = openStateReaders(db, config);
   // A queue that is closed cannot be asked any more.
   const queues = () => (stop.aborted ? [] : (daemon?.queues ?? []));
@@ -108,7 +107,7 @@ async function runWorker({ config, log, work, stop, idleSinceMs }: WorkerOptions
   const admin = closeLater(opened, await startAdmin({ config, db, log, metrics, readers, daemon: () => daemon }));
   log.info({ event: 'admin_listening', host: config.ADMIN_HOST, port: admin.port });
   const closeApi = await openApi(opened, config, log, () => daemon !== null && !stop.aborted);
-  daemon = await boot({ config, databaseUrl, log, metrics: work }, stop);
+  daemon = await boot({ config, databaseUrl: toDirectUrl(config), log, metrics: work }, stop);
   if (daemon === null) return false;
   if (idleSinceMs !== null)
     log.info({ event: 'worker_restarted', withoutWorkerMs: Math.round(performance.now() - idleSinceMs) });
@@ -129,7 +128,7 @@ async function openApi(
   isReady: () => boolean,
 ): Promise<() => Promise<void>> {
   if (config.apiTokens === null) return async () => undefined;
-  const { db } = closeLater(opened, connectForWriting(config.DATABASE_URL ?? '', log, 'api', apiPoolSize, apiQueryMs));
+  const { db } = closeLater(opened, connectForWriting(toAddress(config), log, 'api', apiPoolSize, apiQueryMs));
   const api = closeLater(opened, await startApi({ config, db, log, isReady }));
   log.info({ event: 'api_listening', host: config.API_HOST, port: api.port });
   return api.close;

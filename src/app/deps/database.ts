@@ -4,13 +4,34 @@
 
 import { hostname } from 'node:os';
 import type pg from 'pg';
+import type { Config } from '../../../config/env.ts';
 import { Listener } from '../../erp/connection/listener.ts';
 import { type Database, makePool, makePoolConfig, openDatabase, type PoolOptions } from '../../erp/connection/pool.ts';
 import { LeaseKeeper } from '../../erp/runs/leases.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
 
-const databasePoolSize = 12;
+const databasePoolSize = 4;
+
+/** Where connections lead: to Postgres itself, or to a pooler that may give each transaction another session. */
+export type DatabaseAddress = string | { readonly pooled: string };
+
+/** Returns where statements and transactions are sent. */
+export const toAddress = ({
+  DATABASE_URL: url = '',
+  DATABASE_DIRECT_URL: direct,
+}: Pick<Config, 'DATABASE_URL' | 'DATABASE_DIRECT_URL'>): DatabaseAddress =>
+  direct === undefined ? url : { pooled: url };
+
+/** Returns the URL for what needs sessions of its own: LISTEN, leases, pushes, the queue and migrations. */
+export const toDirectUrl = ({
+  DATABASE_URL: url = '',
+  DATABASE_DIRECT_URL: direct = url,
+}: Pick<Config, 'DATABASE_URL' | 'DATABASE_DIRECT_URL'>): string => direct;
+
+/** Returns the URL of an address, and whether sessions may be shared there. */
+const toTarget = (address: DatabaseAddress) =>
+  typeof address === 'string' ? { url: address, pooled: false } : { url: address.pooled, pooled: true };
 /** Timeout of a heartbeat in milliseconds. It is shorter than a lease, so that a missing answer is noticed in time. */
 const heartbeatTimeoutMs = 5_000;
 
@@ -22,13 +43,14 @@ export interface OpenDatabase {
 
 /** Opens the ERP database. A connection that breaks while idle is logged and replaced; the process continues. */
 export function connectDatabase(
-  databaseUrl: string,
+  address: DatabaseAddress,
   log: Logger,
   name = 'main',
   max = databasePoolSize,
   queryTimeoutMs = 60_000,
 ): OpenDatabase {
-  return toOpenDatabase(openPool(makePoolConfig(databaseUrl, { name, max, queryTimeoutMs }), log));
+  const { url, pooled } = toTarget(address);
+  return toOpenDatabase(openPool(makePoolConfig(url, { name, max, queryTimeoutMs, pooled }), log));
 }
 
 /**
@@ -37,14 +59,15 @@ export function connectDatabase(
  * @param prepares true if Postgres plans each statement once per connection, for work that repeats few statements
  */
 export function connectForWriting(
-  databaseUrl: string,
+  address: DatabaseAddress,
   log: Logger,
   name = 'main',
   max = databasePoolSize,
   queryTimeoutMs = 60_000,
   prepares = false,
 ): OpenDatabase {
-  const config = makePoolConfig(databaseUrl, { name, max, queryTimeoutMs, prepares, writes: true });
+  const { url, pooled } = toTarget(address);
+  const config = makePoolConfig(url, { name, max, queryTimeoutMs, prepares, writes: true, pooled });
   return toOpenDatabase(openPool(config, log));
 }
 

@@ -17,8 +17,8 @@ import {
 import type { Logger } from '../logging/logger.ts';
 import { openPool } from './database.ts';
 
-/** Connections of the queue: two BullMQ workers need two each (one of them for LISTEN), and the producers share two. */
-const queuePoolSize = 6;
+/** Connections of the queue: two BullMQ workers keep one each for LISTEN, and everything else shares the others. */
+const queuePoolSize = 4;
 
 /** A queue backend whose connections the caller has to close. */
 export interface OpenQueueBackend {

@@ -10,7 +10,7 @@ import type { Exchange } from '../../warehouse/transport/http.ts';
 import { RawClient } from '../../warehouse/transport/raw-client.ts';
 import { makeLocalQuotas, RequestBudget } from '../../warehouse/transport/request-budget.ts';
 import { type Logger, silentLogger } from '../logging/logger.ts';
-import { connectForWriting, type OpenDatabase } from './database.ts';
+import { connectForWriting, type OpenDatabase, toAddress } from './database.ts';
 import { openDispatcher } from './dispatcher.ts';
 
 /** Timeout of taking a share, in milliseconds. If the database does not answer in time, waiting requests fail. */
@@ -28,17 +28,15 @@ interface RequestBudgets {
  * their own, which opens with the first request. Without DATABASE_URL (`verify`), or before the first `migrate`
  * (`doctor`), this process keeps the limit by itself.
  */
-function openRequestBudgets(
-  { REQUESTS_PER_SECOND: perSecond, DATABASE_URL: databaseUrl }: Config,
-  log: Logger,
-): RequestBudgets {
+function openRequestBudgets(config: Config, log: Logger): RequestBudgets {
+  const { REQUESTS_PER_SECOND: perSecond } = config;
   let database: OpenDatabase | undefined;
   const budgets = new Map<string, RequestBudget>();
   const create = (identity: string, limit: number) => {
     const local = makeLocalQuotas(limit);
     const take = async (wanted: number) => {
-      if (databaseUrl === undefined) return local(wanted);
-      database ??= connectForWriting(databaseUrl, log, 'budgets', 1, takeTimeoutMs);
+      if (config.DATABASE_URL === undefined) return local(wanted);
+      database ??= connectForWriting(toAddress(config), log, 'budgets', 1, takeTimeoutMs);
       try {
         return await takeRequests(database.db, { identity, perSecond: limit }, wanted);
       } catch (error) {

@@ -11,7 +11,7 @@ import { parseConnectionUrl } from '../../../config/values.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import { describeError, hasCode, WarehouseError } from '../../core/errors.ts';
 import { TlsError } from '../../core/tls-error.ts';
-import { assertOwnSessions } from '../../erp/connection/own-sessions.ts';
+import { findSessions } from '../../erp/connection/own-sessions.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readOutboxKinds } from '../../erp/outbox/kinds.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
@@ -30,7 +30,7 @@ import { findRedisProblem } from '../../queue/backend.ts';
 import { listPayloadSchemas, outboxKinds } from '../../sync/push/kinds/registry.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { decodeServiceLists } from '../../warehouse/decoding/decode-service-lists.ts';
-import { connectDatabase } from '../deps/database.ts';
+import { toDirectUrl } from '../deps/database.ts';
 import { openQueueBackend } from '../deps/queue.ts';
 import { readRedisInfo } from '../deps/redis.ts';
 import { openWarehouses } from '../deps/warehouses.ts';
@@ -219,16 +219,20 @@ const encryptedModes = ['require', 'verify-ca', 'verify-full', 'no-verify'];
 /** Checks whether anything leaves this machine in clear text, and names the proxies in use. */
 export function checkTransport(config: Config): Finding[] {
   const parse = (url: string | undefined) => (url === undefined ? null : parseConnectionUrl(url));
-  const [database, redis, alerts] = [config.DATABASE_URL, config.REDIS_URL, config.ALERT_WEBHOOK_URL].map(parse);
-  const sslmode = database?.searchParams.get('sslmode') ?? '';
+  const { DATABASE_URL, DATABASE_DIRECT_URL, REDIS_URL, ALERT_WEBHOOK_URL } = config;
+  const [redis, alerts] = [REDIS_URL, ALERT_WEBHOOK_URL].map(parse);
+  const databases = Object.entries({ DATABASE_URL, DATABASE_DIRECT_URL }).flatMap(([name, given]) => {
+    const url = parse(given);
+    return url === null ? [] : [{ name, url, sslmode: url.searchParams.get('sslmode') ?? '' }];
+  });
   const isClear = (url: URL | null | undefined, protocol: string) => url?.protocol === protocol && !isLocal(url);
   const unencrypted = [
     ...config.clients
       .filter(({ baseUrl }) => isClear(baseUrl, 'http:'))
       .map(({ key }) => `the service of ${key} (http://)`),
-    ...(database && !isLocal(database) && !encryptedModes.includes(sslmode)
-      ? ['Postgres (DATABASE_URL without sslmode)']
-      : []),
+    ...databases
+      .filter(({ url, sslmode }) => !isLocal(url) && !encryptedModes.includes(sslmode))
+      .map(({ name }) => `Postgres (${name} without sslmode)`),
     ...(isClear(redis, 'redis:') ? ['Redis (redis://)'] : []),
     ...(isClear(alerts, 'http:') ? ['alerts (ALERT_WEBHOOK_URL)'] : []),
     ...config.subscribers
@@ -245,9 +249,8 @@ export function checkTransport(config: Config): Finding[] {
             'use https://, sslmode=verify-full and rediss://, unless you trust the network between',
           ),
         ];
-  if (sslmode === 'no-verify') {
-    const found =
-      'TLS: sslmode=no-verify in DATABASE_URL checks no certificate, so anybody between could read and write';
+  for (const { name } of databases.filter(({ sslmode }) => sslmode === 'no-verify')) {
+    const found = `TLS: sslmode=no-verify in ${name} checks no certificate, so anybody between could read and write`;
     const remedy = 'use sslmode=verify-full, and name the certificate of the authority as sslrootcert';
     findings.push(warn('certificates', found, remedy));
   }
@@ -279,8 +282,8 @@ const checkEvents = ({ subscribers }: Config): Finding[] =>
 
 /** Largest difference of the clocks without a warning. Only log times suffer: due times use the database's clock. */
 const maxDatabaseSkewMs = 5_000;
-/** Maximum number of connections that one worker opens (docs/operations.md). */
-const workerConnections = 33;
+/** Number of connections that one worker opens at most with default settings (docs/operations.md). */
+const workerConnections = 16;
 const maxNamed = 3;
 
 const connectionRemedy =
@@ -367,17 +370,25 @@ async function checkGrants(db: Database): Promise<Finding[]> {
   ];
 }
 
-/** Checks that each connection has a session of its own, also through a pooler. */
-export function checkSessions(config: Config, log: Logger): Promise<Finding[]> {
-  const url = config.DATABASE_URL ?? '';
+/** Checks what lies between this machine and Postgres: a pooler may share sessions only before DATABASE_DIRECT_URL. */
+export function checkSessions(config: Config): Promise<Finding[]> {
   return runCheck('sessions', 'see the log of Postgres', async () => {
-    const [one, other] = [connectDatabase(url, log, 'doctor one', 1), connectDatabase(url, log, 'doctor other', 1)];
-    try {
-      await assertOwnSessions(one.db, other.db);
-      return ok('sessions', 'each connection has a session of its own');
-    } finally {
-      await Promise.all([one.close(), other.close()]);
+    const { DATABASE_URL: url = '', DATABASE_DIRECT_URL: direct } = config;
+    const sessions = await findSessions(toDirectUrl(config));
+    const name = direct === undefined ? 'DATABASE_URL' : 'DATABASE_DIRECT_URL';
+    if (sessions === 'shared') {
+      const remedy = 'set DATABASE_DIRECT_URL to the URL of Postgres itself, or of a pool in session mode';
+      return fail('sessions', `${name} leads to a connection pooler that shares sessions (transaction mode)`, remedy);
     }
+    const own =
+      sessions === 'direct' ? `${name} leads to Postgres itself` : `${name} leads to a pooler in session mode`;
+    if (direct === undefined) return ok('sessions', own);
+    const first = {
+      direct: 'to Postgres itself',
+      pooled: 'to a pooler in session mode',
+      shared: 'to a pooler in transaction mode',
+    }[await findSessions(url)];
+    return ok('sessions', `DATABASE_URL leads ${first}; ${own}, for LISTEN, leases, pushes and the queue`);
   });
 }
 
@@ -422,7 +433,7 @@ export async function checkQueue(config: Config, log: Logger): Promise<Finding[]
   const { REDIS_URL: url } = config;
   if (url === undefined)
     return runCheck('queue', 'run: fulfilment-sync migrate', async () => {
-      const { close } = await openQueueBackend(config, config.DATABASE_URL ?? '', log);
+      const { close } = await openQueueBackend(config, toDirectUrl(config), log);
       await close();
       return ok('queue', 'in Postgres (REDIS_URL is not set)');
     });

@@ -8,7 +8,7 @@ import type { Config } from '../../../config/env.ts';
 import { StoppedError, WarehouseError } from '../../core/errors.ts';
 import { repeat } from '../../core/repeat.ts';
 import { minuteMs } from '../../core/time.ts';
-import { assertOwnSessions } from '../../erp/connection/own-sessions.ts';
+import { assertOwnSessions, assertSameDatabase } from '../../erp/connection/own-sessions.ts';
 import { rollUpFigures } from '../../erp/figures/roll-up.ts';
 import { sweepOutcomes } from '../../erp/outbox/outcomes.ts';
 import type { SchemaError } from '../../erp/schema/migration-files.ts';
@@ -16,7 +16,7 @@ import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import type { QueueBackend, QueueName, TaskQueue } from '../../queue/backend.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { Alerter } from '../alerts/alerter.ts';
-import { connectForWriting, openLeaseKeeper, openListener, workerName } from '../deps/database.ts';
+import { connectForWriting, openLeaseKeeper, openListener, toAddress, workerName } from '../deps/database.ts';
 import { openDispatcher } from '../deps/dispatcher.ts';
 import { openQueueBackend } from '../deps/queue.ts';
 import { openWarehouses } from '../deps/warehouses.ts';
@@ -63,7 +63,7 @@ export interface Daemon {
  * @throws QueueSetupError if the queue is not set up as it has to be
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
-  const { config, databaseUrl, log } = options;
+  const { config, log } = options;
   await using opened = new AsyncDisposableStack();
   const { deps, backend } = await openConnections(opened, options);
   const { queues, schedules, runs, workers, stopping, outdated } = await openQueues(opened, deps, backend);
@@ -72,7 +72,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const pushing = closeLater(opened, startPushing(deps, options));
   for (const running of workers) runInBackground(running.run(), log);
   const sweeper = closeLater(opened, startSweeps(schedules, runs, deps));
-  closeLater(opened, openAlerter(config, databaseUrl, log));
+  closeLater(opened, openAlerter(config, log));
   closeLater(opened, await openEvents(deps));
   closeLater(opened, startRollUps(deps, stopping.signal));
   runInBackground(logReachability(deps.warehouses, log, stopping.signal), log);
@@ -125,10 +125,11 @@ async function openConnections(
   opened: AsyncDisposableStack,
   { config, databaseUrl, log, metrics }: DaemonOptions,
 ): Promise<{ readonly deps: RunnerDeps; readonly backend: QueueBackend }> {
-  const { db } = closeLater(opened, connectForWriting(databaseUrl, log));
+  await assertOwnSessions(databaseUrl);
+  const { db } = closeLater(opened, connectForWriting(toAddress(config), log));
   await assertSchemaFits(db);
   const { keeper, db: leases } = closeLater(opened, openLeaseKeeper(databaseUrl, log));
-  await assertOwnSessions(db, leases);
+  if (config.DATABASE_DIRECT_URL !== undefined) await assertSameDatabase(db, leases);
   const { warehouses } = closeLater(
     opened,
     openWarehouses(config, { log, onExchange: (client, exchange) => metrics.onExchange(client, exchange) }),
@@ -230,10 +231,10 @@ const alertPoolSize = 2;
 const alertQueryMs = 10_000;
 
 /** Starts to post problems to ALERT_WEBHOOK_URL, with connections of its own. Does nothing if it is not set. */
-function openAlerter(config: Config, databaseUrl: string, log: Logger): { readonly close: () => Promise<void> } {
+function openAlerter(config: Config, log: Logger): { readonly close: () => Promise<void> } {
   const { ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret, HTTP_TIMEOUT_MS: timeoutMs } = config;
   if (url === undefined) return { close: async () => undefined };
-  const { db, close } = connectForWriting(databaseUrl, log, 'alerts', alertPoolSize, alertQueryMs);
+  const { db, close } = connectForWriting(toAddress(config), log, 'alerts', alertPoolSize, alertQueryMs);
   const dispatcher = openDispatcher(config, maxAnswerBytes);
   const webhook = { url, secret, dispatcher, timeoutMs };
   const alerter = new Alerter({ config, db, log, webhook });
@@ -269,6 +270,7 @@ const pushStopTimeoutMs = 15_000;
 
 /** What pushing needs besides the parts of runs. */
 interface PushingParts {
+  /** URL for what needs sessions of its own. */
   readonly databaseUrl: string;
   readonly metrics: WorkMetrics;
 }

@@ -21,7 +21,7 @@ import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
 
 /** Number of connections for claiming and settling. */
-const pushPoolSize = 6;
+const pushPoolSize = 3;
 const heartbeatTimeoutMs = 5_000;
 
 /** The parts of a process that pushing uses. */

@@ -1,22 +1,53 @@
 import { sql } from 'kysely';
+import type pg from 'pg';
 import { CodedError } from '../../core/errors.ts';
 import type { Database } from './pool.ts';
+import { WatchedClient } from './pool.ts';
+
+/** What lies between this process and Postgres. `shared`: a pooler that gives each transaction any session. */
+export type Sessions = 'direct' | 'pooled' | 'shared';
+
+/** Finds whether a pooler lies before Postgres, and whether it shares sessions. Opens two connections for that. */
+export async function findSessions(databaseUrl: string): Promise<Sessions> {
+  const options = { connectionString: databaseUrl, connectionTimeoutMillis: 10_000, query_timeout: 10_000 };
+  const clients = [1, 2].map(() => new WatchedClient({ ...options, application_name: 'fulfilment-sync sessions' }));
+  try {
+    const found = [];
+    for (const client of clients) {
+      await client.connect();
+      const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+      // A pooler tells a process id of its own at the login.
+      found.push({ pid: rows[0]?.pid, toldPid: (client as pg.Client & { processID: number | null }).processID });
+    }
+    // Both connections stay open, so each has a session of its own unless a pooler shares them.
+    if (found[0]?.pid === found[1]?.pid) return 'shared';
+    return found.every(({ pid, toldPid }) => pid === toldPid) ? 'direct' : 'pooled';
+  } finally {
+    await Promise.all(clients.map((client) => client.end()));
+  }
+}
 
 /**
- * Checks that two connections have sessions of their own. A pooler in transaction mode lets them share one: settings of
- * a session, prepared statements and LISTEN then do not work.
- * @param other a database whose pool has not the connections of `db`
+ * Checks that connections have sessions of their own. A pooler in transaction mode lets them share one: settings of a
+ * session, prepared statements and LISTEN then do not work.
  * @throws CodedError `sessions_shared`
  */
-export async function assertOwnSessions(db: Database, other: Database): Promise<void> {
-  const readProcess = async (asking: Database) =>
-    (await asking.selectNoFrom(sql<number>`pg_backend_pid()`.as('pid')).executeTakeFirstOrThrow()).pid;
-  // Both connections stay open, so with a direct connection, or a pooler in session mode, each has its own process.
-  const [one, two] = [await readProcess(db), await readProcess(other)];
-  if (one !== two) return;
+export async function assertOwnSessions(databaseUrl: string): Promise<void> {
+  if ((await findSessions(databaseUrl)) !== 'shared') return;
   throw new CodedError(
     'sessions_shared',
     'a connection pooler shares sessions between connections; ' +
-      'let DATABASE_URL lead to Postgres itself, or to a pool in session mode',
+      'set DATABASE_DIRECT_URL to the URL of Postgres itself, or of a pool in session mode',
   );
+}
+
+/**
+ * Checks that DATABASE_URL and DATABASE_DIRECT_URL lead to one database.
+ * @throws CodedError `databases_differ`
+ */
+export async function assertSameDatabase(db: Database, direct: Database): Promise<void> {
+  const readIdentity = async (asked: Database) =>
+    (await asked.selectNoFrom(sql<string>`sync.database_mark()`.as('identity')).executeTakeFirstOrThrow()).identity;
+  if ((await readIdentity(db)) === (await readIdentity(direct))) return;
+  throw new CodedError('databases_differ', 'DATABASE_URL and DATABASE_DIRECT_URL lead to different databases');
 }

@@ -87,6 +87,8 @@ const statementTimeoutMs = (queryTimeoutMs: number) => Math.round(queryTimeoutMs
 export interface PoolOptions extends pg.PoolConfig {
   /** True if sessions prepare each statement, so that Postgres plans it only once. */
   readonly prepares?: boolean;
+  /** Statements that set up each transaction, if sessions are shared with other programs. */
+  readonly transactionSetup?: string;
 }
 
 /** What a pool is for. */
@@ -100,6 +102,8 @@ interface PoolUse {
   readonly prepares?: boolean;
   /** True if a connection that takes no writes is refused. During a failover, a connection may be read-only. */
   readonly writes?: boolean;
+  /** True if a pooler may give each transaction another session: then every transaction sets what it needs. */
+  readonly pooled?: boolean;
 }
 
 /**
@@ -108,7 +112,7 @@ interface PoolUse {
  */
 export function makePoolConfig(
   databaseUrl: string,
-  { name, max, queryTimeoutMs = 60_000, prepares = false, writes = false }: PoolUse,
+  { name, max, queryTimeoutMs = 60_000, prepares = false, writes = false, pooled = false }: PoolUse,
 ): PoolOptions {
   const settings = {
     timezone: 'UTC',
@@ -123,7 +127,9 @@ export function makePoolConfig(
   return {
     prepares,
     connectionString: databaseUrl,
-    onConnect: (client) => prepareSession(client, settings, writes),
+    ...(pooled
+      ? { transactionSetup: formatTransactionSetup(settings) }
+      : { onConnect: (client: pg.ClientBase) => prepareSession(client, settings, writes) }),
     max,
     types: typeParsers,
     application_name: `fulfilment-sync ${name}`,
@@ -157,6 +163,52 @@ export async function prepareSession(
       'database_read_only',
       'the database takes no writes at present; DATABASE_URL must lead to the primary',
     );
+}
+
+/** Returns statements that set up a transaction. The settings end with it, so other programs never have them. */
+const formatTransactionSetup = (settings: Readonly<Record<string, string>>): string =>
+  Object.entries(settings)
+    .map(([name, value]) => `set local ${name} = '${value}'`)
+    .join('; ');
+
+/**
+ * Makes a connection set up each transaction. A statement outside of transactions gets one of its own, which takes two
+ * more round trips.
+ */
+function setUpTransactions(client: pg.PoolClient, setup: string): void {
+  const query = client.query.bind(client) as (...given: unknown[]) => Promise<unknown>;
+  let isOpen = false;
+  const begin = async () => {
+    try {
+      const [begun] = (await query(`begin; ${setup}`)) as readonly unknown[];
+      return begun;
+    } catch (error) {
+      await query('rollback');
+      throw error;
+    }
+  };
+  const within = async (...given: unknown[]) => {
+    const [text] = given;
+    if (text === 'begin') {
+      const begun = await begin();
+      isOpen = true;
+      return begun;
+    }
+    if (isOpen) {
+      if (text === 'commit' || text === 'rollback') isOpen = false;
+      return query(...given);
+    }
+    await begin();
+    try {
+      const result = await query(...given);
+      await query('commit');
+      return result;
+    } catch (error) {
+      await query('rollback');
+      throw error;
+    }
+  };
+  client.query = within as typeof client.query;
 }
 
 /** Returns the error of a connection that broke or did not open in time. pg gives such errors no code. */
@@ -199,12 +251,13 @@ export class WatchedClient extends pg.Client {
  * Makes a pool. If a connection is lost, its errors have the code `database_lost`. If a query has no answer in time,
  * its connection is ended: pg would continue to use it, and every later query on it would wait in vain.
  */
-export function makePool({ prepares = false, ...options }: PoolOptions): pg.Pool {
+export function makePool({ prepares = false, transactionSetup, ...options }: PoolOptions): pg.Pool {
   const pool = new pg.Pool({ ...options, Client: WatchedClient });
   const queryTimeoutMs = options.query_timeout ?? Number.POSITIVE_INFINITY;
   pool.on('connect', (client) => {
     if (prepares) prepareStatements(client);
     watchQueries(client, queryTimeoutMs);
+    if (transactionSetup !== undefined) setUpTransactions(client, transactionSetup);
   });
   watchConnects(pool, options.connectionTimeoutMillis ?? Number.POSITIVE_INFINITY);
   return pool;

@@ -1,5 +1,9 @@
-import { afterEach, expect, test } from 'vitest';
+import { sql } from 'kysely';
+import pg from 'pg';
+import { afterEach, describe, expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import { connectDatabase } from '../../../src/app/deps/database.ts';
+import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { hasPgbouncer, type Pgbouncer, startPgbouncer } from '../../helpers/processes/pgbouncer.ts';
@@ -9,62 +13,108 @@ import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const processes = useProcesses();
-const opened: Pgbouncer[] = [];
+const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
-  for (const pooler of opened.splice(0)) await pooler.stop();
+  for (const close of closers.splice(0).toReversed()) await close();
 });
 
 async function openPooler(mode: 'session' | 'transaction'): Promise<Pgbouncer> {
   const pooler = await startPgbouncer(database.url, mode);
-  opened.push(pooler);
+  closers.push(pooler.stop);
   return pooler;
 }
 
-const insertOrder = (number: string) =>
-  database.query(`insert into fulfilment.outbox (kind, reference, payload) values ('order.create', $1, $2)`, [
-    number,
-    orderPayload(number),
-  ]);
-const readStatus = async (number: string) =>
-  (await database.query<{ status: string }>('select status from fulfilment.outbox where reference = $1', [number]))[0]
-    ?.status;
+const insertOrders = (from: number, to: number) =>
+  database.query(
+    `insert into fulfilment.outbox (kind, reference, payload)
+    select 'order.create', 'SO-' || n, jsonb_set($1, '{externalOrderNumber}', to_jsonb('SO-' || n))
+    from generate_series($2::int, $3::int) n`,
+    [orderPayload('SO-1'), from, to],
+  );
+const countDone = async () => (await database.query(`select from fulfilment.outbox where status = 'done'`)).length;
+/** Counts the sessions of Postgres that a worker has, of those that it opens for its work. */
+const countConnections = async () =>
+  (
+    await database.query(`
+    select from pg_stat_activity
+    where datname = current_database() and application_name ~ '^fulfilment-sync (main|leases|push|claims|listen|queue|admin|alerts)$'`)
+  ).length;
 
-test.skipIf(!hasPgbouncer)(
-  'a worker works through pgbouncer in session mode, also after pgbouncer was killed',
-  async () => {
-    const pooler = await openPooler('session');
-    const sandbox = await processes.sandbox();
-    await sandbox.advance(3 * 86_400);
-    const env = { ...workerEnv(pooler.url, sandbox), SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PULL_ORDERS: '1s' };
-    expect((await runCommand(['migrate'], env)).code).toBe(0);
-    const worker = processes.cli(['worker'], env);
-    await worker.line('worker_started');
-    await insertOrder('SO-1');
-    await waitFor('the first order', async () => (await readStatus('SO-1')) === 'done');
-    await pooler.restart();
-    await insertOrder('SO-2');
-    await waitFor('the second order', async () => (await readStatus('SO-2')) === 'done', 120_000);
-    await waitFor(
-      'the tables',
-      async () => (await compareWithSandbox(database.db, sandbox.url, ['shipments', 'orders'])).length === 0,
-      120_000,
-    );
-    const { output } = await runCommand(['doctor'], env);
-    expect(output).toMatch(/each connection has a session of its own/);
-  },
-  300_000,
-);
+describe.skipIf(!hasPgbouncer)('with pgbouncer', () => {
+  test.each(['session', 'transaction'] as const)(
+    'a worker pulls and pushes in %s mode, also after pgbouncer was killed',
+    async (mode) => {
+      const pooler = await openPooler(mode);
+      const sandbox = await processes.sandbox();
+      await sandbox.advance(3 * 86_400);
+      const env = {
+        ...workerEnv(pooler.url, sandbox),
+        ...{ SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PULL_ORDERS: '1s', REQUESTS_PER_SECOND: '1000' },
+        ...(mode === 'transaction' ? { DATABASE_DIRECT_URL: database.url } : {}),
+      };
+      expect((await runCommand(['migrate'], env)).code).toBe(0);
+      const worker = processes.cli(['worker'], env);
+      await worker.line('worker_started');
+      await insertOrders(1, 50);
+      await waitFor('the first orders', async () => (await countDone()) === 50);
+      await pooler.restart();
+      await insertOrders(51, 60);
+      await waitFor('the other orders', async () => (await countDone()) === 60);
+      await waitFor(
+        'the tables',
+        async () => (await compareWithSandbox(database.db, sandbox.url, ['shipments', 'orders'])).length === 0,
+      );
+      const { output, code } = await runCommand(['doctor'], env);
+      expect(output).toMatch(
+        mode === 'session'
+          ? /DATABASE_URL leads to a pooler in session mode/
+          : /DATABASE_URL leads to a pooler in transaction mode; DATABASE_DIRECT_URL leads to Postgres itself/,
+      );
+      expect(code, output).toBe(0);
+      expect((await runCommand(['status'], env)).code).toBe(0);
+      // No setting of ours is left in a session that pgbouncer gives to others.
+      if (mode === 'session') return;
+      const client = new pg.Client(pooler.url);
+      await client.connect();
+      closers.push(() => client.end());
+      expect((await client.query('show search_path')).rows).toEqual([{ search_path: '"$user", public' }]);
+    },
+  );
 
-test.skipIf(!hasPgbouncer)(
-  'a worker refuses a pooler that shares sessions, with what to do',
-  async () => {
+  test('a worker refuses a pooler that shares sessions, with what to do', async () => {
     const pooler = await openPooler('transaction');
     const env = workerEnv(pooler.url, await processes.sandbox());
     const worker = processes.cli(['worker'], env);
     expect((await worker.ended).code).toBe(1);
-    expect(worker.output).toMatch(
-      /shares sessions.*DATABASE_URL lead to Postgres itself, or to a pool in session mode/,
-    );
-  },
-  120_000,
-);
+    expect(worker.output).toMatch(/shares sessions.*set DATABASE_DIRECT_URL to the URL of Postgres itself/);
+    const { code, output } = await runCommand(['doctor'], env);
+    expect(output).toMatch(/DATABASE_URL leads to a connection pooler that shares sessions/);
+    expect(code).toBe(1);
+  });
+
+  test('in transaction mode, a statement that hangs is ended by the server', async () => {
+    const pooler = await openPooler('transaction');
+    const { db, close } = connectDatabase({ pooled: pooler.url }, silentLogger, 'test', 1, 2_000);
+    closers.push(close);
+    const asked = sql`select pg_sleep(60)`.execute(db);
+    await expect(asked).rejects.toMatchObject({ code: '57014' });
+    await expect(db.transaction().execute((trx) => sql`select pg_sleep(60)`.execute(trx))).rejects.toMatchObject({
+      code: '57014',
+    });
+  });
+});
+
+test('a worker opens at most 16 connections', async () => {
+  const sandbox = await processes.sandbox();
+  await sandbox.advance(3 * 86_400);
+  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox));
+  await worker.line('worker_started');
+  await insertOrders(1, 500);
+  let most = 0;
+  await waitFor('all orders', async () => {
+    most = Math.max(most, await countConnections());
+    return (await countDone()) === 500;
+  });
+  expect(most).toBeGreaterThan(8);
+  expect(most).toBeLessThanOrEqual(16);
+});
