@@ -110,6 +110,7 @@ const layers: Record<string, readonly string[]> = {
     'admin/pages',
     'admin',
     'api',
+    'mcp',
     'commands',
     'program.ts',
     'main.ts',

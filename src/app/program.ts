@@ -28,6 +28,7 @@ const files: readonly {
   { names: ['quarantine'], load: async () => (await import('./commands/quarantine.ts')).addQuarantineCommands },
   { names: ['events'], load: async () => (await import('./commands/events.ts')).addEventsCommands },
   { names: ['erase'], load: async () => (await import('./commands/erase.ts')).addEraseCommand },
+  { names: ['mcp'], load: async () => (await import('./commands/mcp.ts')).addMcpCommand },
   { names: ['service'], load: async () => (await import('./commands/verify.ts')).addServiceCommand },
   { names: ['sandbox'], load: async () => (await import('./commands/sandbox.ts')).addSandboxCommand },
   { names: ['demo'], load: async () => (await import('./commands/demo.ts')).addDemoCommand },

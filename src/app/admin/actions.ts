@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { isAutomatic } from '../../../config/schedules.ts';
 import { type Json, parseObject } from '../../core/json.ts';
+import type { Database } from '../../erp/connection/pool.ts';
 import { readSqlState } from '../../erp/connection/transaction.ts';
 import {
   actOnOutbox,
@@ -32,7 +33,10 @@ export function registerActionRoutes(app: FastifyInstance, deps: AdminDeps): voi
   for (const action of ['retry', 'done', 'cancel'] as const)
     app.post(`/outbox/:id/${action}`, async (request, reply) => {
       const { id } = idSchema.parse(request.params);
-      await applyAction(deps, action, id, request, nameSender(request));
+      const { sure, result } = actSchema.parse(request.body ?? {});
+      const given = { isSure: sure !== undefined, result: parseJsonObject(result, 'result') };
+      await changeRow(deps.db, action, id, given, nameSender(request));
+      logOutboxAction(deps.log, action, id, request);
       return reply.redirect(`/outbox/${id}`, 303);
     });
   app.post('/outbox/:id/replace', { bodyLimit: maxPayloadBytes }, async (request, reply) => {
@@ -67,28 +71,29 @@ const logOutboxAction = (
 
 const actSchema = z.object({ sure: z.string().optional(), result: z.string().default('{}') });
 
-/** Retries, marks as done or cancels an outbox row. */
-async function applyAction(
-  { db, log }: AdminDeps,
+/**
+ * Retries, marks as done or cancels an outbox row, with an entry of the audit.
+ * @throws AdminError if there is no such row, if its state does not allow this, or if it needs a confirmation
+ */
+export async function changeRow(
+  db: Database,
   action: OutboxAction,
   id: number,
-  request: FastifyRequest,
+  { isSure, result }: { readonly isSure: boolean; readonly result?: Json },
   by: string,
 ): Promise<void> {
-  const { sure, result } = actSchema.parse(request.body ?? {});
   const row = await readOutbox(db, id);
   if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
   const undecided = row.status === 'unknown' && row.nextAttemptAt === null;
-  if (sure === undefined && (action !== 'retry' || undecided))
-    throw new AdminError(400, 'The box beside the button is not ticked. Tick it first: this action cannot be undone');
+  if (!isSure && (action !== 'retry' || undecided))
+    throw new AdminError(
+      400,
+      'The box beside the button is not ticked (a tool: sure is not true). Confirm it first: this cannot be undone',
+    );
   // Acts only on the state that was checked. Meanwhile the row may have become undecided, which needs the ticked box.
   const seen = { ids: [id], status: row.status, dated: row.nextAttemptAt !== null };
-  const changedRows = await actOnOutbox(db, action, seen, {
-    by,
-    followUps: followUpRules,
-    result: parseJsonObject(result, 'result'),
-  });
-  if (changedRows.length > 0) return logOutboxAction(log, action, id, request);
+  const changedRows = await actOnOutbox(db, action, seen, { by, followUps: followUpRules, ...(result && { result }) });
+  if (changedRows.length > 0) return;
   const allowed: readonly string[] = allowedFrom[action];
   if (allowed.includes(row.status))
     throw new AdminError(409, `Row ${id} has changed meanwhile; reload its page and try again`);

@@ -26,3 +26,6 @@ export interface AdminDeps {
   /** Returns the worker; null until it has started. */
   readonly daemon: () => Daemon | null;
 }
+
+/** The parts that pages are made from. */
+export type PageDeps = Pick<AdminDeps, 'config' | 'db' | 'readers'>;

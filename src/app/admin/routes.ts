@@ -20,7 +20,7 @@ import type { Overview } from '../health/overview.ts';
 import { readSnapshot, type Snapshot } from '../health/snapshot.ts';
 import { readTrends } from '../health/trends.ts';
 import { version } from '../version.ts';
-import { type AdminDeps, AdminError } from './admin-deps.ts';
+import { type AdminDeps, AdminError, type PageDeps } from './admin-deps.ts';
 import { renderChartsPage } from './pages/charts.ts';
 import {
   describeSchedule,
@@ -43,6 +43,9 @@ import {
 } from './pages/timeline.ts';
 import { makeRowPage, type Page, sendPage, wantsJson } from './send-page.ts';
 
+/** What a page reads of its request. */
+type PageRequest = Pick<FastifyRequest, 'headers'>;
+
 /** Where a page is, what it takes from its path and its query, and how it is made. */
 interface PageRoute {
   /** Parameters of the path are in braces. */
@@ -50,7 +53,7 @@ interface PageRoute {
   readonly summary: string;
   readonly parameters: z.ZodObject;
   /** Makes the page, or returns the path of another page to go to. */
-  readonly make: (values: never, deps: AdminDeps, request: FastifyRequest) => Promise<Page | string>;
+  readonly make: (values: never, deps: PageDeps, request: PageRequest) => Promise<Page | string>;
 }
 
 /** Declares a page. Its parameters are checked before it is made. */
@@ -58,7 +61,7 @@ const definePage = <T extends z.ZodObject>(
   path: string,
   summary: string,
   parameters: T,
-  make: (values: z.output<T>, deps: AdminDeps, request: FastifyRequest) => Promise<Page | string>,
+  make: (values: z.output<T>, deps: PageDeps, request: PageRequest) => Promise<Page | string>,
 ): PageRoute => ({ path, summary, parameters, make });
 
 const rowsShown = 100;
@@ -93,7 +96,7 @@ const runFilter = z.object({
 });
 const orderText = z.string().max(maxLength);
 
-const listClients = ({ config }: AdminDeps) => config.clients.map(({ key }) => key);
+const listClients = ({ config }: PageDeps) => config.clients.map(({ key }) => key);
 
 /** All pages. */
 export const pages: readonly PageRoute[] = [
@@ -154,8 +157,8 @@ export const pages: readonly PageRoute[] = [
 
 async function findOrdersPage(
   { q: text }: { readonly q?: string | undefined },
-  { db }: AdminDeps,
-  request: FastifyRequest,
+  { db }: PageDeps,
+  request: PageRequest,
 ): Promise<Page | string> {
   const orders = text === undefined ? [] : await findOrders(db, text, ordersShown);
   const [only] = orders;
@@ -165,7 +168,7 @@ async function findOrdersPage(
   return { title: 'Orders', body, data: { orders, hasMore: orders.length === ordersShown } };
 }
 
-async function makeOrderPage(order: { client: string; number: string }, { db }: AdminDeps): Promise<Page> {
+async function makeOrderPage(order: { client: string; number: string }, { db }: PageDeps): Promise<Page> {
   const events = await readOrderTimeline(db, order.client, order.number, eventsShown);
   if (events.length === 0) throw new AdminError(404, `There is no order ${order.number} of client ${order.client}`);
   return {

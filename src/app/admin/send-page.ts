@@ -59,12 +59,12 @@ const sendMarkup = (reply: FastifyReply, markup: string, isViewer: boolean): Fas
   reply.type('text/html').send(isViewer ? maskQuotes(markup) : markup);
 
 /** Sends data as JSON. A viewer gets it without words of the service. */
-function sendJson(reply: FastifyReply, data: unknown, isViewer: boolean): FastifyReply {
-  const text = JSON.stringify(data, (_name, value: unknown) =>
-    isViewer && typeof value === 'string' ? removeQuotes(value) : value,
-  );
-  return reply.type('application/json').send(text);
-}
+const sendJson = (reply: FastifyReply, data: unknown, isViewer: boolean): FastifyReply =>
+  reply.type('application/json').send(isViewer ? toViewerJson(data) : JSON.stringify(data));
+
+/** Returns data as JSON without words of the service. */
+export const toViewerJson = (data: unknown): string =>
+  JSON.stringify(data, (_name, value: unknown) => (typeof value === 'string' ? removeQuotes(value) : value));
 
 /** Makes the page of an outbox row. Payload and result are masked unless `isRevealed`. */
 export function makeRowPage(found: OutboxDetail, isRevealed: boolean, draft: PayloadDraft | null = null): Page {

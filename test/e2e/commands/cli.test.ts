@@ -56,6 +56,8 @@ describe('as a separate process', () => {
     [['quarantine', 'replay'], 0, /0 released, 0 kept|Nothing/],
     [['events', 'list'], 0, /^Every event is delivered\.$/],
     [['events', 'retry'], 0, /^0 events are due now\.$/],
+    // Its standard input has ended.
+    [['mcp'], 0, /^$/],
     [['erase', 'SO-1', '--dry-run'], 1, /./],
   ];
   /** Commands that run until they are stopped: see worker.test.ts, sandbox.test.ts, and the demo below. */
