@@ -172,7 +172,7 @@ function toApiError(error: FastifyError): ApiError {
   if (/^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|database_)/.test(state))
     return new ApiError(503, 'The database cannot be reached; try again', {}, { 'retry-after': '2' });
   // Lengths, and characters that Postgres cannot store: the INSERT of the outbox says what is wrong.
-  if (/^(22|23|54)/.test(state)) return new ApiError(422, `The row cannot be stored: ${error.message}`);
+  if (/^(22|23|54)/.test(state)) return new ApiError(422, `The database refuses a value: ${error.message}`);
   const status = error.statusCode ?? 500;
   if (status >= 500)
     return new ApiError(500, 'The request failed; the event api_failed in the log of the worker says why');
