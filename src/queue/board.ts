@@ -28,7 +28,6 @@ export function openBoard(basePath: string, path: string): QueueBoard {
       uiConfig: {
         boardTitle: 'fulfilment-sync',
         pollingInterval: { forceInterval: 5 },
-        miscLinks: [{ text: 'Status page', url: `${basePath}/` }],
       },
     },
   });

@@ -75,6 +75,13 @@ async function openInnerServer(daemon: AdminDeps['daemon'], basePath: string): P
   const { openBoard } = await import('../../queue/board.ts');
   const { plugin, show } = openBoard(basePath, path);
   const inner = fastify({ logger: false });
+  // Bull Board has its links behind an icon, where nobody looks for the way back.
+  const back =
+    html`<a href="${basePath}/" style="position:fixed;left:1.2rem;bottom:3rem;z-index:99">← Status page</a></body>`
+      .text;
+  inner.addHook('onSend', async (_request, _reply, payload) =>
+    typeof payload === 'string' ? payload.replace('</body>', back) : payload,
+  );
   await inner.register(plugin, { prefix: path });
   await inner.ready();
   let shown: unknown;

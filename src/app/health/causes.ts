@@ -121,7 +121,7 @@ function findParkedClient({ client, known: { baseUrl, offeredBaseUrl } }: Client
   const text = `parked: a worker or command is set up with ${offeredBaseUrl}, but the rows of the client come from ${baseUrl}`;
   const remedy = 'correct the setting, or accept the account; see: fulfilment-sync client list';
   const problem = createProblem('client_parked', { client }, text, remedy);
-  return [{ problem, failing: [], codes: ['job_late', 'stream_stale'] }];
+  return [{ problem, failing: [], codes: waitingCodes }];
 }
 
 /** Time without a worker after which a client with something to do is a problem. */
@@ -138,7 +138,7 @@ function findLostWorker(state: ClientState): Cause[] {
   const text = `no worker ${since} this client${time}; ${describeWaiting(late.length, waitingRows)}, and nothing is lost`;
   const remedy = 'start a worker that has this client in its configuration';
   const problem = createProblem('worker_lost', { client }, text, remedy);
-  return [{ problem, failing: [], codes: ['job_late', 'stream_stale', 'stream_rescan'] }];
+  return [{ problem, failing: [], codes: [...waitingCodes, 'stream_rescan'] }];
 }
 
 function findRefusedCredentials(state: ClientState): Cause[] {
@@ -279,7 +279,7 @@ function findAwayQueue(state: ClientState): Cause[] {
   const text = `a worker serves this client, but ${late.length} jobs have not begun since ${formatClock(first.since, now)}: the queue is away, or long runs take every slot`;
   const remedy = 'check Redis, if REDIS_URL is set, and see: fulfilment-sync doctor';
   const problem = createProblem('queue_away', { client }, text, remedy);
-  return [{ problem, failing: [], codes: ['job_late', 'stream_stale'] }];
+  return [{ problem, failing: [], codes: waitingCodes }];
 }
 
 const findEarliest = (times: readonly (Date | null)[], now: Date) =>
@@ -300,4 +300,7 @@ function describeWaiting(jobs: number, rows: number): string {
 
 /** Returns the problems of a client that follow if its service does not serve it. */
 const listHeldUp = (failing: readonly FailingJob[]): ProblemCode[] =>
-  failing.length === 0 ? ['job_late', 'stream_stale'] : ['job_late', 'stream_stale', 'stream_rescan'];
+  failing.length === 0 ? waitingCodes : [...waitingCodes, 'stream_rescan'];
+
+/** What is told of jobs that wait. */
+const waitingCodes: ProblemCode[] = ['job_late', 'job_skipped', 'stream_first_load', 'stream_stale'];

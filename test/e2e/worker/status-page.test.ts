@@ -48,6 +48,24 @@ async function logIn(page: Page, base: string, path = '/'): Promise<void> {
 /** Checks the accessibility of a page. The pages have no frames, so the faster legacy mode of axe is enough. */
 const check = (page: Page) => new AxeBuilder({ page }).setLegacyMode().analyze();
 
+/** JavaScript: the words of up to 30 characters, outside of code, that the layout breaks inside. */
+const findBrokenWords = `(() => {
+  const broken = [];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    if (text.parentElement.closest('pre, code, textarea, script')) continue;
+    for (const { 0: word, index } of text.data.matchAll(/[A-Za-z0-9_.@]{2,30}/g)) {
+      const range = document.createRange();
+      range.setStart(text, index);
+      range.setEnd(text, index + word.length);
+      const lines = [...range.getClientRects()].filter(({ width }) => width > 0).map(({ top }) => Math.round(top));
+      if (new Set(lines).size > 1) broken.push(word);
+    }
+  }
+  return broken;
+})()`;
+
 const paths = [
   ...['/', '/charts', '/orders?q=none', '/order?client=default&number=SO-DEAD'],
   ...['/outbox', '/outbox/1', '/runs', '/schedules', '/quarantine', '/audit'],
@@ -77,6 +95,7 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
           'document.documentElement.scrollWidth - document.documentElement.clientWidth',
         );
         expect([width, scheme, path, beyond]).toEqual([width, scheme, path, 0]);
+        expect([width, scheme, path, await page.evaluate(findBrokenWords)]).toEqual([width, scheme, path, []]);
       }
       expect(complaints).toEqual([]);
     }
@@ -96,6 +115,17 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
 
     await page.goto(`${base}/queues/queue/poll`);
     await page.getByText('pull-shipments').first().waitFor();
+    await page.getByText('← Status page').click();
+    await page.waitForURL(`${base}/`);
+  });
+
+  test('lets an operator retry a row without a script', async () => {
+    const { base } = await startWorker();
+    const { page } = await browser.open({ width: 390, javaScriptEnabled: false });
+    await logIn(page, base, '/outbox?status=dead');
+    await page.getByRole('link', { name: '1', exact: true }).click();
+    await page.getByRole('button', { name: 'Retry' }).click();
+    await page.getByRole('status').getByText(/again/).waitFor();
   });
 
   test('lets an operator replace the payload of a dead row with the keyboard alone', async () => {

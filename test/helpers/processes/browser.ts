@@ -1,4 +1,4 @@
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import { browserPath, launchBrowser } from './chromium.ts';
 
@@ -18,8 +18,11 @@ export function useBrowser() {
   return {
     available: browserPath !== undefined,
     /** Opens a page with its own cookies. `complaints` holds script errors and violations of the content policy. */
-    open: async ({ width, colorScheme = 'light' }: { width: number; colorScheme?: 'light' | 'dark' }) => {
-      const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
+    open: async ({
+      width,
+      ...more
+    }: { width: number } & Pick<BrowserContextOptions, 'colorScheme' | 'javaScriptEnabled'>) => {
+      const context = await browser.newContext({ viewport: { width, height: 900 }, ...more });
       const page = await context.newPage();
       pages.push(page);
       const complaints: string[] = [];

@@ -94,7 +94,7 @@ test('a service that answers 503 to everything is one problem and one alert, whi
   const { code, output } = await runCommand(['status', '--json'], workerEnv(database.url, sandbox));
   const { problems } = JSON.parse(output) as { problems: Problem[] };
   expect(problems.filter(({ severity }) => severity !== 'note').map((one) => [one.code, one.follows.length])).toEqual([
-    ['service_away', jobs.length],
+    ['service_away', 2 * jobs.length],
   ]);
   expect(code).toBe(0);
   await sandbox.clearFaults();
