@@ -41,6 +41,9 @@ create table fulfilment.orders (
 -- that was made while the table was empty, and such a plan must not be able to read a whole index.
 create index orders_by_number on fulfilment.orders (external_order_number, client)
   where external_order_number is not null;
+-- For people who search; programs know the number letter by letter.
+create index orders_by_number_in_any_case on fulfilment.orders (lower(external_order_number))
+  where external_order_number is not null;
 create index orders_by_day on fulfilment.orders (client, ordered_on) where ordered_on is not null;
 comment on table fulfilment.orders is 'Orders at the warehouse, one row each (v3 order)';
 comment on column fulfilment.orders.client is 'Client key';

@@ -958,6 +958,7 @@ CREATE INDEX inbounds_open ON fulfilment.inbounds USING btree (client, id) WHERE
 CREATE INDEX order_items_by_order ON fulfilment.order_items USING btree (client, order_id);
 CREATE INDEX orders_by_day ON fulfilment.orders USING btree (client, ordered_on) WHERE (ordered_on IS NOT NULL);
 CREATE INDEX orders_by_number ON fulfilment.orders USING btree (external_order_number, client) WHERE (external_order_number IS NOT NULL);
+CREATE INDEX orders_by_number_in_any_case ON fulfilment.orders USING btree (lower(external_order_number)) WHERE (external_order_number IS NOT NULL);
 CREATE INDEX outbox_attempts_by_row ON sync.outbox_attempts USING btree (outbox_id, id);
 CREATE INDEX outbox_by_end ON fulfilment.outbox USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX outbox_by_reference ON fulfilment.outbox USING btree (client, reference, id);

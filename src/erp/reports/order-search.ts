@@ -18,7 +18,7 @@ export interface FoundOrder {
 export async function findOrders(db: Kysely<DB>, text: string, limit: number): Promise<FoundOrder[]> {
   // Ids of the service are safe integers. A longer number is none.
   const id = /^\d{1,15}$/.test(text) ? Number(text) : null;
-  // Each form is found by the index. Numbers in mixed case are found as they are written.
+  // Each form is found by the index. Stored orders are found in any case, other numbers and codes in these.
   const forms = anyText([...new Set([text, text.toUpperCase(), text.toLowerCase()])]);
   const { rows } = await sql<FoundOrder>`
     with found as (
@@ -31,7 +31,7 @@ export async function findOrders(db: Kysely<DB>, text: string, limit: number): P
       union all
       (select r.client, r.external_order_number, 'order number'
        from fulfilment.orders r
-       where r.external_order_number = ${forms}
+       where lower(r.external_order_number) = lower(${text})
        limit ${limit})
       union all
       select r.client, r.external_order_number, 'order id'

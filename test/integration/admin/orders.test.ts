@@ -156,6 +156,12 @@ describe('the timeline of an order', () => {
 });
 
 describe('the search for an order', () => {
+  test('finds a stored number in any case', async () => {
+    await storeOrder('default', 'So-Mixed-1');
+    const answer = await (await admin()).visitor.get('/orders?q=sO-mIXED-1');
+    expect(answer.headers.get('location')).toContain('number=So-Mixed-1');
+  });
+
   test.each([
     ['its number', 'SO-1'],
     ['the id of its shipment', '7'],
