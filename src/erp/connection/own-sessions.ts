@@ -7,21 +7,28 @@ import { WatchedClient } from './pool.ts';
 /** What lies between this process and Postgres. `shared`: a pooler that gives each transaction any session. */
 export type Sessions = 'direct' | 'pooled' | 'shared';
 
+/** Number of times that each connection is asked for its process. */
+const rounds = 4;
+
 /** Finds whether a pooler lies before Postgres, and whether it shares sessions. Opens two connections for that. */
 export async function findSessions(databaseUrl: string): Promise<Sessions> {
   const options = { connectionString: databaseUrl, connectionTimeoutMillis: 10_000, query_timeout: 10_000 };
   const clients = [1, 2].map(() => new WatchedClient({ ...options, application_name: 'fulfilment-sync sessions' }));
   try {
-    const found = [];
-    for (const client of clients) {
-      await client.connect();
-      const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
-      // A pooler tells a process id of its own at the login.
-      found.push({ pid: rows[0]?.pid, toldPid: (client as pg.Client & { processID: number | null }).processID });
-    }
-    // Both connections stay open, so each has a session of its own unless a pooler shares them.
-    if (found[0]?.pid === found[1]?.pid) return 'shared';
-    return found.every(({ pid, toldPid }) => pid === toldPid) ? 'direct' : 'pooled';
+    for (const client of clients) await client.connect();
+    const seen = clients.map(() => new Set<number>());
+    // A pooler may have several idle sessions. It gives out the one that was used last, or each in turn: therefore the
+    // order changes.
+    for (let round = 0; round < rounds; round++)
+      for (const [index, client] of round % 2 === 0 ? [...clients.entries()] : [...clients.entries()].toReversed()) {
+        const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+        seen[index]?.add(rows[0]?.pid ?? 0);
+      }
+    // A connection with a session of its own always has the same process.
+    if (new Set(seen.flatMap((pids) => [...pids])).size !== clients.length) return 'shared';
+    // A pooler tells a process id of its own at the login.
+    const told = clients.map((client) => (client as pg.Client & { processID: number }).processID);
+    return seen.every((pids, index) => pids.has(told[index] ?? 0)) ? 'direct' : 'pooled';
   } finally {
     await Promise.all(clients.map((client) => client.end()));
   }
