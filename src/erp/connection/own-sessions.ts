@@ -25,7 +25,8 @@ export async function findSessions(databaseUrl: string): Promise<Sessions> {
         seen[index]?.add(rows[0]?.pid ?? 0);
       }
     // A connection with a session of its own always has the same process.
-    if (new Set(seen.flatMap((pids) => [...pids])).size !== clients.length) return 'shared';
+    const all = new Set(seen.flatMap((pids) => [...pids]));
+    if (all.size < clients.length || seen.some(({ size }) => size > 1)) return 'shared';
     // A pooler tells a process id of its own at the login.
     const told = clients.map((client) => (client as pg.Client & { processID: number }).processID);
     return seen.every((pids, index) => pids.has(told[index] ?? 0)) ? 'direct' : 'pooled';
