@@ -250,6 +250,9 @@ create table sync.clients (
   hold_since timestamptz,
   hold_until timestamptz,
   hold_times integer not null default 0,
+  queue_away_since timestamptz,
+  queue_error text,
+  check ((queue_away_since is null) = (queue_error is null)),
   check ((offered_identity is null) = (offered_at is null) and (offered_identity is null) = (offered_base_url is null)),
   check ((hold_code is null) = (hold_until is null) and (hold_code is null) = (hold_reason is null)
     and (hold_code is null) = (hold_since is null))
@@ -270,6 +273,8 @@ comment on column sync.clients.hold_reason is 'The reason of the hold, as text';
 comment on column sync.clients.hold_since is 'When the hold began';
 comment on column sync.clients.hold_until is 'When one run, the probe, tries again; the other runs follow if it succeeds';
 comment on column sync.clients.hold_times is 'Number of failed probes';
+comment on column sync.clients.queue_away_since is 'Since when the queue has not answered the worker that looks after it';
+comment on column sync.clients.queue_error is 'How the queue failed';
 
 create table sync.pauses (
   client text not null default '',

@@ -394,8 +394,7 @@ begin
   after_abandoned := false; is_probe := false; missed := 0;
   if (select max(m.name) from sync.migrations m) is distinct from checked_migration then refusal := 'schema'; return; end if;
   -- A change of the account waits for this run, or this run for it. What follows sees the change.
-  perform from sync.locks l where l.name = 'identity ' || of_client for share;
-  if not found then refusal := 'unregistered'; return; end if;
+  perform from sync.clients c where c.client = of_client for key share;
   select j.due_at, c.hold_code is not null, l.expires_at into due, was_held, lease_ends
   from sync.clients c
   join sync.jobs j on j.client = c.client and j.job = of_job

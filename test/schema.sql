@@ -479,6 +479,8 @@ create table sync.clients (
   hold_since timestamp with time zone, -- When the hold began
   hold_until timestamp with time zone, -- When one run, the probe, tries again; the other runs follow if it succeeds
   hold_times integer not null default 0, -- Number of failed probes
+  queue_away_since timestamp with time zone, -- Since when the queue has not answered the worker that looks after it
+  queue_error text, -- How the queue failed
 ) with (fillfactor=50); -- The account that each client's rows come from, and why reading from it is held
 create table sync.confirmations (
   client text not null, -- Client key
@@ -873,8 +875,9 @@ alter table sync.alerts add constraint alerts_scope_code_subject_detail_key UNIQ
 alter table sync.alerts add constraint alerts_severity_check CHECK ((severity = ANY (ARRAY['bad'::text, 'warn'::text])));
 alter table sync.api_keys add constraint api_keys_pkey PRIMARY KEY (client, token, key);
 alter table sync.audit add constraint audit_pkey PRIMARY KEY (id);
-alter table sync.clients add constraint clients_check CHECK ((((offered_identity IS NULL) = (offered_at IS NULL)) AND ((offered_identity IS NULL) = (offered_base_url IS NULL))));
-alter table sync.clients add constraint clients_check1 CHECK ((((hold_code IS NULL) = (hold_until IS NULL)) AND ((hold_code IS NULL) = (hold_reason IS NULL)) AND ((hold_code IS NULL) = (hold_since IS NULL))));
+alter table sync.clients add constraint clients_check CHECK (((queue_away_since IS NULL) = (queue_error IS NULL)));
+alter table sync.clients add constraint clients_check1 CHECK ((((offered_identity IS NULL) = (offered_at IS NULL)) AND ((offered_identity IS NULL) = (offered_base_url IS NULL))));
+alter table sync.clients add constraint clients_check2 CHECK ((((hold_code IS NULL) = (hold_until IS NULL)) AND ((hold_code IS NULL) = (hold_reason IS NULL)) AND ((hold_code IS NULL) = (hold_since IS NULL))));
 alter table sync.clients add constraint clients_pkey PRIMARY KEY (client);
 alter table sync.cursors add constraint cursors_meaning_check CHECK ((meaning = ANY (ARRAY['unknown'::text, 'id'::text, 'offset'::text, 'opaque'::text])));
 alter table sync.cursors add constraint cursors_pkey PRIMARY KEY (client, stream, pass);
@@ -2536,8 +2539,7 @@ begin
   after_abandoned := false; is_probe := false; missed := 0;
   if (select max(m.name) from sync.migrations m) is distinct from checked_migration then refusal := 'schema'; return; end if;
   -- A change of the account waits for this run, or this run for it. What follows sees the change.
-  perform from sync.locks l where l.name = 'identity ' || of_client for share;
-  if not found then refusal := 'unregistered'; return; end if;
+  perform from sync.clients c where c.client = of_client for key share;
   select j.due_at, c.hold_code is not null, l.expires_at into due, was_held, lease_ends
   from sync.clients c
   join sync.jobs j on j.client = c.client and j.job = of_job

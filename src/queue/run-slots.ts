@@ -12,9 +12,15 @@ const maxWaitMs = 120_000;
 /**
  * Ends the use of a slot.
  * @param hasEnded false if the run was asked to make room and must continue later
- * @returns clients whose runs found no slot before, and may find one now
+ * @returns runs that found no slot before, and may find one now
  */
-export type GiveSlot = (hasEnded: boolean) => readonly string[];
+export type GiveSlot = (hasEnded: boolean) => readonly SlotRun[];
+
+/** A run that needs a slot. */
+interface SlotRun {
+  readonly client: string;
+  readonly job: string;
+}
 
 /**
  * Decides which runs a worker executes at the same time. One client cannot use all slots, and long runs, such as first
@@ -27,10 +33,10 @@ export class RunSlots {
   readonly #maxLong: number;
   /** Number of runs of each client. */
   readonly #running = new Map<string, number>();
-  /** Clients whose runs found no slot, in the order in which they came. */
-  readonly #refused = new Set<string>();
+  /** Runs that found no slot, in the order in which they came. */
+  readonly #refused = new Map<string, SlotRun>();
   /** Runs that made room, by client and job. They start again when a slot for a long run is free. */
-  readonly #waiting = new Map<string, { readonly client: string; readonly askedAtMs: number }>();
+  readonly #waiting = new Map<string, SlotRun & { readonly askedAtMs: number }>();
   #taken = 0;
   #long = 0;
 
@@ -45,35 +51,36 @@ export class RunSlots {
   }
 
   /**
-   * Takes a slot for a run. Returns null if none is free for it, and then remembers its client.
+   * Takes a slot for a run. Returns null if none is free for it, and then remembers the run.
    * @param makeRoom called once if the run must stop; null if the run would lose its progress
    */
-  take(client: string, job: string, makeRoom: (() => void) | null): GiveSlot | null {
+  take(run: SlotRun, makeRoom: (() => void) | null): GiveSlot | null {
+    const { client, job } = run;
     const key = `${client} ${job}`;
     const running = this.#running.get(client) ?? 0;
     const isLong = this.#waiting.has(key);
     const mustWait = isLong && this.#long >= this.#maxLong;
-    if (mustWait) this.#waiting.set(key, { client, askedAtMs: performance.now() });
+    if (mustWait) this.#waiting.set(key, { ...run, askedAtMs: performance.now() });
     const isFull = this.#taken >= this.#slots || running >= this.#maxPerClient;
-    if (isFull) this.#refused.add(client);
+    if (isFull) this.#refused.set(key, run);
     if (isFull || mustWait) return null;
     this.#waiting.delete(key);
+    this.#refused.delete(key);
     this.#running.set(client, running + 1);
     this.#taken++;
-    const endWatch = this.#watch(key, client, isLong, makeRoom);
+    const endWatch = this.#watch(key, run, isLong, makeRoom);
     return (hasEnded) => {
       const wasLong = endWatch();
       if (wasLong) this.#long--;
       if (hasEnded) this.#waiting.delete(key);
       this.#taken--;
       this.#running.set(client, (this.#running.get(client) ?? 1) - 1);
-      const waiting = wasLong ? [...this.#waiting.values()].map((one) => one.client) : [];
-      return [...new Set([...waiting, ...this.#takeRefused(client)])];
+      return [...(wasLong ? this.#waiting.values() : []), ...this.#takeRefused()];
     };
   }
 
   /** Asks a run to make room when it takes too long. Returns a function that ends this, and tells if the run was long. */
-  #watch(key: string, client: string, resumes: boolean, makeRoom: (() => void) | null): () => boolean {
+  #watch(key: string, run: SlotRun, resumes: boolean, makeRoom: (() => void) | null): () => boolean {
     let isLong = resumes;
     if (isLong) this.#long++;
     const endTurn = () => {
@@ -81,7 +88,7 @@ export class RunSlots {
       else leave(makeRoom);
     };
     const leave = (stop: () => void) => {
-      this.#waiting.set(key, { client, askedAtMs: performance.now() });
+      this.#waiting.set(key, { ...run, askedAtMs: performance.now() });
       stop();
     };
     const becomeLong = () => {
@@ -104,12 +111,13 @@ export class RunSlots {
     return this.#waiting.size > 0;
   }
 
-  /** Returns the client whose run ended, if another run of it was refused, and the first refused client below its limit. */
-  #takeRefused(client: string): readonly string[] {
-    const own = this.#refused.delete(client) ? [client] : [];
-    const first = [...this.#refused].find((refused) => (this.#running.get(refused) ?? 0) < this.#maxPerClient);
-    if (first === undefined) return own;
-    this.#refused.delete(first);
-    return [...own, first];
+  /** Returns the first refused run whose client is below its limit. */
+  #takeRefused(): readonly SlotRun[] {
+    for (const [key, run] of this.#refused) {
+      if ((this.#running.get(run.client) ?? 0) >= this.#maxPerClient) continue;
+      this.#refused.delete(key);
+      return [run];
+    }
+    return [];
   }
 }

@@ -54,6 +54,8 @@ export async function alignSchedulers(
 
 /** Added to each delay. Otherwise a run could begin before its due time by the database's clock, and would be skipped. */
 const marginMs = 50;
+/** Number of runs that are added at once. Until they are added, the queue in Postgres delivers no other run. */
+const bulkSize = 50;
 
 /** A run to queue. */
 export interface DueRun {
@@ -70,16 +72,19 @@ export interface DueRun {
  * queue a run twice. If that happens anyway, the second one is not due and ends at once.
  */
 export async function queueRuns(queue: TaskQueue, runs: readonly DueRun[]): Promise<void> {
-  if (runs.length === 0) return;
-  await queue.addBulk(
-    runs.map(({ job, client, inMs, dueMs }) => ({
-      name: job,
-      data: { client },
-      opts: {
-        attempts: 1,
-        deduplication: { id: `${job}/${client}/${dueMs}` },
-        ...(inMs > 0 ? { delay: Math.ceil(inMs) + marginMs } : {}),
-      },
-    })),
-  );
+  const foundAtMs = performance.now();
+  for (let first = 0; first < runs.length; first += bulkSize) {
+    const waitedMs = performance.now() - foundAtMs;
+    await queue.addBulk(
+      runs.slice(first, first + bulkSize).map(({ job, client, inMs, dueMs }) => ({
+        name: job,
+        data: { client },
+        opts: {
+          attempts: 1,
+          deduplication: { id: `${job}/${client}/${dueMs}` },
+          ...(inMs > waitedMs ? { delay: Math.ceil(inMs - waitedMs) + marginMs } : {}),
+        },
+      })),
+    );
+  }
 }

@@ -4,7 +4,7 @@ import type { JobName } from '../../config/jobs.ts';
 import { openWarehouses } from '../../src/app/deps/warehouses.ts';
 import { silentLogger } from '../../src/app/logging/logger.ts';
 import { type RunnerDeps, runJob, runWork } from '../../src/app/worker/runner.ts';
-import type { Trigger } from '../../src/erp/runs/ledger.ts';
+import type { Trigger } from '../../src/erp/runs/start-run.ts';
 import type { RunReport, Work } from '../../src/sync/run/run.ts';
 import type { TestDatabase } from './database.ts';
 import type { SandboxControl } from './sandbox-control.ts';

@@ -172,7 +172,7 @@ function registerScheduleRoutes(app: FastifyInstance, { db, config, daemon, log 
     if (!(await requestRun(db, { client, job }, nameSender(request))))
       throw new AdminError(404, `There is no job ${job} of ${client}`);
     logScheduleAction('run_requested', request, client, job);
-    daemon()?.startDueOf(client);
+    daemon()?.start({ client, job });
     return reply.redirect(sayOnce('run'), 303);
   });
 }

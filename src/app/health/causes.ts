@@ -79,6 +79,7 @@ export function findCauses({ snapshot, stale, clockSkewMs, isScheduled }: Curren
   return [
     ...findClockCause(clockSkewMs),
     ...findFullDatabase(failing, now),
+    ...findAwayQueue(clients, now),
     ...clients.map(ofClient).flatMap(findClientCauses),
   ];
 }
@@ -87,7 +88,7 @@ export function findCauses({ snapshot, stale, clockSkewMs, isScheduled }: Curren
 function findClientCauses(state: ClientState): Cause[] {
   const finders = [
     ...[findParkedClient, findLostWorker, findRefusedCredentials, findAwayService],
-    ...[findLimit, findFailingOperations, findAwayQueue],
+    ...[findLimit, findFailingOperations, findTakenSlots],
   ];
   const causes: Cause[] = [];
   for (const find of finders) {
@@ -115,6 +116,17 @@ function findFullDatabase(failing: readonly FailingJob[], now: Date): Cause[] {
   return [{ problem: createProblem('database_full', { client: null }, text, remedy), failing: hit, codes: [] }];
 }
 
+/** Finds that the queue does not answer a worker. The sweep then starts what is due. */
+function findAwayQueue(clients: readonly KnownClient[], now: Date): Cause[] {
+  const away = clients.filter((known) => known.queueAwaySince !== null && isServed({ known, now }));
+  const [first] = away.toSorted((a, b) => Number(a.queueAwaySince) - Number(b.queueAwaySince));
+  if (first === undefined) return [];
+  const since = formatClock(first.queueAwaySince ?? now, now);
+  const text = `the queue has failed since ${since}: ${first.queueError}; runs begin a few seconds late, and nothing is lost`;
+  const remedy = 'check Redis, if REDIS_URL is set; the workers fill the queue again by themselves';
+  return [{ problem: createProblem('queue_away', { client: null }, text, remedy), failing: [], codes: [] }];
+}
+
 /** Finds another account than the accepted one: the client is neither pulled nor pushed. */
 function findParkedClient({ client, known: { baseUrl, offeredBaseUrl } }: ClientState): Cause[] {
   if (offeredBaseUrl === null) return [];
@@ -127,7 +139,7 @@ function findParkedClient({ client, known: { baseUrl, offeredBaseUrl } }: Client
 /** Time without a worker after which a client with something to do is a problem. */
 const unservedMs = 2 * minuteMs;
 
-const isServed = ({ known: { servedAt }, now }: ClientState) =>
+const isServed = ({ known: { servedAt }, now }: Pick<ClientState, 'known' | 'now'>) =>
   servedAt !== null && now.getTime() - servedAt.getTime() < unservedMs;
 
 function findLostWorker(state: ClientState): Cause[] {
@@ -269,16 +281,15 @@ function findFailingOperations({ client, kinds, failing, now }: ClientState): Ca
   });
 }
 
-/** Minimum number of late jobs from which the queue is the cause, and not one long run. */
+/** Minimum number of late jobs from which the slots are the cause, and not one long run. */
 const minLateJobs = 2;
 
-function findAwayQueue(state: ClientState): Cause[] {
+function findTakenSlots(state: ClientState): Cause[] {
   const { client, known, late, now } = state;
   const [first] = late;
   if (first === undefined || late.length < minLateJobs || !isServed(state) || known.holdCode !== null) return [];
-  const text = `a worker serves this client, but ${late.length} jobs have not begun since ${formatClock(first.since, now)}: the queue is away, or long runs take every slot`;
-  const remedy = 'check Redis, if REDIS_URL is set, and see: fulfilment-sync doctor';
-  const problem = createProblem('queue_away', { client }, text, remedy);
+  const text = `a worker serves this client, but ${late.length} jobs have not begun since ${formatClock(first.since, now)}: long runs take every slot`;
+  const problem = createProblem('slots_taken', { client }, text, 'start another worker', { page: '/runs' });
   return [{ problem, failing: [], codes: waitingCodes }];
 }
 

@@ -11,6 +11,7 @@ import { minuteMs } from '../../core/time.ts';
 import { assertOwnSessions, assertSameDatabase } from '../../erp/connection/own-sessions.ts';
 import { rollUpFigures } from '../../erp/figures/roll-up.ts';
 import { sweepOutcomes } from '../../erp/outbox/outcomes.ts';
+import type { JobKey } from '../../erp/runs/due-jobs.ts';
 import type { SchemaError } from '../../erp/schema/migration-files.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import type { QueueBackend, QueueName, TaskQueue } from '../../queue/backend.ts';
@@ -48,8 +49,8 @@ export interface Daemon {
   /** Resolves with the reason when this worker must not continue, because the database was migrated beyond its code. */
   readonly outdated: Promise<SchemaError>;
   readonly queues: ReadonlyMap<QueueName, TaskQueue>;
-  /** Starts the due runs of a client at once. */
-  readonly startDueOf: (client: string) => void;
+  /** Starts a run at once, if it is due and a slot is free. */
+  readonly start: (run: JobKey) => void;
   /**
    * Stops claiming, finishes the pages that are being written, releases the leases and closes everything.
    * @returns false if that took too long. Leases and claims that are left then expire.
@@ -82,7 +83,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   return {
     outdated,
     queues,
-    startDueOf: (client) => runs.startDueOf(client),
+    start: (run) => runs.start([run]),
     sinceLastSweepMs: sweeper.sinceLastDoneMs,
     stop: async () => {
       stopping.abort(new StoppedError());

@@ -1,7 +1,7 @@
 import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
 import type { JobName } from '../../../config/jobs.ts';
 import { jobs } from '../../../jobs/registry.ts';
-import type { Trigger } from '../../erp/runs/ledger.ts';
+import type { Trigger } from '../../erp/runs/start-run.ts';
 import { makeRun, type RunClient, type RunDeps, type RunReport, type Work } from '../../sync/run/run.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 

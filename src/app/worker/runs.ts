@@ -44,15 +44,6 @@ export class Runs {
     for (const run of due) void this.#start(run);
   }
 
-  /** Starts the runs of a client that are due, for example when a slot becomes free. */
-  startDueOf(client: string): void {
-    this.#schedules
-      .findDueOf(client)
-      .then((due) => this.start(due))
-      // The next sweep starts them.
-      .catch((error: unknown) => this.#deps.log.warn({ event: 'dispatch_failed', client, ...errorFields(error) }));
-  }
-
   /** Resolves when all runs under way have ended. */
   async ended(): Promise<void> {
     await Promise.all(this.#underWay.values());
@@ -79,8 +70,8 @@ export class Runs {
       room.abort(new StoppedError());
     };
     const { queue, savesProgress = false } = jobs[job];
-    const giveSlot = this.#slots[queue].take(key, job, savesProgress ? makeRoom : null);
-    // Without a slot the job stays due. It starts when a run of this client, or a long run, ends.
+    const giveSlot = this.#slots[queue].take({ client: key, job }, savesProgress ? makeRoom : null);
+    // Without a slot the job stays due. It starts when another run ends.
     if (giveSlot === null) return true;
     let hasEnded = true;
     try {
@@ -94,7 +85,7 @@ export class Runs {
       if (error instanceof SchemaError) this.#onOutdated(error);
       return false;
     } finally {
-      for (const refused of giveSlot(hasEnded)) if (!this.#stop.aborted) this.startDueOf(refused);
+      this.start(giveSlot(hasEnded));
     }
   }
 }

@@ -5,11 +5,12 @@
 
 import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
 import { jobs } from '../../../jobs/registry.ts';
+import { describeError } from '../../core/errors.ts';
 import { tryRunExclusively } from '../../erp/connection/locks.ts';
 import { notifyPushers } from '../../erp/connection/notify.ts';
 import { noteDatabase } from '../../erp/outbox/push-database.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';
-import { endHoldWaits, registerClients } from '../../erp/runs/clients.ts';
+import { endHoldWaits, noteQueue, registerClients } from '../../erp/runs/clients.ts';
 import {
   type DueFilter,
   type DueJob,
@@ -25,8 +26,8 @@ import { alignSchedulers, findFiringMs, queueRuns } from '../../queue/schedulers
 import type { RunClient } from '../../sync/run/run.ts';
 import { type RunnerDeps, toClientIdentity } from './runner.ts';
 
-/** Milliseconds that a firing looks further ahead than its interval, because the next firing may be late. */
-const firingSlackMs = 1_000;
+/** Milliseconds that a firing looks further ahead than its interval: the next one may be late, and takes seconds for many. */
+const firingSlackMs = 5_000;
 /** Milliseconds that a job is overdue before a sweep starts it, because the queue did not. */
 const overdueMs = 5_000;
 /** Milliseconds that a job that sets its own due time may be later than its schedule. */
@@ -99,11 +100,6 @@ export class Schedules {
       await queueRuns(queue, await this.#findDue({ jobs: [job], withinMs: everyMs + firingSlackMs }));
   }
 
-  /** Finds the runs that are due, of one client. */
-  findDueOf(client: string): Promise<DueJob[]> {
-    return this.#findDue({ clients: this.#clients.filter((known) => known.client === client) });
-  }
-
   /** Finds the runs that should have begun: those of lost workers, whose leases it ends, and those overdue for a while. */
   async findOverdue(): Promise<DueJob[]> {
     const { db, log } = this.#deps;
@@ -120,9 +116,16 @@ export class Schedules {
     // One worker at a time. A worker that does not get the lock leaves it to the one that has it.
     if (queue !== undefined)
       await tryRunExclusively(this.#deps.db, 'schedulers', async () => {
-        const { set, lost, removed } = await alignSchedulers(queue, this.#firings, !this.#hasAligned);
-        this.#hasAligned = true;
         const { db, log, worker } = this.#deps;
+        const clients = this.#clients.map(({ client }) => client);
+        const { set, lost, removed } = await alignSchedulers(queue, this.#firings, !this.#hasAligned).catch(
+          async (error: unknown) => {
+            await noteQueue(db, clients, describeError(error));
+            throw error;
+          },
+        );
+        await noteQueue(db, clients, null);
+        this.#hasAligned = true;
         if (set.length + removed.length > 0)
           log.info({ event: 'schedulers_aligned', set, lost, removedSchedulers: removed });
         if (lost.length > 0)

@@ -14,7 +14,7 @@ export const lockingCte = (name: string) => sql`
   locked as materialized (select from sync.locks where name = ${name} for update)`;
 
 /** Creates a name, so that it can be locked. */
-export async function createLock(trx: Kysely<DB>, name: string): Promise<void> {
+async function createLock(trx: Kysely<DB>, name: string): Promise<void> {
   await trx
     .insertInto('sync.locks')
     .values({ name })
@@ -34,17 +34,6 @@ export async function selectLocked<T>(trx: Transaction<DB>, name: string, statem
   if (row !== undefined) return row;
   await createLock(trx, name);
   return (await select()) as T;
-}
-
-/**
- * Locks a name until the transaction ends. Several transactions may share this lock. `lockName` waits for all of them.
- */
-export async function lockNameShared(trx: Transaction<DB>, name: string): Promise<void> {
-  const share = () =>
-    trx.selectFrom('sync.locks').select('name').where('name', '=', name).forShare().executeTakeFirst();
-  if ((await share()) !== undefined) return;
-  await createLock(trx, name);
-  await share();
 }
 
 /** Locks a name until the transaction ends. Returns false if another transaction holds it. */

@@ -2416,6 +2416,14 @@ export interface SyncClients {
    */
   offered_identity: string | null;
   /**
+   * Since when the queue has not answered the worker that looks after it
+   */
+  queue_away_since: Timestamp | null;
+  /**
+   * How the queue failed
+   */
+  queue_error: string | null;
+  /**
    * When a worker that pushes for the client was last seen, to half a minute
    */
   served_at: Timestamp | null;

@@ -1,12 +1,11 @@
 import { sql, type Transaction } from 'kysely';
-import { lockName } from '../connection/locks.ts';
 import { notifyPushers } from '../connection/notify.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 import { appendChanges, type Change } from '../mirror/feed.ts';
 import { recordAudit } from '../runs/audit.ts';
-import { identityLock, type OfferedAccount } from '../runs/clients.ts';
+import type { OfferedAccount } from '../runs/clients.ts';
 import { recordAbandonedRuns } from '../runs/due-jobs.ts';
 
 /** Jobs beside the polls that read data of an account. They may run at any time. */
@@ -35,13 +34,11 @@ export async function acceptIdentity(
   by: string,
 ): Promise<Acceptance> {
   return inTransaction(db, async (trx) => {
-    // Waits for runs that are starting, see isAcceptedUntilCommit.
-    await lockName(trx, identityLock(client));
     const former = await trx
       .selectFrom('sync.clients')
       .select(['identity', 'base_url'])
       .where('client', '=', client)
-      // Waits for claims, and new claims wait for the commit.
+      // Claims, runs that begin and settlements wait for this, or this for them (isAcceptedUntilCommit).
       .forUpdate()
       .executeTakeFirst();
     const result = { formerBaseUrl: former?.base_url ?? null, waitingRows: 0, deadRows: 0 };

@@ -5,7 +5,7 @@
 
 import { sql } from 'kysely';
 import { anyText } from '../connection/values.ts';
-import type { Cursor, CursorPass } from '../runs/stored-stream.ts';
+import type { Cursor, CursorPass } from '../runs/start-run.ts';
 import type { StreamTransaction } from '../runs/stream-transaction.ts';
 
 /** The cursor of a pass that never ran. */

@@ -6,7 +6,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
-import type { CursorMeaning } from '../runs/stored-stream.ts';
+import type { CursorMeaning } from '../runs/start-run.ts';
 
 type RescanKind = 'reconcile' | 'backfill';
 

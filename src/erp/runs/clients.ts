@@ -1,5 +1,4 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { lockNameShared } from '../connection/locks.ts';
 import { anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
@@ -53,17 +52,27 @@ export async function markServed(db: Kysely<DB>, clients: readonly ClientAccount
       and (c.served_at is null or c.served_at < now() - interval '30 seconds')`.execute(db);
 }
 
-/** Returns the name of the lock under which the identity of a client changes. */
-export const identityLock = (client: string) => `identity ${client}`;
+/**
+ * Records whether the queue answers the worker of these clients.
+ * @param error how it failed; null if it answered
+ */
+export async function noteQueue(db: Kysely<DB>, clients: readonly string[], error: string | null): Promise<void> {
+  await db
+    .updateTable('sync.clients')
+    .set({ queue_away_since: error === null ? null : sql<Date>`now()`, queue_error: error })
+    .where('client', '=', anyText(clients))
+    .where('queue_away_since', error === null ? 'is not' : 'is', null)
+    .execute();
+}
 
-/** Returns true if this account is the accepted one, and locks that fact until the transaction ends. */
+/** Returns true if this account is the accepted one, and keeps it so until the transaction ends. */
 export async function isAcceptedUntilCommit(trx: Transaction<DB>, account: ClientAccount): Promise<boolean> {
-  await lockNameShared(trx, identityLock(account.client));
   const accepted = trx
     .selectFrom('sync.clients')
     .select('client')
     .where('client', '=', account.client)
-    .where('identity', '=', account.identity);
+    .where('identity', '=', account.identity)
+    .forKeyShare();
   return (await accepted.executeTakeFirst()) !== undefined;
 }
 
@@ -79,6 +88,9 @@ export interface KnownClient {
   readonly holdReason: string | null;
   readonly holdSince: Date | null;
   readonly holdUntil: Date | null;
+  /** Since when the queue has not answered a worker, and how it failed; null if it answers. */
+  readonly queueAwaySince: Date | null;
+  readonly queueError: string | null;
   /** Last time that a worker pushed for the client, accurate to 30 seconds; null: never. */
   readonly servedAt: Date | null;
 }
@@ -96,6 +108,8 @@ export async function readClients(db: Kysely<DB>): Promise<KnownClient[]> {
       'hold_reason as holdReason',
       'hold_since as holdSince',
       'hold_until as holdUntil',
+      'queue_away_since as queueAwaySince',
+      'queue_error as queueError',
       'served_at as servedAt',
       sql<string | null>`case when offered_at > now() - interval '1 minute' then offered_base_url end`.as(
         'offeredBaseUrl',

@@ -40,12 +40,12 @@ export async function findDueJobs(
     from sync.jobs j
     join unnest(${clients.map(({ client }) => client)}::text[], ${clients.map(({ identity }) => identity)}::text[])
       as own (client, identity) on own.client = j.client
-    join sync.clients c on c.client = j.client
+    join sync.clients c on c.client = j.client and c.identity = own.identity
     left join sync.leases l on l.client = j.client and l.name = j.job
-    join sync.find_refusal(j.client, j.job, own.identity) r on r.refusal is null
     where j.job = any(${jobs}::text[]) and j.due_at <= sync.clock() + make_interval(secs => ${withinMs / 1_000})
       and (l.expires_at is null or l.expires_at <= now())
       and (c.hold_code is null or c.hold_until <= now() or j.job = any(${local}::text[]))
+      and not exists (select from sync.pauses p where p.client in ('', j.client) and p.job = j.job)
     order by j.due_at`.execute(db);
   return rows;
 }

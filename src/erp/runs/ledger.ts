@@ -5,30 +5,7 @@ import { LeaseLostError } from '../../core/errors.ts';
 import type { Database } from '../connection/pool.ts';
 import { repeatAfterConflict } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
-import type { Lease } from './leases.ts';
-import type { StoredStream } from './stored-stream.ts';
-
-export type Trigger = 'schedule' | 'manual';
-
-/** A run that is under way. The ledger identifies it by the key of its lease. */
-export interface Run {
-  readonly lease: Lease;
-  readonly worker: string;
-  readonly trigger: Trigger;
-  readonly startedAt: Date;
-  /** True if the run sends nothing to the service, so that its result says nothing about the service. */
-  readonly isLocal: boolean;
-  /** True if its client was on hold when the run began. */
-  readonly wasHeld: boolean;
-  /** True if the run is the probe of a client hold. */
-  readonly isProbe: boolean;
-  /** True if the previous run was abandoned, because its worker was lost. */
-  readonly afterAbandoned: boolean;
-  /** Number of due times that were missed before this run began. */
-  readonly missed: number;
-  /** What was stored of its stream when it began; null if its job polls none. */
-  readonly stored: StoredStream | null;
-}
+import type { Run } from './start-run.ts';
 
 /** The numbers of a run so far. */
 export interface Totals {

@@ -1,18 +1,76 @@
 import { type Kysely, sql } from 'kysely';
 import type { Schedule } from '../../../config/schedules.ts';
-import { createLock } from '../connection/locks.ts';
 import type { Database } from '../connection/pool.ts';
 import { repeatAfterConflict } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 import { readKnownMigrations } from '../schema/migration-files.ts';
 import { assertSchemaFits } from '../schema/schema-fit.ts';
-import { type ClientAccount, identityLock, type OfferedAccount, registerClients } from './clients.ts';
+import { type ClientAccount, type OfferedAccount, registerClients } from './clients.ts';
 import { ensureJobs } from './due-jobs.ts';
 import { type ClientJob, countMissedTimes, findNextDue, toInterval } from './due-times.ts';
-import { leaseSpan } from './leases.ts';
-import type { Run, Trigger } from './ledger.ts';
+import { type Lease, leaseSpan } from './leases.ts';
 import { resumeHint } from './pauses.ts';
-import type { Cursor, CursorPass, StoredStream } from './stored-stream.ts';
+
+/** A pass of a stream by date, with a separate cursor. */
+export type DatePass = 'placed' | 'processed' | 'completed';
+
+/**
+ * A walk with a separate cursor: a pass of a stream (docs/architecture.md lists them), or one part of a first load that
+ * is read in parts, with its days: `placed 2026-01-01 2026-02-01`.
+ */
+export type CursorPass = 'new' | DatePass | `${DatePass} ${string}`;
+
+/** The meaning of `page[cursor]`, as observed at this service (docs/interface.md, 2.6 Not shown). */
+export type CursorMeaning = 'unknown' | 'id' | 'offset' | 'opaque';
+
+/** The stored place of one walk over a list. */
+export interface Cursor {
+  /** Query of the last page that held rows. */
+  readonly query: string | null;
+  readonly meaning: CursorMeaning;
+  readonly lastId: number | null;
+  /** Largest date seen in the walk that is under way, YYYY-MM-DD. */
+  readonly largestSeen: string | null;
+  /** Largest date seen in a completed walk, YYYY-MM-DD. */
+  readonly watermark: string | null;
+  readonly completed: boolean;
+  /** True if the cursor last moved more than a day ago. */
+  readonly stale: boolean;
+}
+
+/** What was stored of a stream when a poll of it began. */
+export interface StoredStream {
+  /** Start of the last complete poll, by the service's clock; null before the first. */
+  readonly completeAt: Date | null;
+  /** Number of resources that a poll usually reads; null until a poll after the first one has read some. */
+  readonly usualFetched: number | null;
+  /** The stored cursors. A pass that never ran has none. */
+  readonly cursors: ReadonlyMap<CursorPass, Cursor>;
+  /** True if a resource waits to be reread, or is in quarantine. */
+  readonly isWaiting: boolean;
+}
+
+export type Trigger = 'schedule' | 'manual';
+
+/** A run that is under way. The ledger identifies it by the key of its lease. */
+export interface Run {
+  readonly lease: Lease;
+  readonly worker: string;
+  readonly trigger: Trigger;
+  readonly startedAt: Date;
+  /** True if the run sends nothing to the service, so that its result says nothing about the service. */
+  readonly isLocal: boolean;
+  /** True if its client was on hold when the run began. */
+  readonly wasHeld: boolean;
+  /** True if the run is the probe of a client hold. */
+  readonly isProbe: boolean;
+  /** True if the previous run was abandoned, because its worker was lost. */
+  readonly afterAbandoned: boolean;
+  /** Number of due times that were missed before this run began. */
+  readonly missed: number;
+  /** What was stored of its stream when it began; null if its job polls none. */
+  readonly stored: StoredStream | null;
+}
 
 /** What a run is started for. */
 export interface RunRequest extends OfferedAccount {
@@ -62,7 +120,6 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
 async function register(db: Database, request: RunRequest): Promise<void> {
   const { client, job, stream, schedule } = request;
   await registerClients(db, [request]);
-  await createLock(db, identityLock(client));
   await ensureJobs(db, [
     { client, job, stream, due: schedule?.kind === 'every' || schedule?.kind === 'cron' ? null : 'never' },
   ]);

@@ -4,7 +4,8 @@ import type { Database } from '../connection/pool.ts';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { type Lease, underLease } from './leases.ts';
-import { type Run, rescanJobs } from './ledger.ts';
+import { rescanJobs } from './ledger.ts';
+import type { Run } from './start-run.ts';
 
 /** A transaction that writes for one stream of one client. Everything that a page writes takes it. */
 export interface StreamTransaction {

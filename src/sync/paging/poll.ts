@@ -10,7 +10,7 @@ import { findStillOpen, findUnlistedOpenRows, type OpenKind, type OpenRow } from
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import { findRequestedRereads, findRereadsDue, postponeStillOpen, rereadsPerRun } from '../../erp/pull/rereads.ts';
 import type { DayWindow } from '../../erp/rescan/rescans.ts';
-import type { Cursor, CursorPass } from '../../erp/runs/stored-stream.ts';
+import type { Cursor, CursorPass } from '../../erp/runs/start-run.ts';
 import { writeStream } from '../../erp/runs/stream-transaction.ts';
 import type { QueryParameters } from '../../warehouse/transport/query.ts';
 import { commitReading, unlist } from '../commit/commit-reading.ts';

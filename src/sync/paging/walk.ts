@@ -11,7 +11,7 @@ import { toStopError, WarehouseError } from '../../core/errors.ts';
 import type { Json } from '../../core/json.ts';
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import type { DayWindow } from '../../erp/rescan/rescans.ts';
-import type { CursorMeaning } from '../../erp/runs/stored-stream.ts';
+import type { CursorMeaning } from '../../erp/runs/start-run.ts';
 import { drawReadNo } from '../../erp/runs/stream-transaction.ts';
 import type { ListPage, Warehouse } from '../../warehouse/client.ts';
 import { readId } from '../../warehouse/decoding/jsonapi.ts';

@@ -9,7 +9,7 @@ import type { Change } from '../../erp/mirror/feed.ts';
 import type { ChildTable, Family, MirrorRow, MirrorTable, MirrorTables } from '../../erp/mirror/mirror-tables.ts';
 import type { AgeColumns } from '../../erp/pull/age.ts';
 import type { OpenRow } from '../../erp/pull/open-rows.ts';
-import type { DatePass } from '../../erp/runs/stored-stream.ts';
+import type { DatePass } from '../../erp/runs/start-run.ts';
 import type { StreamTransaction } from '../../erp/runs/stream-transaction.ts';
 import { decodeRow, type Erasing, type ResourceFields, toColumn } from '../../warehouse/decoding/fields.ts';
 import {

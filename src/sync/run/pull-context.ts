@@ -2,8 +2,8 @@ import type { Config } from '../../../config/env.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import type { Comparison } from '../../erp/mirror/mirror-tables.ts';
 import type { Rescan } from '../../erp/rescan/rescans.ts';
-import type { CompletedPoll, Run, Totals } from '../../erp/runs/ledger.ts';
-import type { StoredStream } from '../../erp/runs/stored-stream.ts';
+import type { CompletedPoll, Totals } from '../../erp/runs/ledger.ts';
+import type { Run, StoredStream } from '../../erp/runs/start-run.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 
 /** Times of the service that a run has seen, in milliseconds since 1970. */

@@ -19,8 +19,8 @@ import type { Database } from '../../erp/connection/pool.ts';
 import type { OfferedAccount } from '../../erp/runs/clients.ts';
 import { findDueNotBefore } from '../../erp/runs/due-times.ts';
 import type { LeaseKeeper } from '../../erp/runs/leases.ts';
-import { endRun, type Run, type RunEnd, type Totals, type Trigger } from '../../erp/runs/ledger.ts';
-import { type SkippedStart, startRun } from '../../erp/runs/start-run.ts';
+import { endRun, type RunEnd, type Totals } from '../../erp/runs/ledger.ts';
+import { type Run, type SkippedStart, startRun, type Trigger } from '../../erp/runs/start-run.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { newRunState, newTotals, type PullContext, type WorkEnd } from './pull-context.ts';
 

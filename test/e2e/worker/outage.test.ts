@@ -14,6 +14,8 @@ import { waitFor } from '../../helpers/wait.ts';
 
 const processes = useProcesses();
 const downMs = pickDuration(6_000, 60_000);
+/** Longer than the time after which a worker asks the queue for its schedulers again. */
+const noticeMs = 20_000;
 
 /** Runs a statement. Returns null if the database cannot be reached. */
 async function query(url: string, text: string, values: unknown[] = []): Promise<Record<string, unknown>[] | null> {
@@ -83,6 +85,13 @@ describe.each([
           const [row] = (await query(postgres.url, 'select status from fulfilment.outbox')) ?? [];
           return row?.status === 'done';
         });
+        if (away === 'redis') {
+          const readError = async () => (await query(postgres.url, 'select queue_error from sync.clients'))?.[0];
+          const longOutage = redis?.restart(noticeMs);
+          await waitFor('the outage to be noted', async () => typeof (await readError())?.queue_error === 'string');
+          await longOutage;
+          await waitFor('its end to be noted', async () => (await readError())?.queue_error === null);
+        }
         await fleet.stop();
         expect((await worker.ended).code).toBe(0);
         const lines = worker.lines.filter((line) => /"level":"(warn|error)"/.test(line));

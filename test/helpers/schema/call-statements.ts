@@ -3,7 +3,7 @@ import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import * as openAlerts from '../../../src/erp/alerts/open-alerts.ts';
 import * as alertPosts from '../../../src/erp/alerts/posts.ts';
-import { createLock, lockNameShared, tryRunExclusively } from '../../../src/erp/connection/locks.ts';
+import { lockName, tryRunExclusively } from '../../../src/erp/connection/locks.ts';
 import type { Database } from '../../../src/erp/connection/pool.ts';
 import * as deliverEvents from '../../../src/erp/events/deliver-events.ts';
 import * as makeEvents from '../../../src/erp/events/make-events.ts';
@@ -95,10 +95,7 @@ export async function callStatements(db: Database, url: string, outboxId: number
   await callOperator(db, outboxId);
   await callAlerts(db);
   await callEvents(db);
-  await within(async (trx) => {
-    await lockNameShared(trx, 'a name');
-    await createLock(trx, 'another name');
-  });
+  await within((trx) => lockName(trx, 'a name'));
   await tryRunExclusively(db, 'a name', async () => undefined);
   await callErasing(db);
 }

@@ -1,6 +1,6 @@
 import { text } from 'node:stream/consumers';
 import { Webhook } from 'standardwebhooks';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { Alerter } from '../../../src/app/alerts/alerter.ts';
 import type { PostBody } from '../../../src/app/alerts/decide-alerts.ts';
 import { openDispatcher } from '../../../src/app/deps/dispatcher.ts';
@@ -23,6 +23,7 @@ const processes = useProcesses();
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   await Promise.all(closers.splice(0).map((close) => close()));
+  vi.restoreAllMocks();
 });
 
 const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`;
@@ -113,6 +114,99 @@ test('a service that answers 503 to everything is one problem and one alert, whi
   expect(new Set(receiver.attempts.slice(0, 4).map(({ id }) => id)).size).toBe(1);
   expect(new Set(receiver.requests.map(({ path }) => path))).toEqual(new Set(['/services/T0/s3cret']));
   expect(logs.flat().join()).not.toContain('s3cret');
+});
+
+const poll = async (...jobs: readonly ('pull-shipments' | 'pull-orders' | 'pull-inbounds')[]) => {
+  for (const job of jobs) await pull(job);
+};
+const answer = (operation: string, status: number) => sandbox.faults({ operation, effect: { status, html: true } });
+
+/** What goes wrong, made on purpose. */
+const causes: Readonly<Record<string, () => Promise<unknown>>> = {
+  clock_wrong: async () => {
+    const now = Date.now.bind(Date);
+    vi.spyOn(Date, 'now').mockImplementation(() => now() + 200_000);
+  },
+  database_full: async () => {
+    await sandbox.seed(2);
+    await database.query(`
+      create function public.fill() returns trigger language plpgsql as $$
+      begin raise disk_full using message = 'could not extend file "base/1/2": No space left on device'; end $$;
+      create trigger fill before insert on fulfilment.shipments execute function public.fill()`);
+    await poll('pull-shipments');
+  },
+  queue_away: async () => {
+    await poll('pull-shipments');
+    await database.query(`
+      update sync.clients set served_at = now(), queue_away_since = now(), queue_error = 'connect ECONNREFUSED'`);
+  },
+  client_parked: async () => {
+    await poll('pull-shipments');
+    await pull('pull-orders', { env: { WAREHOUSE_USERNAME: 'another' } });
+  },
+  worker_lost: async () => {
+    await poll('pull-shipments');
+    await database.query(`insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'A', '{}')`);
+    await database.query(`update sync.clients set served_at = now() - interval '5 minutes'`);
+  },
+  credentials_refused: () => pull('pull-shipments', { env: { WAREHOUSE_PASSWORD: 'wrong' } }),
+  service_away: async () => {
+    await answer('*', 503);
+    await poll('pull-shipments', 'pull-orders', 'pull-inbounds');
+  },
+  rate_limited: async () => {
+    await answer('v3.*', 429);
+    await poll('pull-shipments');
+  },
+  operation_failing: async () => {
+    await answer('v3.shipments.list', 503);
+    await poll('pull-shipments', 'pull-orders', 'pull-shipments');
+  },
+  slots_taken: async () => {
+    await poll('pull-shipments', 'pull-orders', 'pull-inbounds');
+    await database.query(`update sync.jobs set last_success_at = now() - interval '1 hour', due_at = now()`);
+    await database.query('update sync.clients set served_at = now()');
+  },
+  outbox_dead: async () => {
+    await poll('pull-shipments');
+    await insertDeadRow();
+  },
+  outbox_undecided: async () => {
+    await causes.outbox_dead?.();
+    await database.query(`update fulfilment.outbox set status = 'unknown', finished_at = null, written_at = now()`);
+  },
+};
+
+test.each<[code: string, severity: string, alerts: number, exitCode: number]>([
+  // Only one machine may see it.
+  ['clock_wrong', 'bad', 0, 1],
+  ['database_full', 'bad', 1, 1],
+  ['queue_away', 'warn', 1, 0],
+  ['client_parked', 'bad', 1, 1],
+  ['worker_lost', 'bad', 1, 1],
+  ['credentials_refused', 'bad', 1, 1],
+  ['service_away', 'warn', 1, 0],
+  ['rate_limited', 'note', 0, 0],
+  ['operation_failing', 'warn', 1, 0],
+  ['slots_taken', 'bad', 1, 1],
+  ['outbox_dead', 'bad', 1, 1],
+  ['outbox_undecided', 'bad', 1, 1],
+])('%s: one problem (%s), %i alert, and status exits with %i', async (code, severity, alerts, exitCode) => {
+  const receiver = await startReceiver();
+  await causes[code]?.();
+  startAlerter(receiver.url);
+  await waitFor('the alert', () => receiver.listTaken().length >= alerts);
+  const checks = await countChecks();
+  await waitFor('two more checks', async () => (await countChecks()) >= checks + 2);
+  expect(receiver.listTaken().map(({ data }) => [data.code, data.severity])).toEqual(
+    Array.from({ length: alerts }, () => [code, severity]),
+  );
+  const status = await runCommand(['status', '--json'], workerEnv(database.url, sandbox));
+  const { problems } = JSON.parse(status.output) as { problems: Problem[] };
+  const isWorse = ({ severity: of }: Problem) => of !== 'note' || severity === 'note';
+  expect(problems.filter(isWorse).map((problem) => problem.code)).toContain(code);
+  expect(problems.filter(({ severity: of }) => of !== 'note')).toHaveLength(severity === 'note' ? 0 : 1);
+  expect(status.code).toBe(exitCode);
 });
 
 test('a poll that fails again while others are done is no outage', async () => {
