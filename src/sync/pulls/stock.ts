@@ -1,8 +1,14 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { toStopError, WarehouseError } from '../../core/errors.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
-import { findWatchedArticles, removeUnwatchedLevels } from '../../erp/resources/stock-rows.ts';
+import {
+  findWatchedArticles,
+  removeUnwatchedLevels,
+  type StockAnswer,
+  storeStock,
+} from '../../erp/resources/stock-rows.ts';
 import { underLease } from '../../erp/runs/leases.ts';
+import { recordProgress } from '../../erp/runs/ledger.ts';
 import {
   decodeStock,
   decodeStockList,
@@ -10,7 +16,6 @@ import {
   type StockList,
 } from '../../warehouse/decoding/decode-stock.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
-import { type ArticleAnswer, storeAnswers } from './stock-answers.ts';
 
 const operation = 'oldest.stock.bulk';
 /** Number of articles that are stored in one transaction. */
@@ -131,4 +136,36 @@ async function waitBetweenRequests(signal: AbortSignal): Promise<void> {
   await wait(paceMs, undefined, { signal }).catch(() => {
     throw toStopError(signal);
   });
+}
+
+/** The service's answer about one article; `problem` says why there is no stock. */
+export interface ArticleAnswer extends StockAnswer {
+  readonly problem: string | null;
+}
+
+/**
+ * Stores answers with their feed entries, and counts them in the run.
+ * @param requests number of requests that gave these answers
+ */
+async function storeAnswers(
+  { db, client, run, state: { totals } }: PullContext,
+  answers: readonly ArticleAnswer[],
+  requests: number,
+): Promise<void> {
+  if (answers.length === 0) return;
+  const sum = await underLease(db, run.lease, async (trx) => {
+    const { created, updated, changes } = await storeStock(trx, client, answers);
+    const counted = {
+      ...totals,
+      pages: totals.pages + requests,
+      fetched: totals.fetched + answers.length,
+      created: totals.created + created,
+      updated: totals.updated + updated,
+      unchanged: totals.unchanged + answers.length - created - updated,
+    };
+    await recordProgress({ trx, run }, counted);
+    await appendChanges(trx, client, changes);
+    return counted;
+  });
+  Object.assign(totals, sum);
 }

@@ -1,10 +1,27 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Transaction } from 'kysely';
 import { pauses } from '../../core/backoff.ts';
-import type { Settlement } from '../../erp/outbox/settle-rows.ts';
+import { isObject, type Json } from '../../core/json.ts';
+import { workOnHalves } from '../../core/work-on-halves.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import { inTransaction, isCancelled, isDataRefused, isLockTimeout } from '../../erp/connection/transaction.ts';
+import type { DB } from '../../erp/generated/tables.ts';
+import { appendChanges, type Change } from '../../erp/mirror/feed.ts';
+import { markUnlisted } from '../../erp/mirror/unlisted.ts';
+import { upsertFamilies } from '../../erp/mirror/upsert.ts';
+import type { Lane } from '../../erp/outbox/lanes.ts';
+import { enterNotedOutcomes } from '../../erp/outbox/outcomes.ts';
+import { type Settlement, type SettleResult, settleRows } from '../../erp/outbox/settle-rows.ts';
+import { requestRereads } from '../../erp/pull/rereads.ts';
+import { isAcceptedUntilCommit } from '../../erp/runs/clients.ts';
+import { bringPollsForward } from '../../erp/runs/due-jobs.ts';
+import { lockStream } from '../../erp/runs/stream-transaction.ts';
+import { readId } from '../../warehouse/decoding/jsonapi.ts';
+import { decodePage } from '../reading/decode.ts';
+import type { MirroredResource } from '../reading/stream.ts';
 import { LaneReleaser } from './lane-releaser.ts';
 import type { PushDeps, PushOutcome } from './send-row.ts';
-import { settleOutcomes } from './settle-outcomes.ts';
 
 /**
  * Maximum number of answered but unsettled rows. It keeps the service busy while the database commits. After a crash
@@ -122,4 +139,172 @@ export class Settler {
 
 function end(batch: readonly Answered[]): void {
   for (const answered of batch) answered.end();
+}
+
+/** The client whose rows are settled, and the worker that settles them. */
+interface SettleContext {
+  readonly db: Database;
+  readonly client: string;
+  /** Fingerprint of the account. */
+  readonly identity: string;
+  readonly zone: string;
+  readonly worker: string;
+}
+
+/** Result of a settlement. */
+interface OutcomeResult extends SettleResult {
+  /** Lanes whose next row may be sent now. Release them after the commit. */
+  readonly freed: readonly Lane[];
+}
+
+/**
+ * Settles outcomes of one client in one transaction: outbox rows, the resources that they brought, and the feed. It never
+ * waits for an outbox row that somebody has locked. If the database refuses data of an outcome, or a resource is locked
+ * or takes too long, the outcomes are settled in parts. The resource of the outcome at fault is left to the next reading.
+ */
+async function settleOutcomes(context: SettleContext, outcomes: readonly PushOutcome[]): Promise<OutcomeResult> {
+  try {
+    return await inTransaction(context.db, (trx) => settleAll(trx, context, outcomes), { waitForLocks: false });
+  } catch (error) {
+    if (!isDataRefused(error) && !isCancelled(error) && !isLockTimeout(error)) throw error;
+    const [only, ...others] = outcomes;
+    if (only === undefined) throw error;
+    if (others.length === 0)
+      return settleOutcomes(context, [
+        isDataRefused(error) ? leaveOutContent(only, error) : leaveOutReading(only, error),
+      ]);
+    const [first, second] = await workOnHalves(outcomes, (half) => settleOutcomes(context, half));
+    return {
+      settled: new Map([...first.settled, ...second.settled]),
+      locked: new Set([...first.locked, ...second.locked]),
+      freed: [...first.freed, ...second.freed],
+    };
+  }
+}
+
+/**
+ * Leaves out the mirror rows, which somebody has locked or which take too long, and requests that they are reread.
+ * @throws the error itself if the cause is elsewhere: results and follow-ups are never left out because of it
+ */
+function leaveOutReading(outcome: PushOutcome, error: unknown): PushOutcome {
+  const { pushed } = outcome;
+  if (pushed === null || (pushed.reading === undefined && pushed.gone === undefined)) throw error;
+  const { reading, gone, reread, result } = pushed;
+  const id = reading === undefined ? null : readId(reading.resource);
+  const later = reread ?? gone ?? (reading === undefined || id === null ? undefined : { stream: reading.stream, id });
+  return { ...outcome, pushed: { result, ...(later === undefined ? {} : { reread: later }) } };
+}
+
+/**
+ * Leaves out content that Postgres refused: first what the mirror would get, then the texts and the result.
+ * @throws the error itself if nothing is left to leave out
+ */
+function leaveOutContent(outcome: PushOutcome, error: unknown): PushOutcome {
+  if (outcome.pushed !== null) return { ...outcome, pushed: null };
+  const { settlement } = outcome;
+  if (settlement.error === unstorable || (settlement.error === null && isEmpty(settlement.result))) throw error;
+  const texts = settlement.error === null ? {} : { error: unstorable };
+  const refusal = settlement.refusal === null ? {} : { refusal: unstorable };
+  return {
+    ...outcome,
+    settlement: { ...settlement, ...texts, ...refusal, result: settlement.result === null ? null : {}, followUps: [] },
+  };
+}
+
+const unstorable = 'the answer of the service cannot be stored in Postgres';
+const isEmpty = (result: Json | null) => result === null || (isObject(result) && Object.keys(result).length === 0);
+
+async function settleAll(
+  trx: Transaction<DB>,
+  context: SettleContext,
+  all: readonly PushOutcome[],
+): Promise<OutcomeResult> {
+  const { client, worker } = context;
+  // Lock the identity before the rows, as accept-identity does: the other order would deadlock.
+  const isAccepted = await isAcceptedUntilCommit(trx, context);
+  const result = await settleRows(trx, worker, pickOnePerRow(all));
+  const outcomes = all.filter(({ settlement }) => !result.locked.has(settlement.id));
+  // If another account was accepted meanwhile, the resources do not belong to the client's rows.
+  if (isAccepted) {
+    const changes: Change[] = [];
+    // Always use the same order: two settlements that wait for each other's streams would deadlock.
+    for (const stream of findStreams(outcomes)) changes.push(...(await writeReadings(trx, context, stream, outcomes)));
+    changes.push(...(await markAndReread(trx, client, outcomes)));
+    if ([...result.settled.values()].includes('done')) await bringPollsForward(trx, client);
+    await appendChanges(trx, client, changes);
+  }
+  return { ...result, freed: await enterNotedOutcomes(trx) };
+}
+
+/** Returns one settlement for each row. Of a late answer and a look-up of the same row, the answer counts. */
+function pickOnePerRow(outcomes: readonly PushOutcome[]): Settlement[] {
+  const settlements = outcomes.map(({ settlement }) => settlement);
+  const sorted = settlements.toSorted((a, b) => Number(a.step === 'sent') - Number(b.step === 'sent'));
+  return [...new Map(sorted.map((settlement) => [settlement.id, settlement])).values()];
+}
+
+/** Marks deleted resources as unlisted, and requests rereads of rows that the answers do not show. */
+async function markAndReread(
+  trx: Transaction<DB>,
+  client: string,
+  outcomes: readonly PushOutcome[],
+): Promise<readonly Change[]> {
+  const changes: Change[] = [];
+  const gone = outcomes.flatMap(({ pushed, readNo }) => (pushed?.gone ? [{ ...pushed.gone, readNo }] : []));
+  for (const [stream, marks] of Map.groupBy(gone, (mark) => mark.stream)) {
+    const ids = marks.map(({ id }) => id);
+    // A deleted resource does not come back, so the newest reading number serves for all.
+    const readNo = Math.max(...marks.map((mark) => mark.readNo));
+    changes.push(...(await markUnlisted({ trx, client, stream: stream.name }, stream.tables.parent.name, ids, readNo)));
+  }
+  const rereads = outcomes.flatMap(({ pushed }) => (pushed?.reread ? [pushed.reread] : []));
+  for (const [stream, marks] of Map.groupBy(rereads, (mark) => mark.stream)) {
+    const ids = [...new Set(marks.map(({ id }) => id))];
+    await requestRereads({ trx, client, stream: stream.name }, ids, 'a push changed it');
+  }
+  return changes;
+}
+
+function findStreams(outcomes: readonly PushOutcome[]): MirroredResource[] {
+  const streams = outcomes.flatMap(({ pushed }) => (pushed?.reading ? [pushed.reading.stream] : []));
+  return [...new Set(streams)].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/**
+ * Writes the resources that the answers showed. If a poll that asked between the claim and now has written a row, it is
+ * not known which of both is newer: the row is reread at once. The reading number that is written is drawn now, so that
+ * a poll that asked before cannot overwrite the pushed resource.
+ */
+async function writeReadings(
+  trx: Transaction<DB>,
+  { client, zone }: SettleContext,
+  stream: MirroredResource,
+  outcomes: readonly PushOutcome[],
+): Promise<readonly Change[]> {
+  const answers = outcomes.flatMap(({ pushed, readNo }) =>
+    pushed?.reading?.stream === stream ? [{ ...pushed.reading, readNo }] : [],
+  );
+  const read = await Promise.all(
+    answers.map(async ({ resource, escaped, readNo }) => {
+      const page = await decodePage({ data: [resource], included: [], escaped }, stream.decoder(zone));
+      return { page, readNo, id: page.families[0]?.parent.id ?? page.quarantined[0]?.resourceId ?? null };
+    }),
+  );
+  const transaction = { trx, client, stream: stream.name };
+  const age = {
+    readNo: await lockStream(transaction),
+    compare: 'raw' as const,
+    readNoAtRequest: new Map(
+      read.flatMap(({ page, readNo }) => page.families.map(({ parent }) => [parent.id, readNo])),
+    ),
+  };
+  const families = read.flatMap(({ page }) => page.families);
+  const written = await upsertFamilies(transaction, age, stream.tables, families);
+  const stored = new Set([...written.unchanged, ...written.inserted, ...written.changed]);
+  const left = read.flatMap(({ id }) => (id === null || stored.has(id) ? [] : [id]));
+  await requestRereads(transaction, left, 'a push changed it');
+  if (left.length > 0) await bringPollsForward(trx, client, [stream.name]);
+  const parents = written.changes.filter(({ entity }) => entity === stream.tables.parent.name);
+  await stream.afterChanges?.(transaction, parents);
+  return written.changes;
 }
