@@ -42,7 +42,7 @@ export const readShipmentDocuments = (db: Kysely<DB>, client: string, id: number
   readDocuments(
     db,
     sql<{ document: string }>`
-      select (to_jsonb(s) - ${left} || jsonb_build_object(
+      select ((to_jsonb(v) || to_jsonb(s)) - ${left} || jsonb_build_object(
         'items', (
           select coalesce(jsonb_agg(to_jsonb(i) - ${left} order by i.id), '[]')
           from fulfilment.shipment_items i
@@ -54,7 +54,8 @@ export const readShipmentDocuments = (db: Kysely<DB>, client: string, id: number
             'unlisted_since', p.unlisted_since) order by p.package_number), '[]')
           from fulfilment.parcel_overview p
           where p.client = s.client and p.shipment_id = s.id)))::text as document
-      from fulfilment.shipment_overview s
+      from fulfilment.shipments s
+      join fulfilment.shipment_overview v on v.client = s.client and v.id = s.id
       where s.client = ${anyClient(client)} and s.id = ${id}`,
   );
 
