@@ -3,6 +3,7 @@
  * `npm run --silent bench:growth -- [ROWS,ROWS,…]`. SQL makes the rows; the program does the same measured work at each
  * size. `status` is that of the bundle: run `npm run build` first.
  */
+import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { connectDatabase } from '../src/app/deps/database.ts';
@@ -16,6 +17,7 @@ const sizes = (process.argv[2] ?? '1e4,1e5,1e6,5e6').split(',').map(Number);
 const rounds = 5;
 /** The program as users run it. */
 const bundle = fileURLToPath(new URL('../dist/main.js', import.meta.url));
+if (!existsSync(bundle)) throw new Error('There is no dist/main.js; make it with: npm run build');
 const clients = Array.from({ length: 50 }, (_, index) => `shop-${index + 1}`);
 
 /** Fills the tables up to this number of rows, a third of them shipments. Their ids are below those of the sandbox. */

@@ -34,7 +34,8 @@ async function measureLatencies(
   const beganAtMs = performance.now();
   for (let index = 0; index < count; index++) {
     const dueMs = beganAtMs + (index * 1_000) / rate;
-    if (dueMs > performance.now()) await wait(dueMs - performance.now());
+    const leftMs = dueMs - performance.now();
+    if (leftMs > 0) await wait(leftMs);
     insertedAtMs.push(Date.now());
     await insert(`${prefix}-${index}`);
   }

@@ -118,7 +118,9 @@ const apiRequestsPerSecond = 500;
 
 const apiTokenSchema = z.strictObject({
   name: z.string().regex(/^[\w.-]{1,64}$/, 'must have 1 to 64 letters, digits, dots, hyphens or underscores'),
-  sha256: z.string().regex(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits, from: printf %s "$TOKEN" | sha256sum'),
+  sha256: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits, from: printf %s "$TOKEN" | sha256sum | cut -c-64'),
   client: z.string(),
   rights: z.array(z.enum(['read', 'write'] satisfies ApiRight[])).min(1, 'must name read, write or both'),
   requestsPerSecond: z.int().min(1).max(10_000).default(apiRequestsPerSecond),

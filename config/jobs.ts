@@ -37,5 +37,8 @@ export const polledStreams = {
 
 export const jobNames = Object.keys(defaultSchedules) as JobName[];
 
+/** What can be run and paused by name: the jobs and the push. */
+export const runnableNames = [...jobNames, pushJob.name];
+
 /** Returns the name of the environment variable for a job's schedule. */
 export const toScheduleVariable = (job: string) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`;

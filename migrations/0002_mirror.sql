@@ -876,12 +876,15 @@ create table fulfilment.carrier_links (
   shipping_method text not null check (shipping_method <> ''),
   url text not null check (url ~ '^https?://[^/]'),
   created_at timestamptz not null default now(),
-  primary key (client, shipping_method)
+  primary key (client, shipping_method),
+  constraint carrier_links_placeholders check (
+    regexp_replace(url, '\{(code|barcode|package|postcode|country)\}', '', 'g') !~ '[{}]')
 );
 comment on table fulfilment.carrier_links is
   'Address for tracking of each shipping method: insert and delete as you like. {code}, {barcode}, {package}, {postcode} and {country} are filled in';
 comment on column fulfilment.carrier_links.client is 'Client key';
-comment on column fulfilment.carrier_links.shipping_method is 'Code of the list mainShippingMethods or shippingMethods';
+comment on column fulfilment.carrier_links.shipping_method is
+  'Code of the list mainShippingMethods or shippingMethods, as in parcel_overview.shipping_method';
 comment on column fulfilment.carrier_links.url is 'Such as https://carrier.example/track?code={code}&zip={postcode}';
 comment on column fulfilment.carrier_links.created_at is 'When it was inserted';
 do $$
@@ -899,6 +902,11 @@ create function sync.encode_for_url(value text) returns text language sql immuta
   from regexp_split_to_table(value, '') with ordinality as t (c, n)
 $$;
 
+-- The interface does not show this member; some services send it.
+create function sync.read_tracking_link(raw jsonb) returns text language sql immutable as $$
+  select substring(raw #>> '{attributes,tracking,url}' from '(?i)^https?://.*')
+$$;
+
 -- A shipment may name a main or a nested shipping method (docs/assumptions.md): the main one is taken if both have the id.
 create view fulfilment.parcel_overview as
 select p.client, p.shipment_id, p.package_number, s.order_id, o.external_order_number, s.status, s.shipped_on,
@@ -906,7 +914,7 @@ select p.client, p.shipment_id, p.package_number, s.order_id, o.external_order_n
   p.track_and_trace_code, p.track_and_trace_bar_code,
   case
     when p.track_and_trace_code ~* '^https?://' then p.track_and_trace_code
-    else (
+    else coalesce((
       select replace(replace(replace(replace(replace(l.url,
         '{code}', sync.encode_for_url(coalesce(p.track_and_trace_code, ''))),
         '{barcode}', sync.encode_for_url(coalesce(p.track_and_trace_bar_code, ''))),
@@ -917,7 +925,8 @@ select p.client, p.shipment_id, p.package_number, s.order_id, o.external_order_n
       left join fulfilment.order_addresses a on a.client = s.client and a.order_id = s.order_id and a.role = 'delivery'
       where l.client = p.client and l.shipping_method = m.code
         and (l.url not like '%{code}%' or p.track_and_trace_code is not null)
-        and (l.url not like '%{barcode}%' or p.track_and_trace_bar_code is not null))
+        and (l.url not like '%{barcode}%' or p.track_and_trace_bar_code is not null)),
+      sync.read_tracking_link(s.raw))
   end as tracking_url,
   p.current_track_trace_status, p.current_track_trace_exception_level,
   p.number_of_colli, p.tracking_number, p.items, p.unlisted_since
@@ -945,7 +954,7 @@ comment on column fulfilment.parcel_overview.shipping_method_name is 'Its name';
 comment on column fulfilment.parcel_overview.track_and_trace_code is 'Code of the carrier, or a link';
 comment on column fulfilment.parcel_overview.track_and_trace_bar_code is 'Bar code of the carrier';
 comment on column fulfilment.parcel_overview.tracking_url is
-  'Address for tracking: a code that is a link, else the link of carrier_links; null if there is neither, or if it lacks a code';
+  'Address for tracking: a code that is a link, else the link of carrier_links, else the one that the service gives for the shipment';
 comment on column fulfilment.parcel_overview.current_track_trace_status is 'Latest known status';
 comment on column fulfilment.parcel_overview.current_track_trace_exception_level is 'Exception level';
 comment on column fulfilment.parcel_overview.number_of_colli is 'Number of packages of the shipment';
@@ -978,12 +987,27 @@ comment on column fulfilment.shipment_overview.shipping_method is 'Name of the s
 comment on column fulfilment.shipment_overview.carrier_code is
   'Code of the nested shipping method, which names the carrier; of a main method, that of the shipment''s warehouse';
 comment on column fulfilment.shipment_overview.carrier_name is 'Its name';
+-- The columns of shipments mean here what they mean there.
+do $$
+declare
+  shared record;
+begin
+  for shared in
+    select o.attname, col_description(t.attrelid, t.attnum) as meaning
+    from pg_attribute o
+    join pg_attribute t on t.attrelid = 'fulfilment.shipments'::regclass and t.attname = o.attname
+    where o.attrelid = 'fulfilment.shipment_overview'::regclass and o.attnum > 0
+  loop
+    execute format('comment on column fulfilment.shipment_overview.%I is %L', shared.attname, shared.meaning);
+  end loop;
+end
+$$;
 
 create view fulfilment.shipment_lines as
 select s.client, s.external_order_number, s.order_id, s.id as shipment_id, s.status, s.shipped_on, s.warehouse_code,
   i.id as shipment_item_id, i.order_item_id, i.sku, i.quantity, i.lot_number, i.expiration_date, i.serial_numbers,
   p.package_numbers, p.track_trace_statuses, p.track_trace_at, s.unlisted_since, p.package_statuses,
-  p.track_and_trace_codes, coalesce(p.tracking_url, s.raw #>> '{attributes,tracking,url}') as tracking_url, s.order_type,
+  p.track_and_trace_codes, coalesce(p.tracking_url, sync.read_tracking_link(s.raw)) as tracking_url, s.order_type,
   s.shipping_method, s.carrier_code, s.carrier_name
 from fulfilment.shipment_overview s
 join fulfilment.shipment_items i on i.client = s.client and i.shipment_id = s.id
@@ -993,9 +1017,8 @@ left join lateral (
       order by p.package_number) as track_trace_statuses,
     array_agg(p.current_track_trace_status order by p.package_number) as package_statuses,
     array_agg(p.track_and_trace_code order by p.package_number) as track_and_trace_codes,
-    min(p.track_and_trace_code) filter (where p.track_and_trace_code ~* '^https?://') as tracking_url,
-    max(t.current_track_trace_status_date_time) as track_trace_at
-  from fulfilment.parcels p
+    min(p.tracking_url) as tracking_url, max(t.current_track_trace_status_date_time) as track_trace_at
+  from fulfilment.parcel_overview p
   left join fulfilment.track_traces t
     on t.client = p.client and t.shipment_id = p.shipment_id and t.package_number = p.package_number
   where p.client = s.client and p.shipment_id = s.id and p.unlisted_since is null
@@ -1024,7 +1047,7 @@ comment on column fulfilment.shipment_lines.unlisted_since is 'Since when the se
 comment on column fulfilment.shipment_lines.package_statuses is 'Their latest known statuses in the same order, as received';
 comment on column fulfilment.shipment_lines.track_and_trace_codes is 'Their track-and-trace codes, in the same order';
 comment on column fulfilment.shipment_lines.tracking_url is
-  'Address for tracking: a code that is a URL, else attributes.tracking.url of the shipment; null if there is neither';
+  'Address for tracking of a package, as in parcel_overview; without packages, the one that the service gives for the shipment';
 comment on column fulfilment.shipment_lines.order_type is 'Name of the order type';
 comment on column fulfilment.shipment_lines.shipping_method is 'Name of the shipping method, main or nested';
 comment on column fulfilment.shipment_lines.carrier_code is 'Code of the nested shipping method, which names the carrier';

@@ -377,7 +377,7 @@ comment on function sync.slow_down is
   'Returns when a job with two intervals is due, if the faster one makes it due at `due` and something last moved at
   `moved_at` (null: never)';
 
--- Decides about the start of a run, for schedule, sweep, retry and command alike.
+-- Decides about the start of a run, for schedules, the sweep and commands alike.
 create function sync.start_run(
   of_client text, of_job text, of_stream text, of_identity text, of_holder text, checked_migration text,
   is_manual boolean, is_local boolean, lease_span interval, moves_due boolean,

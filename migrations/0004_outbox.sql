@@ -22,8 +22,8 @@ $$;
 comment on function sync.database_mark is
   'Identity of this database: system identifier of the server, oid of the database, oid of fulfilment.outbox, and timeline';
 
--- Requests of the ERP to the service: the ERP inserts a row in its own transaction, and workers send it. docs/outbox.md draws
--- the states.
+-- Requests of the ERP to the service: the ERP inserts a row in its own transaction, and workers send it. docs/architecture.md
+-- draws the states.
 create table fulfilment.outbox (
   id bigint generated always as identity primary key,
   client text not null default 'default',
@@ -189,7 +189,7 @@ create trigger outbox_notify after insert on fulfilment.outbox
 
 -- Rows of the outbox that become done, dead, unknown or cancelled are entries of the feed, also if an operator or the ERP
 -- changed them. A trigger only notes the change: an entry needs the lock of the feed until the commit, and an ERP may keep its
--- transaction open. Transactions of workers enter what was noted (src/erp/outbox/outcomes.ts).
+-- transaction open. Transactions of workers enter what was noted (src/erp/outbox/settle-rows.ts).
 create table sync.outbox_outcomes (
   id bigint generated always as identity primary key,
   client text not null,
@@ -403,6 +403,8 @@ select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt
   case
     when b.id is not null then format('row %s (%s) of the same reference %s and is %s%s', b.id, b.kind,
       case when b.id < o.id then 'comes first' else 'was begun before' end, b.status, coalesce(': ' || b.last_error, ''))
+    when o.status = 'pending' and k.client is null and s.clients is not null then
+      format('no worker was ever set up with client %s; known are %s', o.client, s.clients)
     when o.status = 'pending' and d.reason is not null then d.reason
     when o.status = 'pending' and p.since is not null then format('pushes are paused since %s', p.since)
     when o.status = 'pending' and h.reason is not null then h.reason
@@ -432,7 +434,9 @@ left join lateral (
   select l.id, l.reference, l.status, l.last_error from sync.outbox_waits v join fulfilment.outbox l on l.id = v.waits_for
   where v.outbox_id = o.id and l.status in ('pending', 'sending', 'unknown')
 ) w on true
--- Not a function call for each row.
+left join sync.clients k on k.client = o.client
+-- Once, not for each row.
+cross join (select left(string_agg(c.client, ', ' order by c.client), 1000) as clients from sync.clients c) s
 cross join (select sync.push_database_hold() as reason offset 0) d
 where o.status in ('pending', 'sending', 'unknown', 'dead');
 comment on view fulfilment.outbox_open is 'Rows of the outbox that are not done or cancelled, and what each row waits for';
@@ -519,7 +523,8 @@ comment on function fulfilment.outbox_schema is 'Returns the JSON Schema of the 
 -- Compares a value with a JSON Schema of sync.outbox_kinds. It goes as deep as the schema, not as deep as the value, and stops
 -- after the first problems of a list, so that a hostile payload costs little. It knows the keywords type, anyOf, const, enum,
 -- properties, required, additionalProperties, items and the limits; workers check patterns. Codes are compared with the list of
--- the client that x-list names; if the rule has a pattern, only if all codes of the list match it.
+-- the client that x-list names; if the rule has a pattern, only if all codes of the list match it. A member with x-or needs a
+-- value, or else the member that x-or names.
 create function sync.find_payload_problems(rule jsonb, given jsonb, place text, of_client text)
 returns table (path text, problem text) language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -597,6 +602,10 @@ begin
     end if;
     return query select member_of || r, 'is missing'
       from jsonb_array_elements_text(rule -> 'required') r where not given ? r;
+    return query select member_of || p.key, format('give either %s (code) or %s', p.key, p.value ->> 'x-or')
+      from jsonb_each(rule -> 'properties') p
+      where p.value ? 'x-or'
+        and num_nonnulls(nullif(given -> p.key, 'null'), nullif(given -> (p.value ->> 'x-or'), 'null')) <> 1;
     for part in
       select p.key, p.value from jsonb_each(rule -> 'properties') p where given ? p.key order by p.key
     loop
@@ -689,6 +698,11 @@ begin
       from (
         select a.path, a.problem, row_number() over (order by a.part, a.nth) as nth
         from (
+          select 0 as part, 'client' as path, format('no worker was ever set up with client %s; known are %s',
+            left(outbox_check.client, 100), left(string_agg(c.client, ', ' order by c.client), 1000)) as problem, 1 as nth
+          from sync.clients c
+          having count(*) > 0 and bool_and(c.client is distinct from outbox_check.client)
+          union all
           select 1 as part, p.path, p.problem, p.nth
           from sync.find_payload_problems(found_schema, payload, 'payload', outbox_check.client)
             with ordinality p (path, problem, nth)
@@ -962,11 +976,11 @@ returns table (
     coalesce(f.ordered, 0), coalesce(f.cancelled, 0), coalesce(f.shipped, 0), coalesce(f.returned, 0),
     coalesce(f.shipments, 0), f.last_shipped_on,
     coalesce((
-      select array_agg(distinct p.track_and_trace_code)
+      select array_agg(distinct p.tracking_url)
       from fulfilment.shipments s
-      join fulfilment.parcels p on p.client = s.client and p.shipment_id = s.id
+      join fulfilment.parcel_overview p on p.client = s.client and p.shipment_id = s.id
       where s.client = order_state.client and s.order_id = f.order_id and s.unlisted_since is null
-        and p.unlisted_since is null and p.track_and_trace_code ~* '^https?://'), '{}')
+        and p.unlisted_since is null and p.tracking_url is not null), '{}')
   from (select) one
   left join found f on true
   left join creation c on true

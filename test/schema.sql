@@ -7,7 +7,7 @@ create sequence sync.read_no; -- A number is drawn before each request is sent. 
 
 create table fulfilment.carrier_links (
   client text not null default 'default'::text, -- Client key
-  shipping_method text not null, -- Code of the list mainShippingMethods or shippingMethods
+  shipping_method text not null, -- Code of the list mainShippingMethods or shippingMethods, as in parcel_overview.shipping_method
   url text not null, -- Such as https://carrier.example/track?code={code}&zip={postcode}
   created_at timestamp with time zone not null default now(), -- When it was inserted
 ); -- Address for tracking of each shipping method: insert and delete as you like. {code}, {barcode}, {package}, {postcode} and {country} are filled in
@@ -806,6 +806,7 @@ create table sync.watched_articles (
 ); -- Copy of fulfilment.stock_watch, kept by triggers; the roles of the ERP cannot lock it
 
 alter table fulfilment.carrier_links add constraint carrier_links_pkey PRIMARY KEY (client, shipping_method);
+alter table fulfilment.carrier_links add constraint carrier_links_placeholders CHECK ((regexp_replace(url, '\{(code|barcode|package|postcode|country)\}'::text, ''::text, 'g'::text) !~ '[{}]'::text));
 alter table fulfilment.carrier_links add constraint carrier_links_shipping_method_check CHECK ((shipping_method <> ''::text));
 alter table fulfilment.carrier_links add constraint carrier_links_url_check CHECK ((url ~ '^https?://[^/]'::text));
 alter table fulfilment.changes add constraint changes_check CHECK (((id IS NOT NULL) OR (key IS NOT NULL)));
@@ -1215,6 +1216,7 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
                 WHEN (b.id < o.id) THEN 'comes first'::text
                 ELSE 'was begun before'::text
             END, b.status, COALESCE((': '::text || b.last_error), ''::text))
+            WHEN ((o.status = 'pending'::text) AND (k.client IS NULL) AND (s.clients IS NOT NULL)) THEN format('no worker was ever set up with client %s; known are %s'::text, o.client, s.clients)
             WHEN ((o.status = 'pending'::text) AND (d.reason IS NOT NULL)) THEN d.reason
             WHEN ((o.status = 'pending'::text) AND (p.since IS NOT NULL)) THEN format('pushes are paused since %s'::text, p.since)
             WHEN ((o.status = 'pending'::text) AND (h.reason IS NOT NULL)) THEN h.reason
@@ -1222,7 +1224,7 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
             WHEN ((o.status = 'pending'::text) AND (w.id IS NOT NULL)) THEN format('row %s (product.save of %s) comes first and is %s%s'::text, w.id, w.reference, w.status, COALESCE((': '::text || w.last_error), ''::text))
             ELSE o.last_error
         END AS because
-   FROM (((((fulfilment.outbox o
+   FROM (((((((fulfilment.outbox o
      LEFT JOIN LATERAL ( SELECT l.id,
             l.kind,
             l.status,
@@ -1246,6 +1248,9 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
            FROM (sync.outbox_waits v
              JOIN fulfilment.outbox l ON ((l.id = v.waits_for)))
           WHERE ((v.outbox_id = o.id) AND (l.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text])))) w ON (true))
+     LEFT JOIN sync.clients k ON ((k.client = o.client)))
+     CROSS JOIN ( SELECT "left"(string_agg(c.client, ', '::text ORDER BY c.client), 1000) AS clients
+           FROM sync.clients c) s)
      CROSS JOIN ( SELECT sync.push_database_hold() AS reason
          OFFSET 0) d)
   WHERE (o.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]));
@@ -1264,10 +1269,10 @@ create view fulfilment.parcel_overview as -- Packages with their order, shipping
     p.track_and_trace_bar_code,
         CASE
             WHEN (p.track_and_trace_code ~* '^https?://'::text) THEN p.track_and_trace_code
-            ELSE ( SELECT replace(replace(replace(replace(replace(l.url, '{code}'::text, sync.encode_for_url(COALESCE(p.track_and_trace_code, ''::text))), '{barcode}'::text, sync.encode_for_url(COALESCE(p.track_and_trace_bar_code, ''::text))), '{package}'::text, sync.encode_for_url(p.package_number)), '{postcode}'::text, sync.encode_for_url(COALESCE(replace(a.postcode, ' '::text, ''::text), ''::text))), '{country}'::text, sync.encode_for_url(COALESCE(a.country_code, ''::text))) AS replace
+            ELSE COALESCE(( SELECT replace(replace(replace(replace(replace(l.url, '{code}'::text, sync.encode_for_url(COALESCE(p.track_and_trace_code, ''::text))), '{barcode}'::text, sync.encode_for_url(COALESCE(p.track_and_trace_bar_code, ''::text))), '{package}'::text, sync.encode_for_url(p.package_number)), '{postcode}'::text, sync.encode_for_url(COALESCE(replace(a.postcode, ' '::text, ''::text), ''::text))), '{country}'::text, sync.encode_for_url(COALESCE(a.country_code, ''::text))) AS replace
                FROM (fulfilment.carrier_links l
                  LEFT JOIN fulfilment.order_addresses a ON (((a.client = s.client) AND (a.order_id = s.order_id) AND (a.role = 'delivery'::text))))
-              WHERE ((l.client = p.client) AND (l.shipping_method = m.code) AND ((l.url !~~ '%{code}%'::text) OR (p.track_and_trace_code IS NOT NULL)) AND ((l.url !~~ '%{barcode}%'::text) OR (p.track_and_trace_bar_code IS NOT NULL))))
+              WHERE ((l.client = p.client) AND (l.shipping_method = m.code) AND ((l.url !~~ '%{code}%'::text) OR (p.track_and_trace_code IS NOT NULL)) AND ((l.url !~~ '%{barcode}%'::text) OR (p.track_and_trace_bar_code IS NOT NULL)))), sync.read_tracking_link(s.raw))
         END AS tracking_url,
     p.current_track_trace_status,
     p.current_track_trace_exception_level,
@@ -1427,7 +1432,7 @@ create view fulfilment.shipment_lines as -- Lines of shipments, shipped or not, 
     s.unlisted_since,
     p.package_statuses,
     p.track_and_trace_codes,
-    COALESCE(p.tracking_url, (s.raw #>> '{attributes,tracking,url}'::text[])) AS tracking_url,
+    COALESCE(p.tracking_url, sync.read_tracking_link(s.raw)) AS tracking_url,
     s.order_type,
     s.shipping_method,
     s.carrier_code,
@@ -1442,9 +1447,9 @@ create view fulfilment.shipment_lines as -- Lines of shipments, shipped or not, 
                 END ORDER BY p_1.package_number) AS track_trace_statuses,
             array_agg(p_1.current_track_trace_status ORDER BY p_1.package_number) AS package_statuses,
             array_agg(p_1.track_and_trace_code ORDER BY p_1.package_number) AS track_and_trace_codes,
-            min(p_1.track_and_trace_code) FILTER (WHERE (p_1.track_and_trace_code ~* '^https?://'::text)) AS tracking_url,
+            min(p_1.tracking_url) AS tracking_url,
             max(t.current_track_trace_status_date_time) AS track_trace_at
-           FROM (fulfilment.parcels p_1
+           FROM (fulfilment.parcel_overview p_1
              LEFT JOIN fulfilment.track_traces t ON (((t.client = p_1.client) AND (t.shipment_id = p_1.shipment_id) AND (t.package_number = p_1.package_number))))
           WHERE ((p_1.client = s.client) AND (p_1.shipment_id = s.id) AND (p_1.unlisted_since IS NULL))) p ON (true));
 create view fulfilment.shipment_overview as -- Shipments with the number of their order, and the names of order type, shipping method and carrier
@@ -1740,11 +1745,11 @@ AS $function$
     coalesce(f.ordered, 0), coalesce(f.cancelled, 0), coalesce(f.shipped, 0), coalesce(f.returned, 0),
     coalesce(f.shipments, 0), f.last_shipped_on,
     coalesce((
-      select array_agg(distinct p.track_and_trace_code)
+      select array_agg(distinct p.tracking_url)
       from fulfilment.shipments s
-      join fulfilment.parcels p on p.client = s.client and p.shipment_id = s.id
+      join fulfilment.parcel_overview p on p.client = s.client and p.shipment_id = s.id
       where s.client = order_state.client and s.order_id = f.order_id and s.unlisted_since is null
-        and p.unlisted_since is null and p.track_and_trace_code ~* '^https?://'), '{}')
+        and p.unlisted_since is null and p.tracking_url is not null), '{}')
   from (select) one
   left join found f on true
   left join creation c on true
@@ -1807,6 +1812,11 @@ begin
       from (
         select a.path, a.problem, row_number() over (order by a.part, a.nth) as nth
         from (
+          select 0 as part, 'client' as path, format('no worker was ever set up with client %s; known are %s',
+            left(outbox_check.client, 100), left(string_agg(c.client, ', ' order by c.client), 1000)) as problem, 1 as nth
+          from sync.clients c
+          having count(*) > 0 and bool_and(c.client is distinct from outbox_check.client)
+          union all
           select 1 as part, p.path, p.problem, p.nth
           from sync.find_payload_problems(found_schema, payload, 'payload', outbox_check.client)
             with ordinality p (path, problem, nth)
@@ -2173,6 +2183,10 @@ begin
     end if;
     return query select member_of || r, 'is missing'
       from jsonb_array_elements_text(rule -> 'required') r where not given ? r;
+    return query select member_of || p.key, format('give either %s (code) or %s', p.key, p.value ->> 'x-or')
+      from jsonb_each(rule -> 'properties') p
+      where p.value ? 'x-or'
+        and num_nonnulls(nullif(given -> p.key, 'null'), nullif(given -> (p.value ->> 'x-or'), 'null')) <> 1;
     for part in
       select p.key, p.value from jsonb_each(rule -> 'properties') p where given ? p.key order by p.key
     loop
@@ -2436,6 +2450,14 @@ CREATE OR REPLACE FUNCTION sync.read_document_id(given jsonb)
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select case when given #>> '{}' ~ '^[0-9]{1,16}$' then (given #>> '{}')::bigint end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.read_tracking_link(raw jsonb)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select substring(raw #>> '{attributes,tracking,url}' from '(?i)^https?://.*')
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.record_abandoned(clients text[], jobs text[])

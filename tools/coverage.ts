@@ -19,7 +19,10 @@ interface Test {
 
 const tests = listTests();
 const untested = operations.filter((operation) => findTests(operation).length === 0).map(({ name }) => name);
-if (untested.length > 0) fail(`No test covers ${untested.join(', ')}: add a describeOperation block`);
+if (untested.length > 0) {
+  process.stderr.write(`No test covers ${untested.join(', ')}: add a describeOperation block\n`);
+  process.exit(1);
+}
 const summary = `${operations.length} operations, each covered by tests (${tests.length} tests).`;
 process.stdout.write(process.argv.includes('--check') ? `${summary}\n` : render());
 
@@ -27,18 +30,10 @@ function listTests(): readonly Test[] {
   const folder = mkdtempSync(join(tmpdir(), 'operations-'));
   try {
     const file = join(folder, 'tests.json');
-    const args = [
-      'list',
-      '--project',
-      'integration',
-      '--no-static-parse',
-      `--json=${file}`,
-      'test/integration/sandbox',
-    ];
-    execFileSync(process.execPath, [join(root, 'node_modules/vitest/vitest.mjs'), ...args], {
-      cwd: root,
-      stdio: 'inherit',
-    });
+    const vitest = join(root, 'node_modules/vitest/vitest.mjs');
+    const options = ['--project', 'integration', '--no-static-parse', `--json=${file}`];
+    const args = [vitest, 'list', ...options, 'test/integration/sandbox'];
+    execFileSync(process.execPath, args, { cwd: root, stdio: 'inherit' });
     return JSON.parse(readFileSync(file, 'utf8')) as Test[];
   } finally {
     rmSync(folder, { recursive: true });
@@ -81,9 +76,4 @@ function renderSection(operation: Operation): string[] {
 /** Quotes a title as code if it holds characters that Markdown would interpret. */
 function escapeTitle(title: string): string {
   return /[{}<>_*[\]|]/.test(title) ? `\`${title.replaceAll('`', "'")}\`` : title;
-}
-
-function fail(words: string): never {
-  process.stderr.write(`${words}\n`);
-  process.exit(1);
 }

@@ -4,7 +4,7 @@ import { migrateDatabase } from '../../src/app/commands/migrate.ts';
 import { startEmbeddedPostgres } from '../../src/app/demo/embedded-postgres.ts';
 import { connectDatabase } from '../../src/app/deps/database.ts';
 import { silentLogger } from '../../src/app/logging/logger.ts';
-import { readDueWork } from '../../src/erp/outbox/due-work.ts';
+import { readDueWork } from '../../src/erp/outbox/claim-rows.ts';
 import { registerClients } from '../../src/erp/runs/clients.ts';
 import { findDueJobs, reviveAbandoned } from '../../src/erp/runs/due-jobs.ts';
 

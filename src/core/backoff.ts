@@ -36,7 +36,7 @@ export const pauses = {
   silentService: double(5 * secondMs, 2 * minuteMs),
   /** All runs or all rows of a client whose user name or password is refused. */
   refusedCredentials: makeFixedPause(15 * minuteMs),
-  /** A run that failed and that is no poll. A poll is made again in its interval. */
+  /** A run that failed, at the latest. A poll that is due earlier is made then. */
   failedRun: double(10 * minuteMs, 320 * minuteMs),
   /** The worker of a queue, after an error of BullMQ. */
   queueWorker: makeFixedPause(secondMs),
@@ -48,7 +48,10 @@ export const pauses = {
   /** The call for track-trace, if there was no connection. */
   unsentTrackTrace: makeFixedPause(minuteMs),
 
-  /** A row of the outbox after an attempt. */
+  /**
+   * A row of the outbox after an attempt that was certainly not carried out, or that a 429, a 401 or a wrong path refused.
+   * If only reads failed, it begins with the fifth pause. After an attempt that may have been carried out, see `firstLookUp`.
+   */
   push: double(secondMs, longestWaitMs, 'full'),
   /** A row whose worker was lost before it sent the row. The first time there is no pause. */
   takeover: { firstMs: 10 * secondMs, longestMs: minuteMs, growth: 'linear', jitter: 'full' },

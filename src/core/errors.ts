@@ -1,6 +1,6 @@
 /**
- * Pure functions: errors, retries, time, JSON, and the outcomes of attempts. Nothing here reads a clock, a file or a
- * database.
+ * This folder: pure functions: errors, retries, time, JSON, and the outcomes of attempts. Nothing here reads a
+ * clock, a file or a database.
  */
 
 import type { ErrorCode } from './error-codes.ts';

@@ -1,6 +1,6 @@
 /**
- * The schemas of the payloads of all outbox kinds, and the rules that need nothing but the payload. Nothing here reads a
- * database. This file has the members that several schemas use.
+ * This folder: the schemas of the payloads of all outbox kinds, and the rules that need nothing but the payload.
+ * Nothing here reads a database.
  */
 
 import { z } from 'zod';
@@ -10,6 +10,9 @@ export const personal = { 'x-personal': true } as const;
 
 /** Marks members whose value is a code of a list of the service. `fulfilment.outbox_check` compares them with it. */
 export const codeOf = (list: string) => ({ 'x-list': list, description: `code of the service list ${list}` });
+
+/** Marks a code of a list that must be given, unless another member has the id of the entry. */
+export const codeOrId = (list: string, byId: string) => ({ ...codeOf(list), 'x-or': byId });
 
 /** Schema of a payload without members. */
 export const noMembers = z.strictObject({});

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import {
   assumedRequired,
   codeOf,
+  codeOrId,
   day,
   decimal,
   documentContent,
@@ -58,7 +59,7 @@ const attachment = z.strictObject({
  */
 export const orderPayload = z.strictObject({
   externalOrderNumber: z.string().min(1, 'must have 1 to 50 characters').max(50, 'must have 1 to 50 characters'),
-  orderType: requiredText.nullish().meta(codeOf('orderTypes')),
+  orderType: requiredText.nullish().meta(codeOrId('orderTypes', 'orderTypeId')),
   orderTypeId: idNumber.nullish(),
   shippingMethod: requiredText.nullish().meta(codeOf('mainShippingMethods')),
   shippingMethodId: idNumber.nullish(),

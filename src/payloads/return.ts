@@ -3,6 +3,7 @@ import {
   anyMembers,
   assumedRequired,
   codeOf,
+  codeOrId,
   idNumber,
   optionalText,
   personalText,
@@ -13,7 +14,7 @@ import {
 const item = z.strictObject({
   shipmentItemId: idNumber,
   quantity: assumedRequired(quantity),
-  reason: requiredText.nullish().meta(codeOf('returnReasons')),
+  reason: requiredText.nullish().meta(codeOrId('returnReasons', 'reasonId')),
   reasonId: idNumber.nullish().meta({ description: 'id of the service list returnReasons, instead of reason' }),
   externalReference: optionalText,
   metadata: anyMembers,

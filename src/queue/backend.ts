@@ -1,6 +1,6 @@
 /**
- * BullMQ: queues in Postgres or Redis, their schedulers, and the dispatch of due jobs. The queue can be emptied at any
- * time without loss: the tables in Postgres say what is due.
+ * This folder: BullMQ: queues in Postgres or Redis, their schedulers, and the dispatch of due jobs. The queue can be
+ * emptied at any time without loss: the tables in Postgres say what is due.
  */
 
 import {
@@ -94,7 +94,7 @@ function makeWorkerOptions(kind: QueueBackend['kind'], concurrency: number) {
     autorun: false,
     concurrency,
     lockDuration: 10_000,
-    // The sweeper does not wait for this check: it queues the run of a lost worker again as soon as its lease expires.
+    // The sweeper does not wait for this check: it starts the run of a lost worker itself when its lease has expired.
     stalledInterval: 30_000,
     maxStalledCount: 10,
     runRetryDelay: pauses.queueWorker.firstMs,

@@ -15,41 +15,50 @@ export function findFiringMs(schedule: Schedule): number | null {
   return schedule.kind === 'cron' ? maxFiringMs : null;
 }
 
-/** Names of schedulers that were changed. */
-export interface AlignedSchedulers {
+/** Names of schedulers that do not fit. */
+export interface Misfits {
+  /** Those that must be set. */
   readonly set: string[];
-  /** Those of `set` that the queue had lost, with or without their entry. */
+  /** Those of `set` that the queue has lost, with or without their entry. */
   readonly lost: string[];
   readonly removed: string[];
 }
 
 /**
- * Makes the schedulers of a queue fit. Changes only what differs: an upsert deletes and adds the pending job. Only one
- * process at a time may call it, since it takes no lock.
+ * Finds the schedulers of a queue that do not fit. Returns null if all do.
  * @param wanted the milliseconds between two firings, by the name of the job
  * @param isExact false if shorter intervals and unknown schedulers stay: workers with other settings may have set them
  */
-export async function alignSchedulers(
+export async function findMisfits(
   queue: TaskQueue,
   wanted: ReadonlyMap<string, number>,
   isExact: boolean,
-): Promise<AlignedSchedulers> {
-  const aligned: AlignedSchedulers = { set: [], lost: [], removed: [] };
+): Promise<Misfits | null> {
+  const misfits: Misfits = { set: [], lost: [], removed: [] };
   const present = new Map((await queue.getJobSchedulers(0, -1)).map((scheduler) => [scheduler.key, scheduler]));
   for (const [name, everyMs] of wanted) {
     const { every, next = 0 } = present.get(name) ?? {};
     const isLost = next < Date.now() - lostAfterMs;
     if (!isLost && (Number(every) === everyMs || (!isExact && Number(every) < everyMs))) continue;
-    await queue.upsertJobScheduler(name, { every: everyMs }, { name, data: {}, opts: { attempts: 1 } });
-    aligned.set.push(name);
-    if (isLost) aligned.lost.push(name);
+    misfits.set.push(name);
+    if (isLost) misfits.lost.push(name);
   }
-  for (const name of isExact ? present.keys() : []) {
-    if (wanted.has(name)) continue;
-    await queue.removeJobScheduler(name);
-    aligned.removed.push(name);
-  }
-  return aligned;
+  if (isExact) misfits.removed.push(...[...present.keys()].filter((name) => !wanted.has(name)));
+  return misfits.set.length + misfits.removed.length > 0 ? misfits : null;
+}
+
+/**
+ * Makes the schedulers of a queue fit. Changes only what differs: an upsert deletes and adds the pending job. Only one
+ * process at a time may call it, and has to find the misfits anew: it takes no lock.
+ */
+export async function alignSchedulers(
+  queue: TaskQueue,
+  wanted: ReadonlyMap<string, number>,
+  { set, removed }: Misfits,
+): Promise<void> {
+  for (const name of set)
+    await queue.upsertJobScheduler(name, { every: wanted.get(name) ?? 0 }, { name, data: {}, opts: { attempts: 1 } });
+  for (const name of removed) await queue.removeJobScheduler(name);
 }
 
 /** Added to each delay. Otherwise a run could begin before its due time by the database's clock, and would be skipped. */

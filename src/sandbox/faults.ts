@@ -134,7 +134,7 @@ export function matchesOperation(pattern: string, operation: string): boolean {
 }
 
 /** Returns whether an effect replaces the answer by another status, no answer or a broken connection. */
-export function isAnswerReplaced({ status, noAnswer, reset }: Partial<FaultEffect>): boolean {
+export function isAnswerReplaced({ status, noAnswer, reset }: FaultEffect): boolean {
   return status !== undefined || noAnswer === true || reset === true;
 }
 

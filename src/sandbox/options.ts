@@ -56,6 +56,7 @@ export const switchesSchema = z.strictObject({
   foundItems: z.enum(['package', 'shipment']).default('package'),
   tokenSeconds: z.int().positive().default(1_200),
   unknownProducts: z.enum(unknownProductRules),
+  /** Whether several lines of a return authorization may refer to the same shipment item. */
   repeatedReturnLines: z.boolean().default(false),
   /** Whether v3 accepts an order whose number another order has. Tests thus notice what was sent twice. */
   repeatedNumbers: z.boolean().default(false),

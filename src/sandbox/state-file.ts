@@ -35,7 +35,7 @@ const listRows = ({ simulation, visibility }: SandboxClient): Readonly<Record<st
   returnItem: simulation.store.returnItems,
   inbound: simulation.store.inbounds,
   slip: simulation.store.slips,
-  step: simulation.agenda.entries,
+  step: simulation.agenda.tasks,
   hidden: [visibility.hidden],
   toldStock: simulation.store.toldStock,
   // After the shipments, because it refers to them.

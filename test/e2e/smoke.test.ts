@@ -10,10 +10,9 @@ import { waitFor } from '../helpers/wait.ts';
 const database = useDatabase();
 const processes = useProcesses();
 
-const count = async (query: string) =>
-  (await database.query<{ n: number }>(`select count(*)::int as n from ${query}`))[0]?.n ?? 0;
 const doubled = `(select from fulfilment.changes where entity = 'shipments' group by id having count(*) > 1) as doubled`;
-const isDone = async (job: string) => (await count(`sync.jobs where job = '${job}' and last_outcome = 'done'`)) === 1;
+const isDone = async (job: string) =>
+  (await database.count(`sync.jobs where job = '${job}' and last_outcome = 'done'`)) === 1;
 
 test('a worker reads a page, sends an order once, and ends on SIGTERM with nothing under way', async () => {
   const sandbox = await processes.sandbox();
@@ -24,7 +23,7 @@ test('a worker reads a page, sends an order once, and ends on SIGTERM with nothi
   await database.query(`insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'SO-1', $1)`, [
     JSON.stringify(orderPayload('SO-1')),
   ]);
-  await waitFor('the order', async () => (await count(`fulfilment.outbox where status = 'done'`)) === 1);
+  await waitFor('the order', async () => (await database.count(`fulfilment.outbox where status = 'done'`)) === 1);
   await waitFor(
     'tables that equal the service',
     async () => (await compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments'])).length === 0,
@@ -33,8 +32,8 @@ test('a worker reads a page, sends an order once, and ends on SIGTERM with nothi
   expect(posts).toHaveLength(1);
   worker.kill('SIGTERM');
   expect(await worker.ended).toEqual({ code: 0, signal: null });
-  expect(await count('sync.leases where expires_at is not null')).toBe(0);
-  expect(await count(`sync.runs where status = 'running'`)).toBe(0);
+  expect(await database.count('sync.leases where expires_at is not null')).toBe(0);
+  expect(await database.count(`sync.runs where status = 'running'`)).toBe(0);
 });
 
 test('after kill -9 in the middle of a pull, the next worker continues at the stored page', async () => {
@@ -48,7 +47,7 @@ test('after kill -9 in the middle of a pull, the next worker continues at the st
   // Orders would give the shipments their numbers, which is a second change of each.
   const env = workerEnv(database.url, sandbox, { HTTP_TIMEOUT_MS: '120000', SCHEDULE_PULL_ORDERS: 'off' });
   const first = processes.cli(['worker'], env);
-  await waitFor('some pages', async () => (await count('fulfilment.shipments')) >= 200);
+  await waitFor('some pages', async () => (await database.count('fulfilment.shipments')) >= 200);
   first.kill('SIGKILL');
   await first.ended;
   await sandbox.clearFaults();
@@ -59,8 +58,11 @@ test('after kill -9 in the middle of a pull, the next worker continues at the st
   const place = await sandbox.lastPlace();
   processes.cli(['worker'], env);
   await waitFor('the rest', () => isDone('pull-shipments'));
-  expect(await count('fulfilment.shipments')).toBe(1_000);
-  expect(await count(doubled)).toBe(0);
+  expect(await database.count('fulfilment.shipments')).toBe(1_000);
+  expect(await database.count(doubled)).toBe(0);
+  expect(await compareWithSandbox(database.db, sandbox.url, ['shipments'])).toEqual([]);
+  const runs = await database.query(`select status from sync.runs where job = 'pull-shipments' order by id`);
+  expect(runs).toEqual([{ status: 'abandoned' }, { status: 'done' }]);
   const pages = (await sandbox.requestsTo('/v3/shipments', place)).filter(({ query }) => !query.includes('filter'));
   expect(pages[0]?.query).toBe(stored?.query);
 });

@@ -1,20 +1,10 @@
-import { createHash } from 'node:crypto';
 import { afterEach } from 'vitest';
 import { readConfig } from '../../config/env.ts';
-import type { ApiRight } from '../../config/files.ts';
 import { type ApiServer, startApi } from '../../src/app/api/server.ts';
 import { createLogger } from '../../src/app/logging/create-logger.ts';
 import { registerClients } from '../../src/erp/runs/clients.ts';
+import { toTokenEntry } from './campaigns/api-load.ts';
 import type { TestDatabase } from './database.ts';
-
-/** An entry of API_TOKENS_FILE for a token. */
-const toTokenEntry = (token: string, client = 'default', rights: readonly ApiRight[] = ['read', 'write']) => ({
-  name: token,
-  sha256: createHash('sha256').update(token).digest('hex'),
-  client,
-  rights: [...rights],
-  requestsPerSecond: 10_000,
-});
 
 const someTokens = [
   toTokenEntry('erp'),

@@ -15,6 +15,10 @@ export interface TestDatabase {
   readonly db: Database;
   /** Runs one statement with pg and returns its rows. */
   readonly query: <T extends pg.QueryResultRow>(text: string, values?: unknown[]) => Promise<T[]>;
+  /** Counts the rows of a table, or of a table and a condition. */
+  readonly count: (from: string) => Promise<number>;
+  /** Waits until a session waits for a lock, and returns its process id. */
+  readonly waitForBlocked: (what: string) => Promise<number>;
   /** Opens another pool, which is closed at the end of the test. `max` is its number of connections. */
   readonly open: (max?: number) => Database;
   /** Returns the connections that a worker runs jobs with. */
@@ -145,6 +149,8 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
     open.db = openDatabase(open.pool);
     isReusable = false;
   };
+  const query = async <T extends pg.QueryResultRow>(text: string, values: unknown[] = []) =>
+    (await open.pool.query<T>(text, values)).rows;
   return {
     get url() {
       return open.url;
@@ -152,8 +158,9 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
     get db() {
       return open.db;
     },
-    query: async <T extends pg.QueryResultRow>(text: string, values: unknown[] = []) =>
-      (await open.pool.query<T>(text, values)).rows,
+    query,
+    count: async (from) => (await query<{ n: number }>(`select count(*)::int as n from ${from}`))[0]?.n ?? 0,
+    waitForBlocked: (what) => waitFor(what, async () => (await query<{ pid: number }>(blockedSql))[0]?.pid),
     open: (max = 4) => {
       const pool = openPool(open.url, 'test further', max);
       further.push(pool);
@@ -207,6 +214,9 @@ async function readSchemaState(pool: pg.Pool): Promise<string> {
        where setdatabase = (select oid from pg_database where datname = current_database()))) as state`);
   return rows[0]?.state ?? '';
 }
+
+const blockedSql =
+  "select pid from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database() limit 1";
 
 const ownTables = `select c.oid::regclass::text as name from pg_class c
   where relkind in ('r', 'p') and relnamespace::regnamespace::text in ('fulfilment', 'sync')`;

@@ -2,13 +2,16 @@ import { afterEach, vi } from 'vitest';
 import { openWarehouses } from '../../src/app/deps/warehouses.ts';
 import { createLogger } from '../../src/app/logging/create-logger.ts';
 import { openPushConnections, openPusher, type PushConnections } from '../../src/app/worker/open-pusher.ts';
-import { toClientIdentity } from '../../src/app/worker/runner.ts';
+import { toClientIdentity } from '../../src/app/worker/runs.ts';
 import { registerClients } from '../../src/erp/runs/clients.ts';
 import type { TestDatabase } from './database.ts';
 import { makeConfig } from './puller.ts';
 import type { SandboxControl } from './sandbox-control.ts';
 
 const log = createLogger(process.env.TEST_LOG ?? 'silent');
+
+/** A short timeout, so that a request without an answer takes a test little time. */
+export const short = { HTTP_TIMEOUT_MS: '1500' };
 
 /** A row of the outbox, as far as tests read it. */
 export interface OutboxRow {
@@ -38,7 +41,54 @@ export function usePusher(database: TestDatabase, sandbox: SandboxControl) {
     await Promise.all([opened?.main.close(), opened?.claims.close()]);
   };
   afterEach(close);
+  /** Opens a pusher. Without connections it opens its own. */
+  const openOne = async (env: Record<string, string>, connections?: PushConnections) => {
+    const config = makeConfig(database, sandbox, env);
+    await registerClients(database.db, config.clients.map(toClientIdentity));
+    const { warehouses, close: closeWarehouses } = openWarehouses(config);
+    const setup = { config, databaseUrl: database.url, warehouses, worker: 'test', log };
+    return { ...openPusher(setup, connections), closeWarehouses };
+  };
+  /** Pushes until nothing is due. Every random delay has half of its maximum, so that no failed row is due again by chance. */
+  const push = async (env: Record<string, string> = {}): Promise<void> => {
+    const random = vi.spyOn(Math, 'random').mockReturnValue(0.5);
+    open ??= openPushConnections(database.url, log);
+    const { pusher, closeWarehouses } = await openOne(env, open);
+    try {
+      await pusher.drain();
+    } finally {
+      random.mockRestore();
+      await closeWarehouses();
+    }
+  };
+  /** Makes all waiting rows due now, as if their time had passed. */
+  const hurry = async (): Promise<void> => {
+    await database.query("update fulfilment.outbox set written_at = written_at - interval '1 hour'");
+    await database.query("update sync.settings_reads set tried_at = tried_at - interval '1 minute'");
+    await database.query(`
+      update fulfilment.outbox set next_attempt_at = now(), absent_at = absent_at - interval '1 hour'
+      where status in ('pending', 'unknown') and next_attempt_at is not null`);
+  };
   return {
+    push,
+    /** Starts to push as a worker does, until it is stopped. */
+    start: async (env: Record<string, string> = {}) => {
+      const { pusher, close: closeOne, closeWarehouses } = await openOne(env);
+      pusher.start();
+      const stop = async (withinMs: number) => {
+        await pusher.stop(withinMs);
+        await Promise.all([closeOne(), closeWarehouses()]);
+      };
+      return { pusher, stop };
+    },
+    hurry,
+    /** Pushes several times, and makes all waiting rows and look-ups due after each push. */
+    pushRounds: async (times: number): Promise<void> => {
+      for (let round = 0; round < times; round++) {
+        await push(short);
+        await hurry();
+      }
+    },
     /** Makes pushes use these connections, which are closed at the end of the test. */
     connect: (connections: PushConnections): void => {
       open = connections;
@@ -58,32 +108,6 @@ export function usePusher(database: TestDatabase, sandbox: SandboxControl) {
         [client, kind, reference, typeof payload === 'string' ? payload : JSON.stringify(payload)],
       );
       return row?.id ?? 0;
-    },
-    /**
-     * Pushes until nothing is due. Every random delay has half of its maximum, so that no failed row is due again by
-     * chance.
-     */
-    push: async (env: Record<string, string> = {}): Promise<void> => {
-      const random = vi.spyOn(Math, 'random').mockReturnValue(0.5);
-      const config = makeConfig(database, sandbox, env);
-      await registerClients(database.db, config.clients.map(toClientIdentity));
-      const { warehouses, close: closeWarehouses } = openWarehouses(config);
-      open ??= openPushConnections(database.url, log);
-      const { pusher } = openPusher({ config, databaseUrl: database.url, warehouses, worker: 'test', log }, open);
-      try {
-        await pusher.drain();
-      } finally {
-        random.mockRestore();
-        await closeWarehouses();
-      }
-    },
-    /** Makes all waiting rows due now, as if their time had passed. */
-    hurry: async (): Promise<void> => {
-      await database.query("update fulfilment.outbox set written_at = written_at - interval '1 hour'");
-      await database.query("update sync.settings_reads set tried_at = tried_at - interval '1 minute'");
-      await database.query(`
-        update fulfilment.outbox set next_attempt_at = now(), absent_at = absent_at - interval '1 hour'
-        where status in ('pending', 'unknown') and next_attempt_at is not null`);
     },
   };
 }

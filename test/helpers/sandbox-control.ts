@@ -83,4 +83,16 @@ export class SandboxControl {
   async requestsTo(path: string, after = 0): Promise<LoggedRequest[]> {
     return (await this.requests(after)).filter((request) => request.path === path);
   }
+
+  /** Counts the requests of an operation. */
+  async count(operation: string, after = 0): Promise<number> {
+    return (await this.requests(after)).filter((request) => request.operation === operation).length;
+  }
+
+  /** Returns the numbers of the orders that the service has. */
+  async orderNumbers(): Promise<string[]> {
+    type Orders = { resource: { attributes: { externalOrderNumber: string } } }[];
+    const { clients } = await this.call<{ clients: { orders: Orders }[] }>('GET', '/_sandbox/state?lists=orders');
+    return (clients[0]?.orders ?? []).map(({ resource }) => resource.attributes.externalOrderNumber);
+  }
 }

@@ -8,7 +8,7 @@ import { commitReading } from '../../src/sync/commit/commit-reading.ts';
 import { readIds } from '../../src/sync/paging/walk.ts';
 import { decodePage } from '../../src/sync/reading/decode.ts';
 import type { Stream } from '../../src/sync/reading/stream.ts';
-import type { PullContext } from '../../src/sync/run/pull-context.ts';
+import type { PullContext } from '../../src/sync/run/run.ts';
 import { decodeDocument } from '../../src/warehouse/decoding/jsonapi.ts';
 import { encodeQuery } from '../../src/warehouse/transport/query.ts';
 import { ServiceClient } from '../helpers/client.ts';

@@ -14,7 +14,7 @@ import { type ExecutedStatement, watchPlans } from '../helpers/schema/plans.ts';
 const database = useDatabase();
 const sandbox = useSandbox(['default'], lively);
 const pull = usePuller(database, sandbox);
-const { push } = usePusher(database, sandbox);
+const { push, insert, connect } = usePusher(database, sandbox);
 
 /** Mirror tables, parents before their lines. */
 const mirrors = [
@@ -154,6 +154,32 @@ test('a claim does not read the other orders of its client', async () => {
   expect(findAbove(claims, 1_000)).toEqual({});
 });
 
+test('plans that were made while the outbox was empty do not search a later backlog', async () => {
+  const [orders, waiting] = [60, 5_000];
+  const place = (number: string) => insert('order.create', number, orderPayload(number));
+  const { executed, end } = await watchPlans(database);
+  // One session, so that each statement of the second push was planned in the first.
+  const open = (name: string) => connectForWriting(database.url, silentLogger, name, 1, undefined, true);
+  connect({ main: open('push'), claims: open('claims') });
+  try {
+    await place('FIRST');
+    await push();
+    await database.query(
+      `insert into fulfilment.outbox (kind, reference, payload, not_before)
+       select 'order.create', 'LATER-' || n, '{}', now() + interval '1 day' from generate_series(1, $1::int) n`,
+      [waiting],
+    );
+    for (let number = 1; number <= orders; number++) await place(`NEW-${number}`);
+    executed.length = 0;
+    await push();
+  } finally {
+    end();
+  }
+  const settlements = executed.filter(({ statement }) => statement.includes('sync.outbox_attempts'));
+  expect(settlements.length).toBeGreaterThan(0);
+  expect(findAbove(executed, waiting)).toEqual({});
+});
+
 test('a settlement touches each line of its orders a few times only', async () => {
   const makeFamily = (id: number, text: string) => ({
     parent: { id, raw: { text }, external_order_number: `A-${id}` },
@@ -198,5 +224,6 @@ test('a session of pushes prepares each statement once, and finds rows by indexe
   expect((await prepared()).rows).toEqual([{ calls: 3 }]);
   expect((await sql`show enable_seqscan`.execute(db)).rows).toEqual([{ enable_seqscan: 'off' }]);
   expect((await sql`show jit`.execute(db)).rows).toEqual([{ jit: 'off' }]);
+  expect((await sql`show plan_cache_mode`.execute(db)).rows).toEqual([{ plan_cache_mode: 'force_generic_plan' }]);
   await close();
 });

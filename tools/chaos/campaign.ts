@@ -5,11 +5,10 @@ import { silentLogger } from '../../src/app/logging/logger.ts';
 import { deriveSeed, Random } from '../../src/sandbox/random.ts';
 import { ageAbsencesSql } from '../../test/helpers/campaigns/belief.ts';
 import { waitFor } from '../../test/helpers/wait.ts';
-import type { Fault } from './fault.ts';
 import { countOrders, findCursorsAhead, findProblemsAtRest, watchTables } from './invariants.ts';
 import { Load } from './load.ts';
 import type { Servers } from './servers.ts';
-import { Stage, workersAtATime } from './stage.ts';
+import { type Fault, Stage, workersAtATime } from './stage.ts';
 
 /** The result of one campaign. */
 export interface CampaignResult {

@@ -1,11 +1,11 @@
 import type { Random } from '../../src/sandbox/random.ts';
-import type { Fault } from './fault.ts';
 import { networkFaults } from './faults/network.ts';
 import { postgresFaults } from './faults/postgres.ts';
 import { redisFaults } from './faults/redis.ts';
 import { restoreFaults } from './faults/restore.ts';
 import { serviceFaults } from './faults/service.ts';
 import { workerFaults } from './faults/workers.ts';
+import type { Fault } from './stage.ts';
 
 const single: readonly Fault[] = [
   ...networkFaults,

@@ -41,18 +41,11 @@ export async function findCursorsAhead(stage: Stage): Promise<string[]> {
   return rows.map((row) => `a cursor is ahead of its rows: ${JSON.stringify(row)}`);
 }
 
-/** The comparison of the inserted orders with the service. */
-export interface OrderCount {
-  readonly lost: number;
-  readonly doubled: number;
-  readonly problems: string[];
-}
-
 /**
  * Compares the outbox with the orders at the service. Each order must be there once, with its last change.
  * @param inserted number of orders that the ERP inserted
  */
-export async function countOrders(stage: Stage, inserted: number): Promise<OrderCount> {
+export async function countOrders(stage: Stage, inserted: number) {
   const state = await stage.parts.sandbox.call<{
     clients: {
       client: string;

@@ -15,7 +15,8 @@ const insertRows = `
   where not exists (select from fulfilment.outbox o where (o.client, o.kind, o.reference) = (r.client, r.kind, r.reference))
   order by r.place`;
 
-interface OrderRow {
+/** A row of the outbox as the ERP knows it. */
+export interface OrderRow {
   readonly client: string;
   readonly kind: string;
   readonly reference: string;

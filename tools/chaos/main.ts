@@ -9,9 +9,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type CampaignResult, chooseQueue, play } from './campaign.ts';
-import type { Fault } from './fault.ts';
 import { faults } from './faults.ts';
 import { Servers } from './servers.ts';
+import type { Fault } from './stage.ts';
 import { formatResultTable, readResults } from './table.ts';
 
 const usage = `npm run chaos -- [--seeds 1-6] [--faults a,b] [--lanes 2] [--hurry] [--results FILE]
@@ -119,24 +119,17 @@ function readOptions() {
   return { ...values, tasks: readTasks(values.seeds, values.faults) };
 }
 
-async function main({
-  help,
-  list,
-  table,
-  tasks,
-  lanes,
-  hurry,
-  results,
-}: ReturnType<typeof readOptions>): Promise<void> {
+type Options = ReturnType<typeof readOptions>;
+
+async function main({ help, list, table, tasks, lanes, hurry, results }: Options): Promise<void> {
   if (help) return void process.stdout.write(`${usage}\n`);
   if (list) return void process.stdout.write(faults.map(({ name, about }) => `${name.padEnd(24)} ${about}\n`).join(''));
   if (table !== undefined)
     return void process.stdout.write(`${formatResultTable(readResults(readFileSync(table, 'utf8')))}\n`);
   const total = tasks.length;
   // `--dirty` marks results of a program with uncommitted changes.
-  const commit = spawnSync('git', ['describe', '--always', '--dirty', '--exclude=*'], {
-    encoding: 'utf8',
-  }).stdout.trim();
+  const described = spawnSync('git', ['describe', '--always', '--dirty', '--exclude=*'], { encoding: 'utf8' });
+  const commit = described.stdout.trim();
   const all: CampaignResult[] = [];
   if (results !== undefined) mkdirSync(dirname(results), { recursive: true });
   const keep = (result: CampaignResult) => {
@@ -154,7 +147,7 @@ async function main({
   if (all.some(({ problems }) => problems.length > 0)) process.exitCode = 1;
 }
 
-let parsedOptions: ReturnType<typeof readOptions> | undefined;
+let parsedOptions: Options | undefined;
 try {
   parsedOptions = readOptions();
 } catch (error) {

@@ -213,6 +213,18 @@ export class Stage {
   }
 }
 
+/** A kind of failure. A strike begins it, lets it last for a random time, and ends it. */
+export interface Fault {
+  readonly name: string;
+  /** What happens, for the table of results. */
+  readonly about: string;
+  readonly strike: (stage: Stage) => Promise<void>;
+  /** The queue that the fault needs; without it, seeds take turns. */
+  readonly queue?: 'redis';
+  /** True if the database must be on a disk that can be filled. */
+  readonly onSmallDisk?: boolean;
+}
+
 const hasEnded = ({ exitCode, signalCode }: ChildProcess) => exitCode !== null || signalCode !== null;
 const describeExit = ({ exitCode, signalCode }: ChildProcess) => String(signalCode ?? exitCode);
 

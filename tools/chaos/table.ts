@@ -2,7 +2,7 @@ import type { CampaignResult } from './campaign.ts';
 import { faults } from './faults.ts';
 
 /** A campaign result as it is stored: without the output of the workers. */
-export type ResultFigures = Omit<CampaignResult, 'output'>;
+type ResultFigures = Omit<CampaignResult, 'output'>;
 
 /** Reads the text of a results file: one line of JSON per campaign. */
 export const readResults = (text: string): ResultFigures[] =>

@@ -27,9 +27,10 @@ import {
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { renderBarePage } from './pages/view.ts';
 
-/** ADMIN_BASE_PATH, the path that a reverse proxy puts before every path of this server. */
-
-/** Removes the base path from the address of a request. An address without it, as probes use, stays unchanged. */
+/**
+ * Removes the base path, which a reverse proxy puts before every path of this server, from the address of a request. An
+ * address without it, as probes use, stays unchanged.
+ */
 export function stripBasePath(url: string, basePath: string): string {
   const rest = url.slice(basePath.length);
   if (basePath === '' || !url.startsWith(basePath) || !/^(?:[/?]|$)/.test(rest)) return url;
@@ -153,8 +154,7 @@ export async function guardRoutes(app: FastifyInstance, options: AccessOptions):
   // Before the body is read.
   app.addHook('onRequest', async (request, reply) => {
     if (request.url.includes('%00')) return refuse(reply, { status: 400, words: 'The address has a NUL character' });
-    const changes = request.method !== 'GET' && request.method !== 'HEAD';
-    if (changes && isCrossSite(request))
+    if (isChange(request) && isCrossSite(request))
       return refuse(reply, {
         status: 403,
         words: 'The form came from another site; open the page of this server and use its form',
@@ -180,17 +180,18 @@ export async function guardRoutes(app: FastifyInstance, options: AccessOptions):
   });
   // After the body is read, because the token is in the form.
   app.addHook('preHandler', (request, reply, done) => {
-    if (request.method === 'GET' || request.method === 'HEAD') return done();
+    if (!isChange(request)) return done();
     app.csrfProtection(request, reply, done);
   });
   if (token !== undefined) registerLoginRoutes(app, failures, options);
 }
 
+const isChange = ({ method }: FastifyRequest) => method !== 'GET' && method !== 'HEAD';
+
 /** Gives a request its role. Refuses a change by a viewer, except a logout. */
 function authorize(request: FastifyRequest, reply: FastifyReply, role: Role): FastifyReply | undefined {
   request.role = role;
-  const changes = request.method !== 'GET' && request.method !== 'HEAD';
-  if (role === 'operator' || !changes || request.url === '/logout') return undefined;
+  if (role === 'operator' || !isChange(request) || request.url === '/logout') return undefined;
   return refuse(reply, {
     status: 403,
     words: 'ADMIN_VIEWER_TOKEN may only read; log in with ADMIN_TOKEN to change something',
@@ -265,19 +266,14 @@ function registerLoginRoutes(app: FastifyInstance, failures: RateLimiterMemory, 
   const open = { config: { open: true }, bodyLimit: maxLoginBytes };
   app.get('/login', open, async (request, reply) => {
     const { next } = loginSchema.pick({ next: true }).parse(request.query);
-    return reply
-      .type('text/html')
-      .send(renderLoginPage(reply.generateCsrf({ userInfo: readFormOwner(request) }), next, null));
+    return sendLoginPage(request, reply, next, null);
   });
   app.post('/login', open, async (request, reply) => {
     const { token: given, next } = loginSchema.parse(request.body);
     const checked = await checkToken(failures, options, given, request);
     if (typeof checked !== 'string') {
       if (checked.retryAfterS !== undefined) reply.header('retry-after', String(checked.retryAfterS));
-      return reply
-        .code(checked.status)
-        .type('text/html')
-        .send(renderLoginPage(reply.generateCsrf({ userInfo: readFormOwner(request) }), next, checked.words));
+      return sendLoginPage(request, reply.code(checked.status), next, checked.words);
     }
     const id = randomBytes(16).toString('hex');
     const value = `session.${Date.now() + sessionMs}.${id}.${checked}`;
@@ -305,16 +301,23 @@ function toLocalPath(next: string): string {
   return url !== null && url.origin === base ? `/${url.pathname.replace(/^\/+/, '')}${url.search}` : '/';
 }
 
-function renderLoginPage(csrfToken: string, next: string, problem: string | null): string {
-  return renderBarePage(
+function sendLoginPage(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  next: string,
+  problem: string | null,
+): FastifyReply {
+  const csrfToken = reply.generateCsrf({ userInfo: readFormOwner(request) });
+  const page = renderBarePage(
     'Log in',
     html`<h1>fulfilment-sync</h1>
 ${problem === null ? '' : html`<p class="why" role="alert">${problem}</p>`}
 <form method="post" action="/login" class="login">
 <input type="hidden" name="_csrf" value="${csrfToken}"><input type="hidden" name="next" value="${next}">
-<label>ADMIN_TOKEN <input type="password" name="token" required autocomplete="current-password"></label>
+<label>Token (ADMIN_TOKEN or ADMIN_VIEWER_TOKEN) <input type="password" name="token" required autocomplete="current-password"></label>
 <button>Log in</button></form>`,
   );
+  return reply.type('text/html').send(page);
 }
 
 /** An answer to a request that is not allowed. */
@@ -324,7 +327,6 @@ interface Refusal {
   readonly retryAfterS?: number;
 }
 
-/** Sends a refusal. */
 function refuse(reply: FastifyReply, { status, words, retryAfterS }: Refusal): FastifyReply {
   if (status === 401) reply.header('www-authenticate', 'Bearer realm="fulfilment-sync"');
   if (retryAfterS !== undefined) reply.header('retry-after', String(retryAfterS));

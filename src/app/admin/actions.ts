@@ -2,7 +2,7 @@
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { jobNames, pushJob } from '../../../config/jobs.ts';
+import { pushJob, runnableNames } from '../../../config/jobs.ts';
 import { isAutomatic } from '../../../config/schedules.ts';
 import { type Json, parseObject } from '../../core/json.ts';
 import type { Database } from '../../erp/connection/pool.ts';
@@ -22,8 +22,7 @@ import { applyOperations } from '../../sync/push/payload/kind.ts';
 import type { Logger } from '../logging/logger.ts';
 import { findPayloadProblems, readStoredCodes } from '../terminal/check-payload.ts';
 import { maxPayloadBytes, nameSenders, requestTimeoutMs } from './access.ts';
-import type { AdminDeps } from './admin-deps.ts';
-import { AdminError } from './admin-deps.ts';
+import { type AdminDeps, AdminError } from './admin-deps.ts';
 import { idSchema } from './routes.ts';
 import { makeRowPage, sendPage } from './send-page.ts';
 
@@ -34,8 +33,9 @@ export function registerActionRoutes(app: FastifyInstance, deps: AdminDeps): voi
     app.post(`/outbox/:id/${action}`, async (request, reply) => {
       const { id } = idSchema.parse(request.params);
       const { sure, result } = actSchema.parse(request.body ?? {});
-      const given = { isSure: sure !== undefined, result: parseJsonObject(result, 'result') };
-      await changeRow(deps.db, action, id, given, nameSender(request));
+      const object = parseObject(result);
+      if (object === null) throw new AdminError(400, 'The result must be a JSON object');
+      await changeRow(deps.db, action, id, { isSure: sure !== undefined, result: object }, nameSender(request));
       logOutboxAction(deps.log, action, id, request);
       return reply.redirect(`/outbox/${id}`, 303);
     });
@@ -131,13 +131,6 @@ async function replacePayload({ db }: AdminDeps, id: number, payload: string, by
   }
 }
 
-/** Parses the JSON object in a field of a form. */
-function parseJsonObject(text: string, name: string): Json {
-  const value = parseObject(text);
-  if (value === null) throw new AdminError(400, `The ${name} must be a JSON object`);
-  return value;
-}
-
 /** Returns the path of the schedules with a message that is shown for a few seconds. */
 const sayOnce = (said: string) => `/schedules?${new URLSearchParams({ said, at: String(Date.now()) })}`;
 
@@ -146,22 +139,21 @@ function registerScheduleRoutes(app: FastifyInstance, { db, config, daemon, log 
   const nameSender = nameSenders(config);
   const parseClientJob = (body: unknown) => {
     const client = z.enum(['', ...config.clients.map(({ key }) => key)]);
-    return z.object({ client, job: z.enum([...jobNames, pushJob.name]) }).parse(body);
+    return z.object({ client, job: z.enum(runnableNames) }).parse(body);
   };
   const logScheduleAction = (action: string, request: FastifyRequest, client: string, job: string) =>
     log.info({ event: 'admin_action', action, job, from: request.ip, ...(client === '' ? {} : { client }) });
-  app.post('/schedules/pause', async (request, reply) => {
-    const { client, job } = parseClientJob(request.body);
-    await pauseJob(db, job, client === '' ? null : client, nameSender(request));
-    logScheduleAction('paused', request, client, job);
-    return reply.redirect(sayOnce('pause'), 303);
-  });
-  app.post('/schedules/resume', async (request, reply) => {
-    const { client, job } = parseClientJob(request.body);
-    await resumeJob(db, job, client === '' ? null : client, nameSender(request));
-    logScheduleAction('resumed', request, client, job);
-    return reply.redirect(sayOnce('resume'), 303);
-  });
+  const changes = [
+    ['pause', pauseJob, 'paused'],
+    ['resume', resumeJob, 'resumed'],
+  ] as const;
+  for (const [action, change, logged] of changes)
+    app.post(`/schedules/${action}`, async (request, reply) => {
+      const { client, job } = parseClientJob(request.body);
+      await change(db, job, client === '' ? null : client, nameSender(request));
+      logScheduleAction(logged, request, client, job);
+      return reply.redirect(sayOnce(action), 303);
+    });
   app.post('/schedules/run', async (request, reply) => {
     const { client, job } = parseClientJob(request.body);
     if (job === pushJob.name || !isAutomatic(config.schedules[job]))

@@ -94,7 +94,7 @@ const runFilter = z.object({
   status: optionalParam(z.enum(runStatuses)),
   before: optionalParam(z.coerce.number().int().positive()),
 });
-const orderText = z.string().max(maxLength);
+const orderText = z.string('is missing').max(maxLength);
 
 const listClients = ({ config }: PageDeps) => config.clients.map(({ key }) => key);
 
@@ -234,7 +234,6 @@ function createOpenApiDocument(basePath: string): Record<string, unknown> {
   };
 }
 
-/** Makes the JSON of the overview. */
 function toOverviewJson({ snapshot, problems, stale, recent, charts }: Overview) {
   const { now, streams, outbox, gates } = snapshot;
   const rowsByStream = new Map(recent.map(({ client, stream, rows }) => [`${client}/${stream}`, rows]));
@@ -249,7 +248,6 @@ function toOverviewJson({ snapshot, problems, stale, recent, charts }: Overview)
   };
 }
 
-/** Makes the JSON of the schedules of this worker. */
 function toSchedulesJson(snapshot: Snapshot, config: Config, only: string | undefined) {
   const clients = config.clients.map(({ key }) => key).filter((key) => only === undefined || key === only);
   const schedules: Readonly<Partial<Record<string, Schedule>>> = config.schedules;

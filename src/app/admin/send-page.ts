@@ -32,11 +32,15 @@ export interface Page {
   readonly isFollowed?: boolean;
 }
 
-/** Sends a page as HTML or JSON, as the request prefers. The token of its forms is bound to the session. */
+/**
+ * Sends a page as HTML or JSON, as the request prefers. A viewer gets it without words of the service. The token of its
+ * forms is bound to the session.
+ */
 export function sendPage(request: FastifyRequest, reply: FastifyReply, page: Page): FastifyReply {
   const isViewer = request.role === 'viewer';
   reply.header('vary', 'accept');
-  if (wantsJson(request.headers.accept)) return sendJson(reply, page.data, isViewer);
+  if (wantsJson(request.headers.accept))
+    return reply.type('application/json').send(isViewer ? toViewerJson(page.data) : JSON.stringify(page.data));
   const { title, body, live = false, isFollowed = false } = page;
   const csrf = reply.generateCsrf({ userInfo: readFormOwner(request) });
   const { said, at } = saidSchema.parse(request.query);
@@ -51,16 +55,8 @@ export function sendPage(request: FastifyRequest, reply: FastifyReply, page: Pag
     csrf,
   };
   const markup = renderPage(frame, typeof body === 'function' ? body(isViewer ? null : csrf) : body);
-  return sendMarkup(reply, markup, isViewer);
+  return reply.type('text/html').send(isViewer ? maskQuotes(markup) : markup);
 }
-
-/** Sends markup. A viewer gets it without words of the service. */
-const sendMarkup = (reply: FastifyReply, markup: string, isViewer: boolean): FastifyReply =>
-  reply.type('text/html').send(isViewer ? maskQuotes(markup) : markup);
-
-/** Sends data as JSON. A viewer gets it without words of the service. */
-const sendJson = (reply: FastifyReply, data: unknown, isViewer: boolean): FastifyReply =>
-  reply.type('application/json').send(isViewer ? toViewerJson(data) : JSON.stringify(data));
 
 /** Returns data as JSON without words of the service. */
 export const toViewerJson = (data: unknown): string =>
@@ -77,8 +73,6 @@ export function makeRowPage(found: OutboxDetail, isRevealed: boolean, draft: Pay
     data: { ...row, payload, advice: adviseOperator(row, 'page') },
   };
 }
-
-/** Content negotiation: every page is also served as JSON, for who asks for it. */
 
 /** Returns true if an Accept header prefers JSON to HTML. Without a preference, the answer is a page. */
 export function wantsJson(accept: string | undefined): boolean {

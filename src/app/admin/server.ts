@@ -12,12 +12,13 @@ import { ZodError } from 'zod';
 import { CodedError } from '../../core/errors.ts';
 import { html } from '../../core/html.ts';
 import { assetsFolder, styleFolder } from '../../core/installation.ts';
-import { readSqlState } from '../../erp/connection/transaction.ts';
+import { isDiskFull, readSqlState } from '../../erp/connection/transaction.ts';
 import { withReadTimeout } from '../health/overview.ts';
 import type { CurrentState, LateJob } from '../health/state.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { sweepMs } from '../worker/daemon.ts';
 import {
+  addBasePath,
   createSessionSigner,
   guardRoutes,
   limitConnections,
@@ -39,21 +40,13 @@ const path = '/queues';
 const policy =
   "default-src 'none';script-src 'self';style-src 'self' 'unsafe-inline';img-src 'self' data:;font-src 'self';connect-src 'self';base-uri 'self';frame-ancestors 'none'";
 
-/** A separate server of Bull Board. The admin server hands requests over to it. */
-interface Board {
-  readonly answer: FastifyInstance['routing'];
-  /** Shows the queues of the worker once it has started. */
-  readonly refresh: () => void;
-  readonly close: () => Promise<void>;
-}
-
 /** Serves Bull Board at `/queues`, read only. It is loaded at the first request, so that a worker starts faster. */
 function registerBoardRoutes(app: FastifyInstance, { daemon, config }: AdminDeps): void {
-  let opening: Promise<Board> | undefined;
+  let opening: ReturnType<typeof openBoardServer> | undefined;
   app.addHook('onClose', async () => (await opening)?.close());
   for (const url of [path, `${path}/*`])
     app.all(url, { onRequest: refuseChanges }, async (request, reply) => {
-      opening ??= openInnerServer(daemon, config.ADMIN_BASE_PATH);
+      opening ??= openBoardServer(daemon, config.ADMIN_BASE_PATH);
       const board = await opening;
       board.refresh();
       reply.header('content-security-policy', policy);
@@ -70,21 +63,27 @@ async function refuseChanges({ method }: FastifyRequest, reply: FastifyReply): P
   await reply.code(403).send({ error: 'The queues are read-only; pause and run jobs at /schedules' });
 }
 
-/** Loads Bull Board and starts its server, which does not listen on a port. */
-async function openInnerServer(daemon: AdminDeps['daemon'], basePath: string): Promise<Board> {
+/** Loads Bull Board and starts its server, which listens on no port: the admin server hands requests over to it. */
+async function openBoardServer(daemon: AdminDeps['daemon'], basePath: string) {
   const { openBoard } = await import('../../queue/board.ts');
   const { plugin, show } = openBoard(basePath, path);
   const inner = fastify({ logger: false });
   // Bull Board has its links behind an icon, where nobody looks for the way back.
   const back =
-    html`<a href="${basePath}/" style="position:fixed;left:1.2rem;bottom:3rem;z-index:99">← Status page</a></body>`
+    html`<nav aria-label="Status page" style="position:fixed;right:1rem;bottom:.5rem;z-index:99;padding:.2rem .5rem;background:#0b5c63"><a href="${basePath}/" style="color:#fff">← Status page</a></nav><noscript>The queues need a script. <a href="${basePath}/">Status page</a></noscript></body>`
       .text;
-  inner.addHook('onSend', async (_request, _reply, payload) =>
-    typeof payload === 'string' ? payload.replace('</body>', back) : payload,
+  inner.addHook('onSend', async (_request, { statusCode }, payload) => {
+    if (typeof payload !== 'string') return payload;
+    // Bull Board's own page has the base path already.
+    return statusCode === 404 ? addBasePath(payload, basePath) : payload.replace('</body>', back);
+  });
+  inner.setNotFoundHandler((request, reply) =>
+    sendError(request, reply, 404, `There is no page of the queues at this address; see ${path}`),
   );
   await inner.register(plugin, { prefix: path });
   await inner.ready();
   let shown: unknown;
+  /** Shows the queues of the worker once it has started. */
   const refresh = () => {
     const now = daemon();
     if (now === null || now === shown) return;
@@ -198,8 +197,7 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
     return { port: Number(address.port), close: () => app.close() };
   } catch (cause) {
     await app.close();
-    const isPortTaken = cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE';
-    if (!isPortTaken) throw cause;
+    if (readSqlState(cause) !== 'EADDRINUSE') throw cause;
     const message = `ADMIN_PORT ${port} is in use on ${host}; set another port (0 takes a free one)`;
     throw new CodedError('admin_port_taken', message, { cause });
   }
@@ -246,23 +244,26 @@ function registerErrorHandlers(app: FastifyInstance, log: Logger): void {
     if (status >= 500) log.error({ event: 'admin_failed', ...errorFields(error) });
     return sendError(request, reply, status, words);
   });
-  app.setNotFoundHandler((request, reply) => sendError(request, reply, 404, 'There is no page at this address; see /'));
+  app.setNotFoundHandler((request, reply) => sendError(request, reply, 404, 'There is no page at this address'));
 }
 
 /** Sends an error as a page or as JSON, as the request prefers. */
-function sendError({ headers: { accept } }: FastifyRequest, reply: FastifyReply, status: number, words: string) {
+function sendError({ headers: { accept }, url }: FastifyRequest, reply: FastifyReply, status: number, words: string) {
   reply.code(status);
   if (!(accept ?? '').includes('text/html') || wantsJson(accept)) return reply.send({ error: words });
-  const title = STATUS_CODES[status] ?? 'Error';
-  const body = html`<h1>${title}</h1><p class="why">${words}</p><p><a href="/">Back to the overview</a></p>`;
+  // "Service" means the warehouse here.
+  const title = status === 503 ? 'The database cannot be used' : (STATUS_CODES[status] ?? 'Error');
+  const way = url === '/' ? 'Try again' : 'To the overview';
+  const body = html`<h1>${title}</h1><p class="why">${words}</p><p><a href="/">${way}</a></p>`;
   return reply.type('text/html').send(renderBarePage(title, body));
 }
 
-/** Returns the HTTP status and the text for an error. */
 function toErrorAnswer(error: unknown): { status: number; words: string } {
   if (error instanceof ZodError)
     return { status: 400, words: `${error.issues[0]?.path.join('.')}: ${error.issues[0]?.message}` };
   if (error instanceof AdminError) return { status: error.status, words: error.message };
+  if (isDiskFull(error))
+    return { status: 503, words: 'The disk of Postgres is full. Free space, or enlarge it; then the worker continues' };
   const given = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
   if (given === 403)
     return { status: 403, words: 'The form has expired, or came from another site; reload the page and send it again' };

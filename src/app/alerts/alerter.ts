@@ -6,7 +6,7 @@ import type { Config } from '../../../config/env.ts';
 import { type Pause, pauses, toPauseMs } from '../../core/backoff.ts';
 import { repeat } from '../../core/repeat.ts';
 import { dayMs, minuteMs } from '../../core/time.ts';
-import { storeAlertChecks, takeAlertChecks } from '../../erp/alerts/open-alerts.ts';
+import { type StoredAlert, storeAlertChecks, takeAlertChecks } from '../../erp/alerts/open-alerts.ts';
 import {
   abandonOldPosts,
   type ClaimedPost,
@@ -15,12 +15,14 @@ import {
   recordFailure,
 } from '../../erp/alerts/posts.ts';
 import type { Database } from '../../erp/connection/pool.ts';
+import { readDatabaseClock } from '../../erp/reports/job-status.ts';
+import { findOwnProblems } from '../health/causes.ts';
 import { findProblems } from '../health/problems.ts';
-import { readCurrentState } from '../health/state.ts';
+import { readCurrentState, toClockSkewMs } from '../health/state.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
 import { postWebhook, type WebhookOptions } from '../webhooks/post-webhook.ts';
-import { decideAlerts, toFoundAlerts } from './decide-alerts.ts';
+import { type AlertPost, decideAlerts, toAlerts, toFoundAlerts } from './decide-alerts.ts';
 
 /** Times of the alerter, in milliseconds. */
 interface AlertTimes {
@@ -34,7 +36,7 @@ interface AlertTimes {
   readonly maxAgeMs: number;
 }
 
-const usualTimes: AlertTimes = { tickMs: 5_000, checkMs: 30_000, holdMs: 30_000, maxAgeMs: 3 * dayMs };
+const usualTimes: AlertTimes = { tickMs: 5_000, checkMs: 15_000, holdMs: 30_000, maxAgeMs: 3 * dayMs };
 /** Maximum numbers of open problems, in all and of one client, and of waiting posts. Others wait until there is room. */
 const bounds = { alerts: 500, perClient: 50, posts: 1_000 };
 /** Maximum number of posts of one tick. */
@@ -46,6 +48,8 @@ interface AlerterOptions {
   readonly config: Config;
   readonly webhook: WebhookOptions;
   readonly log: Logger;
+  /** Since when Postgres refuses runs because its disk is full; null: it does not. */
+  readonly diskFullSince: () => Date | null;
   readonly times?: AlertTimes;
   /** The pause before a post is tried again. */
   readonly pause?: Pause;
@@ -53,7 +57,8 @@ interface AlerterOptions {
 
 /**
  * Posts problems that begin and end. Several workers share the checks and the posts by Postgres: each problem is posted
- * once when it begins and once when it ends. While the database is away, nothing is posted.
+ * once when it begins, when it becomes worse, and when it ends. While the database is away, nothing is posted but what this
+ * worker finds by itself: such problems and their posts are kept in its memory.
  */
 export class Alerter {
   readonly #options: AlerterOptions;
@@ -62,6 +67,9 @@ export class Alerter {
   readonly #stopping = new AbortController();
   #ticks: ReturnType<typeof repeat> | undefined;
   #nextCheckMs = 0;
+  /** Open problems that only this worker can see, and their posts that the receiver has not taken yet. */
+  #own: readonly StoredAlert[] = [];
+  #ownPosts: readonly AlertPost[] = [];
 
   constructor(options: AlerterOptions) {
     this.#options = options;
@@ -82,7 +90,8 @@ export class Alerter {
 
   /** Checks and posts once. A part that fails does not stop the other. */
   async #run(): Promise<void> {
-    for (const [task, work] of [['check', () => this.#check()] as const, ['post', () => this.#post()] as const]) {
+    const tasks = { own: () => this.#postOwn(), check: () => this.#check(), post: () => this.#post() };
+    for (const [task, work] of Object.entries(tasks)) {
       try {
         await work();
       } catch (error) {
@@ -109,6 +118,32 @@ export class Alerter {
     if (abandoned > 0) log.error({ event: 'alerts_abandoned', rows: abandoned });
   }
 
+  /** Posts the problems that this worker finds by itself. A post that the receiver does not take is tried again. */
+  async #postOwn(): Promise<void> {
+    const { db, webhook, diskFullSince } = this.#options;
+    const askedAtMs = Date.now();
+    const full = diskFullSince();
+    // A database that is full may not even answer.
+    const clock = await readDatabaseClock(db).catch((error: unknown) => {
+      if (full === null) throw error;
+      return null;
+    });
+    const problems = findOwnProblems(clock === null ? 0 : toClockSkewMs(askedAtMs, clock), full, clock ?? new Date());
+    const room = { ...bounds, alerts: bounds.perClient };
+    const { kept, posts } = decideAlerts(toAlerts(problems), this.#own, new Date(), this.#times.holdMs, room);
+    this.#own = kept;
+    this.#ownPosts = [...this.#ownPosts, ...posts].slice(-bounds.perClient);
+    for (const { alertId, body } of this.#ownPosts) {
+      const id = `alert_${alertId}_${body.type}`;
+      const answer = await postWebhook(webhook, id, JSON.stringify(body), this.#stopping.signal);
+      if (!answer.delivered) {
+        this.#warn({ event: 'alert_not_delivered', code: answer.code, error: answer.error });
+        return;
+      }
+      this.#ownPosts = this.#ownPosts.slice(1);
+    }
+  }
+
   /** Posts what is due, one after the other. The first failure ends the tick: the receiver may be away. */
   async #post(): Promise<void> {
     const { db, webhook } = this.#options;
@@ -121,17 +156,15 @@ export class Alerter {
   /** Attempts a post, and records the result. Returns false if it failed. */
   async #deliver(post: ClaimedPost): Promise<boolean> {
     const { db, webhook, pause = pauses.alert } = this.#options;
-    const answer = await postWebhook(webhook, `alert_${post.id}`, post.body, this.#stopping.signal).catch(
-      (error: unknown) => ({ delivered: false as const, retryAfterMs: undefined, ...errorFields(error) }),
-    );
+    const answer = await postWebhook(webhook, `alert_${post.id}`, post.body, this.#stopping.signal);
     if (answer.delivered) {
       await recordDelivery(db, post.id);
       return true;
     }
     const delayMs = toPauseMs(pause, post.attempts, Math.random(), answer.retryAfterMs);
-    const code = 'code' in answer ? answer.code : `http_${answer.status}`;
-    this.#warn({ event: 'alert_not_delivered', code, error: answer.error, delayMs });
-    await recordFailure(db, post.id, answer.error, delayMs);
+    const { code, error } = answer;
+    this.#warn({ event: 'alert_not_delivered', code, error, delayMs });
+    await recordFailure(db, post.id, error, delayMs);
     return false;
   }
 }

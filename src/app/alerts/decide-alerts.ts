@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { removeQuotes } from '../../core/quote.ts';
 import { formatSpan } from '../../core/time.ts';
-import type { AlertChanges, NewPost, StoredAlert } from '../../erp/alerts/open-alerts.ts';
+import type { AlertChanges, StoredAlert } from '../../erp/alerts/open-alerts.ts';
 import { isSeenByEverybody, type Problem } from '../health/problem.ts';
 
 /** Maximum number of characters of a text in a post. */
@@ -19,8 +19,8 @@ interface AlertRoom {
 type FoundAlert = Omit<StoredAlert, 'id' | 'since' | 'beganAt' | 'missingSince'>;
 
 /**
- * Decides which problems begin, continue and end. A problem is posted after it was found for `holdMs`, and its end after
- * it was missing for `holdMs`. A problem that goes away earlier is forgotten without a post. If there is no room, new
+ * Decides which problems begin, continue and end. A problem is posted after it was found for `holdMs`, again when a warning
+ * becomes a problem that needs a person, and its end after it was missing for `holdMs`. A problem that goes away earlier is forgotten without a post. If there is no room, new
  * problems and posts wait for a later check; one alert, which always has room, counts such problems.
  */
 export function decideAlerts(
@@ -29,23 +29,28 @@ export function decideAlerts(
   now: Date,
   holdMs: number,
   room: AlertRoom,
-): AlertChanges {
+): AlertChanges & { readonly posts: readonly AlertPost[] } {
   const known = new Map(open.map((alert) => [toKey(alert), alert]));
   const present = new Map(keepFitting(found, open, room).map((alert) => [toKey(alert), alert]));
   const isOver = (since: Date) => now.getTime() - since.getTime() >= holdMs;
   const kept: StoredAlert[] = [];
   const removed: string[] = [];
-  const posts: NewPost[] = [];
+  const posts: AlertPost[] = [];
   for (const [key, alert] of present) {
     const stored = known.get(key);
     if (stored === undefined) {
       kept.push({ ...alert, id: randomUUID(), since: now, beganAt: null, missingSince: null });
       continue;
     }
-    const begins = stored.beganAt === null && isOver(stored.since) && posts.length < room.posts;
-    const next = { ...stored, ...alert, beganAt: begins ? now : stored.beganAt, missingSince: null };
+    const begins = stored.beganAt === null && isOver(stored.since);
+    const worsens = stored.beganAt !== null && stored.severity === 'warn' && alert.severity === 'bad';
+    const hasRoom = posts.length < room.posts;
+    const severity = worsens && !hasRoom ? stored.severity : alert.severity;
+    const beganAt = begins && hasRoom ? now : stored.beganAt;
+    const next = { ...stored, ...alert, severity, beganAt, missingSince: null };
     kept.push(next);
-    if (begins) posts.push({ alertId: next.id, body: toPostBody('problem.began', next, now) });
+    const event = begins ? 'problem.began' : worsens ? 'problem.worsened' : null;
+    if (event !== null && hasRoom) posts.push({ alertId: next.id, body: toPostBody(event, next, now) });
   }
   for (const alert of open.filter((one) => !present.has(toKey(one)))) {
     const missingSince = alert.missingSince ?? now;
@@ -102,29 +107,25 @@ function toOverflowAlert(scope: string, count: number): FoundAlert {
 /** Returns the identity of a problem, which stays the same while its text changes. */
 const toKey = ({ scope, code, subject, detail }: FoundAlert) => JSON.stringify([scope, code, subject, detail]);
 
-/** Problems that are never posted: one about the posts, and one that only a single machine may see. */
-const shownOnly: ReadonlySet<string> = new Set(['alerts_undelivered', 'clock_wrong']);
+/** Problems that no check posts: one about the posts, and those that each worker posts by itself (`findOwnProblems`). */
+const unchecked: ReadonlySet<string> = new Set(['alerts_undelivered', 'clock_wrong', 'database_full']);
+
+/** Selects the problems that a check of some scopes posts. What follows from a problem is not posted. */
+export const toFoundAlerts = (problems: readonly Problem[], scopes: readonly string[]): FoundAlert[] =>
+  toAlerts(problems.filter(({ code }) => !unchecked.has(code))).filter(({ scope }) => scopes.includes(scope));
 
 /**
- * Selects the problems that a check of some scopes posts: bad ones and warnings, without quoted words of others. What
- * follows from a problem is not posted. Problems of one identity become one, with all texts.
+ * Returns bad problems and warnings as they are posted, without quoted words of others. Problems of one identity become
+ * one, with all texts.
  */
-export function toFoundAlerts(problems: readonly Problem[], scopes: readonly string[]): FoundAlert[] {
+export function toAlerts(problems: readonly Problem[]): FoundAlert[] {
   const found = new Map<string, FoundAlert>();
   for (const problem of problems) {
     const { code, severity, client, subject, detail = '', text, remedy } = problem;
     const scope = isSeenByEverybody(problem) ? '' : (client ?? '');
-    if (severity === 'note' || shownOnly.has(code) || !scopes.includes(scope)) continue;
-    const alert = {
-      scope,
-      code,
-      client,
-      subject,
-      detail,
-      severity,
-      text: clean(text),
-      remedy: remedy && clean(remedy),
-    };
+    if (severity === 'note') continue;
+    const words = { text: clean(text), remedy: remedy && clean(remedy) };
+    const alert = { scope, code, client, subject, detail, severity, ...words };
     const key = toKey(alert);
     const earlier = found.get(key);
     found.set(key, earlier === undefined ? alert : { ...earlier, text: clean(`${earlier.text}; ${alert.text}`) });
@@ -135,14 +136,12 @@ export function toFoundAlerts(problems: readonly Problem[], scopes: readonly str
 /** Leaves out quoted words of others, which may contain personal data, and cuts the text. */
 const clean = (text: string) => removeQuotes(text).slice(0, maxTextLength).toWellFormed();
 
-type AlertEvent = 'problem.began' | 'problem.ended';
-
 /** What is posted to ALERT_WEBHOOK_URL. Chat programs such as Slack show `text`. */
 export interface PostBody {
-  readonly type: AlertEvent;
+  readonly type: 'problem.began' | 'problem.worsened' | 'problem.ended';
   readonly timestamp: string;
   readonly data: {
-    /** The same for the beginning and the end of a problem. */
+    /** The same for all posts of a problem. */
     readonly id: string;
     readonly code: string;
     readonly severity: 'bad' | 'warn';
@@ -156,12 +155,17 @@ export interface PostBody {
   readonly text: string;
 }
 
-/** Creates the body of a post. */
-function toPostBody(type: AlertEvent, alert: StoredAlert, now: Date): PostBody {
+/** A post of an alert. */
+export interface AlertPost {
+  readonly alertId: string;
+  readonly body: PostBody;
+}
+
+function toPostBody(type: PostBody['type'], alert: StoredAlert, now: Date): PostBody {
   const { id, code, severity, client, subject, text, remedy, since } = alert;
   const lasted = formatSpan((now.getTime() - since.getTime()) / 1_000);
   const line =
-    type === 'problem.began'
+    type !== 'problem.ended'
       ? `${severity === 'bad' ? 'Problem' : 'Warning'}: ${subject}: ${text}${remedy === null ? '' : `; ${remedy}`}`
       : `Ended after ${lasted}: ${subject}: ${text}`;
   return {

@@ -13,7 +13,6 @@ import {
 } from '../../erp/reports/program-reads.ts';
 import { type ApiDeps, ApiError, toCaller } from './api-deps.ts';
 import type { RouteSchemas } from './document.ts';
-import { registerInsert } from './insert-route.ts';
 import * as schemas from './schemas.ts';
 
 /** A route that reads, for the client of the token. */
@@ -26,12 +25,6 @@ interface ReadRoute<P extends z.ZodObject> {
   readonly answer: z.ZodType;
   /** Returns the answer, or its JSON text. */
   readonly read: (given: z.output<P>, caller: ApiToken) => Promise<unknown>;
-}
-
-/** Registers all routes. */
-export function registerRoutes(app: FastifyInstance, deps: ApiDeps): void {
-  registerReads(app, deps);
-  registerInsert(app, deps);
 }
 
 function addRead<P extends z.ZodObject>(app: FastifyInstance, route: ReadRoute<P>): void {
@@ -50,7 +43,8 @@ function findOne([document]: readonly string[]): string {
   return document;
 }
 
-function registerReads(app: FastifyInstance, { db }: ApiDeps): void {
+/** Registers the routes that read. */
+export function registerReads(app: FastifyInstance, { db }: ApiDeps): void {
   addRead(app, {
     url: '/v1/outbox/:id',
     summary: 'A row of the outbox, with its history',

@@ -10,27 +10,37 @@ const maxRows = 500;
 /** Maximum length of a text in an address or a header. */
 const maxText = 200;
 
-const id = z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER);
+/** A whole number within limits. */
+const whole = (min: number, max: number, words = `must be a whole number from ${min} to ${max}`) =>
+  z.coerce.number(words).int(words).min(min, words).max(max, words);
+/** A text that is not empty. */
+const textUpTo = (max: number) =>
+  z.string().min(1, 'must not be empty').max(max, `must have at most ${max} characters`);
+
+const id = whole(1, Number.MAX_SAFE_INTEGER, 'must be an id: a whole number above 0');
 export const idParams = z.object({ id });
-export const skuParams = z.object({ sku: z.string().min(1).max(maxText) });
-export const numberQuery = z.object({ number: z.string().min(1).max(maxText) });
+export const skuParams = z.object({ sku: textUpTo(maxText) });
+export const numberQuery = z.object({ number: textUpTo(maxText) });
 export const changesQuery = z.object({
-  after: z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER).default(0),
-  limit: z.coerce.number().int().min(1).max(1_000).default(500),
+  after: whole(0, Number.MAX_SAFE_INTEGER, 'must be a seq: a whole number, or 0').default(0),
+  limit: whole(1, 1_000).default(500),
 });
 export const keyHeaders = z.object({
-  'idempotency-key': z.string().min(1).max(maxText).optional(),
+  'idempotency-key': textUpTo(maxText).optional(),
 });
 
 const time = z.string().meta({ format: 'date-time' });
 
 const newRow = z.strictObject({
-  kind: z.string().min(1).max(64),
-  reference: z.string().min(1).max(maxText),
+  kind: textUpTo(64),
+  reference: textUpTo(maxText),
   payload: z.unknown().default({}).meta({ description: 'As docs/outbox-payloads.json says for the kind' }),
-  notBefore: z.iso.datetime({ offset: true }).optional(),
+  notBefore: z.iso
+    .datetime({ offset: true, error: 'must be a time with its zone, such as 2026-05-04T10:00:00+02:00' })
+    .optional(),
 });
-export const newRows = z.union([newRow, z.array(newRow).min(1).max(maxRows)]);
+const rowCount = `must have 1 to ${maxRows} rows`;
+export const newRows = z.union([newRow, z.array(newRow).min(1, rowCount).max(maxRows, rowCount)]);
 
 const newId = z.object({ id: z.int() });
 export const newIds = z.union([newId, z.array(newId)]);

@@ -8,11 +8,12 @@ import { z } from 'zod';
 import { CodedError } from '../../core/errors.ts';
 import { parseExact } from '../../core/json.ts';
 import { readSqlState } from '../../erp/connection/transaction.ts';
-import { describeIssue } from '../../payloads/problems.ts';
+import { describeIssue } from '../../sync/push/payload/payload.ts';
 import { errorFields } from '../logging/logger.ts';
 import { type ApiDeps, ApiError } from './api-deps.ts';
 import { createApiDocument } from './document.ts';
-import { registerRoutes } from './routes.ts';
+import { registerInsert } from './insert-route.ts';
+import { registerReads } from './routes.ts';
 
 /** Maximum bytes of a body: a payload of 16 MB, and what is around it. */
 const maxBodyBytes = 16 * 1024 * 1024 + 64 * 1024;
@@ -49,7 +50,8 @@ export async function startApi(deps: ApiDeps): Promise<ApiServer> {
   try {
     await app.register(async (scope) => {
       guard(scope, deps);
-      registerRoutes(scope, deps);
+      registerReads(scope, deps);
+      registerInsert(scope, deps);
     });
     const address = new URL(await app.listen({ host, port }));
     const close = async () => {
@@ -165,7 +167,6 @@ function guard(scope: FastifyInstance, { config, isReady }: ApiDeps): void {
   });
 }
 
-/** Returns the answer to an error. */
 function toApiError(error: FastifyError): ApiError {
   if (error instanceof ApiError) return error;
   const state = readSqlState(error);
@@ -174,6 +175,7 @@ function toApiError(error: FastifyError): ApiError {
   // Lengths, and characters that Postgres cannot store: the INSERT of the outbox says what is wrong.
   if (/^(22|23|54)/.test(state)) return new ApiError(422, `The database refuses a value: ${error.message}`);
   const status = error.statusCode ?? 500;
+  if (status === 415) return new ApiError(415, 'Send the body as JSON, with Content-Type: application/json');
   if (status >= 500)
     return new ApiError(500, 'The request failed; the event api_failed in the log of the worker says why');
   return new ApiError(status, error.message);

@@ -1,6 +1,6 @@
 /**
- * Code that the commands share: connections, the choice of clients, signals, printing. A command closes everything that
- * it opened before it ends.
+ * This folder: code that the commands share: connections, the choice of clients, signals, printing. A command closes
+ * everything that it opened before it ends.
  */
 
 import { readConfig } from '../../../config/env.ts';
@@ -13,7 +13,7 @@ import { connectForWriting, openLeaseKeeper, toAddress, toDirectUrl, workerName 
 import { openWarehouses } from '../deps/warehouses.ts';
 import { openLogger } from '../logging/create-logger.ts';
 import { silentLogger } from '../logging/logger.ts';
-import type { RunnerDeps } from '../worker/runner.ts';
+import type { RunnerDeps } from '../worker/runs.ts';
 import { selectClients } from './command-line.ts';
 
 /** Everything that a command needs to execute runs in its own process. */
@@ -35,7 +35,7 @@ export async function withForeground<T>(
 ): Promise<T> {
   const config = readConfig({ database: true, clients: true });
   const clients = selectClients(config, only);
-  const log = quietLog ? silentLogger : await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
+  const log = quietLog ? silentLogger : await openLogger(config);
   const { db, close } = connectForWriting(toAddress(config), log);
   const leases = openLeaseKeeper(toDirectUrl(config), log);
   const { warehouses, close: closeWarehouses } = openWarehouses(config, { log });

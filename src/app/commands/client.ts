@@ -16,7 +16,7 @@ import {
   withDatabase,
 } from '../cli/command-line.ts';
 import { formatTable } from '../terminal/table.ts';
-import { toClientIdentity } from '../worker/runner.ts';
+import { toClientIdentity } from '../worker/runs.ts';
 
 interface ClientOptions extends CommonOptions {
   readonly keepCursors?: boolean;

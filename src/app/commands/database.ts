@@ -6,6 +6,7 @@ import { acceptDatabase, type OperatorAnswer } from '../../erp/outbox/accept-dat
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { addCommand, exitWith, print, readOperatorName, withDatabase } from '../cli/command-line.ts';
+import { formatCount } from '../health/problem.ts';
 
 interface DatabaseOptions {
   readonly as: OperatorAnswer;
@@ -36,14 +37,12 @@ async function accept(db: Database, as: OperatorAnswer): Promise<void> {
   }
   print(`Accepted as ${as}: rows are sent again.`);
   if (as === 'moved') return;
-  print(`${formatRowCount(rows.lookedUp)} of the backup: looked up at the service before anything is sent.`);
+  print(`${formatCount(rows.lookedUp, 'row')} of the backup: looked up at the service before anything is sent.`);
   if (rows.toDecide > 0)
     print(
-      `${formatRowCount(rows.toDecide)} of the backup: you must decide, see: fulfilment-sync outbox list --status unknown`,
+      `${formatCount(rows.toDecide, 'row')} of the backup: you must decide, see: fulfilment-sync outbox list --status unknown`,
     );
 }
-
-const formatRowCount = (count: number) => (count === 1 ? '1 row' : `${count} rows`);
 
 /** Adds `database accept`. */
 export function addDatabaseCommands(cli: Command): void {

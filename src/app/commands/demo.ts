@@ -27,7 +27,7 @@ import {
 } from '../cli/command-line.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
 import { compareWithSandbox } from '../demo/oracle.ts';
-import { connectDatabase } from '../deps/database.ts';
+import { connectDatabase, type OpenDatabase } from '../deps/database.ts';
 import { openLogger } from '../logging/create-logger.ts';
 import type { Logger } from '../logging/logger.ts';
 import { formatTable } from '../terminal/table.ts';
@@ -65,9 +65,9 @@ async function demoCommand({ once = false, database: given }: DemoOptions): Prom
   const stop = AbortSignal.any([createStopSignal(), outputClosed]);
   const started: DemoProcess[] = [];
   let postgres: EmbeddedPostgres | undefined;
-  let database: { db: Database; close: () => Promise<void> } | undefined;
+  let database: OpenDatabase | undefined;
   try {
-    const log = await openLogger({ level: 'error', pretty: true });
+    const log = await openLogger({ LOG_LEVEL: 'error', LOG_PRETTY: true });
     if (given === undefined) {
       print('Starting a temporary Postgres …');
       postgres = await startEmbeddedPostgres();
@@ -226,13 +226,11 @@ const endWithinMs = 3_000;
 /** A command of this program in a child process. It ends when this process ends, however that happens. */
 class DemoProcess {
   readonly #child: ChildProcess;
-  readonly #onLine: (line: string) => void;
-  readonly name: string;
+  readonly #name: string;
 
   /** @param onLine receives each line that the process writes */
   constructor(args: readonly string[], env: Readonly<Record<string, string>>, onLine: (line: string) => void) {
-    this.name = args[0] ?? '';
-    this.#onLine = onLine;
+    this.#name = args[0] ?? '';
     // Settings of this process are not passed on: they may name a real database. The child is detached, so that Ctrl-C
     // reaches only this process, which then ends the others in the right order.
     this.#child = fork(programs.main, args, {
@@ -242,14 +240,14 @@ class DemoProcess {
       silent: true,
     });
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
-      if (stream) createInterface({ input: stream }).on('line', (line) => this.#onLine(line));
+      if (stream) createInterface({ input: stream }).on('line', onLine);
     }
   }
 
   /** Waits until the process ends, and rejects then. For processes that must not end by themselves. */
   async failOnExit(): Promise<never> {
     const [code, signal] = await once(this.#child, 'exit');
-    throw new Error(`The ${this.name} process ended by itself (${signal ?? `exit code ${code}`})`);
+    throw new Error(`The ${this.#name} process ended by itself (${signal ?? `exit code ${code}`})`);
   }
 
   async end(): Promise<void> {

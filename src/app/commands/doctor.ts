@@ -17,6 +17,7 @@ import {
   checkSessions,
   type Finding,
 } from '../doctor/checks.ts';
+import { formatCount } from '../health/problem.ts';
 import { silentLogger } from '../logging/logger.ts';
 
 /** Checks everything that a worker needs, and prints what to do. Changes nothing. */
@@ -59,8 +60,7 @@ function formatFindings(findings: readonly Finding[]): string {
     ...(remedy === null ? [] : [toVisible(`${' '.repeat(6 + width)}  -> ${remedy}`)]),
   ]);
   const count = (state: Finding['state']) => findings.filter((finding) => finding.state === state).length;
-  const [warnings, problems] = [count('warn'), count('fail')];
-  const counts = `${warnings} ${warnings === 1 ? 'warning' : 'warnings'}, ${problems} ${problems === 1 ? 'problem' : 'problems'}`;
+  const counts = `${formatCount(count('warn'), 'warning')}, ${formatCount(count('fail'), 'problem')}`;
   return [...lines, '', `${count('ok')} ok, ${counts}`].join('\n');
 }
 

@@ -90,7 +90,7 @@ export function formatMigrations(files: readonly MigrationFile[]): string {
 /** Migrates the database of the settings, and prints what was applied. */
 async function migrateCommand(options: MigrateOptions = {}): Promise<number> {
   const config = readConfig({ database: true, clients: false });
-  const log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
+  const log = await openLogger(config);
   if (options.sql) {
     const { db, close } = connectDatabase(toDirectUrl(config), log, 'migrate', 1);
     const missing = await readMissingMigrations(db, await readKnownMigrations()).finally(close);

@@ -1,7 +1,7 @@
 import { readConfig } from '../../../config/env.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
-import { anyCode, type CodeFinder } from '../../sync/push/payload/find-code.ts';
-import { applyOperations } from '../../sync/push/payload/kind.ts';
+import { applyOperations, type CodeFinder } from '../../sync/push/payload/kind.ts';
+import { anyCode } from '../../sync/push/payload/setting-codes.ts';
 import { type CommonOptions, print, printJson, readInput, UsageError, withDatabase } from '../cli/command-line.ts';
 import { findPayloadProblems, readStoredCodes } from '../terminal/check-payload.ts';
 
@@ -37,7 +37,6 @@ export async function outboxCheckCommand(
   return problems.length === 0 ? 0 : 1;
 }
 
-/** Reads the stored codes of a client. */
 async function openCodes(
   client: string | undefined,
   hasDatabase: boolean,

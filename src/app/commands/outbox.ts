@@ -35,6 +35,7 @@ import {
   UsageError,
   withDatabase,
 } from '../cli/command-line.ts';
+import { formatCount } from '../health/problem.ts';
 import { adviseOperator, toShownPayload } from '../terminal/outbox-row.ts';
 import { type Columns, formatTable } from '../terminal/table.ts';
 import type { OutboxCheckOptions } from './outbox-check.ts';
@@ -95,7 +96,10 @@ async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): P
   const row = await withDatabase('outbox', (db) =>
     reveal ? revealOutbox(db, parseRowId(id), readOperatorName()) : readOutbox(db, parseRowId(id)),
   );
-  if (row === null) return reportMissingRow(id);
+  if (row === null) {
+    printError(`There is no row ${id} in the outbox; see: fulfilment-sync outbox list`);
+    return 1;
+  }
   const shown = {
     ...row,
     payload: toShownPayload(row, reveal ?? false),
@@ -121,7 +125,7 @@ async function outboxActCommand(action: OutboxAction, ids: readonly string[], op
   const filter = ids.length > 0 ? chosen : { status: 'dead', ...chosen };
   if (Object.keys(chosen).length === 0)
     throw new UsageError(`Name rows by their numbers, or by --status, --kind, --client, --reference or --error`);
-  const result = parseResult(options.result);
+  const result = parseJsonObject(options.result ?? '{}', 'result');
   return withDatabase('outbox', async (db) => {
     if (ids.length === 0 && !options.yes) {
       const count = await countOutbox(db, filter, action);
@@ -133,7 +137,7 @@ async function outboxActCommand(action: OutboxAction, ids: readonly string[], op
     const done = await actOnOutbox(db, action, filter, { by, followUps: followUpRules, result });
     const left = (filter.ids ?? []).filter((id) => !done.includes(id));
     if (options.json) printJson({ done, left });
-    else print(`${done.length} ${done.length === 1 ? 'row' : 'rows'} ${doneWords[action]}`);
+    else print(`${formatCount(done.length, 'row')} ${doneWords[action]}`);
     if (left.length === 0) return 0;
     printError(
       `Nothing was done for ${left.join(', ')}: there is no such row, or its status is not ${allowedFrom[action].join(' or ')}; see: fulfilment-sync outbox show <id>`,
@@ -142,16 +146,15 @@ async function outboxActCommand(action: OutboxAction, ids: readonly string[], op
   });
 }
 
-/** Replaces the payload of a row. */
 async function outboxReplaceCommand(id: string, payload: string): Promise<number> {
   const text = payload === '-' ? readInput('-') : payload.startsWith('@') ? readInput(payload.slice(1)) : payload;
-  parsePayload(text, 'payload');
+  parseJsonObject(text, 'payload');
   return withDatabase('outbox', async (db) => {
     try {
       await replaceOutbox(db, parseRowId(id), text, `${readOperatorName()} (outbox replace)`);
     } catch (error) {
       if (readSqlState(error) !== '22023' || !(error instanceof Error)) throw error;
-      printError(`${error.message}`);
+      printError(error.message);
       return 1;
     }
     print(`Row ${id} has the new payload and is pending`);
@@ -159,13 +162,11 @@ async function outboxReplaceCommand(id: string, payload: string): Promise<number
   });
 }
 
-function parsePayload(text: string, name: string): Json {
+function parseJsonObject(text: string, name: string): Json {
   const value = parseObject(text);
   if (value === null) throw new UsageError(`The ${name} must be a JSON object`);
   return value;
 }
-
-const parseResult = (text: string | undefined): Json => (text === undefined ? {} : parsePayload(text, 'result'));
 
 function toFilter(ids: readonly string[], options: OutboxOptions): OutboxFilter {
   const { client, status, kind, reference, error } = options;
@@ -176,11 +177,6 @@ function toFilter(ids: readonly string[], options: OutboxOptions): OutboxFilter 
 }
 
 const parseRowId = (text: string) => parseId(text, 'the number of an outbox row; see: fulfilment-sync outbox list');
-
-function reportMissingRow(id: string): number {
-  printError(`There is no row ${id} in the outbox; see: fulfilment-sync outbox list`);
-  return 1;
-}
 
 function withOutboxFilter(command: Command): Command {
   return command

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
-import { jobNames, pushJob } from '../../../config/jobs.ts';
+import { runnableNames } from '../../../config/jobs.ts';
 import { pauseJob, readPauses, resumeJob } from '../../erp/runs/pauses.ts';
 import {
   addCommand,
@@ -44,8 +44,8 @@ async function resumeCommand(job: string, { client }: CommonOptions): Promise<nu
 
 /** @throws UsageError with the known names, if the job or the client is not known */
 function assertKnown(job: string, client: string | undefined): void {
-  const names = [...jobNames, pushJob.name];
-  if (!(names as string[]).includes(job)) throw new UsageError(`There is no job ${job}; known are ${names.join(', ')}`);
+  if (!(runnableNames as string[]).includes(job))
+    throw new UsageError(`There is no job ${job}; known are ${runnableNames.join(', ')}`);
   const clients = readConfig({ database: true, clients: false }).clients.map(({ key }) => key);
   if (client !== undefined && clients.length > 0 && !clients.includes(client))
     throw new UsageError(`There is no client ${client}; known are ${clients.join(', ')}`);
@@ -57,7 +57,7 @@ const formatClientOption = (client: string | undefined) => (client === undefined
 export function addPauseCommands(cli: Command): void {
   const add = (name: string, description: string, command: typeof pauseCommand) =>
     addCommand(cli, name, description, `fulfilment-sync ${name} pull-shipments --client default`)
-      .argument('<job>', [...jobNames, pushJob.name].join(', '))
+      .argument('<job>', runnableNames.join(', '))
       .option(...forClient)
       .action(exitWith(command));
   add('pause', 'stop starting a job; a run under way finishes', pauseCommand);

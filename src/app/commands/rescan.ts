@@ -6,8 +6,7 @@ import { replayParcels } from '../../sync/pulls/parcels.ts';
 import { type ReplayCounts, replayQuarantine } from '../../sync/rescan/replay.ts';
 import { backfillStream, type RefetchResult, reconcileStream, refetch } from '../../sync/rescan/rescan.ts';
 import { withColumnComparison } from '../../sync/rescan/rescan-jobs.ts';
-import type { PullContext } from '../../sync/run/pull-context.ts';
-import type { RunReport, Work } from '../../sync/run/run.ts';
+import type { PullContext, RunReport, Work } from '../../sync/run/run.ts';
 import {
   addCommand,
   asJson,
@@ -24,7 +23,8 @@ import {
   UsageError,
 } from '../cli/command-line.ts';
 import { describeEnd, exitCodeFor, withForeground } from '../cli/with-foreground.ts';
-import { runWork } from '../worker/runner.ts';
+import { formatCount } from '../health/problem.ts';
+import { runWork } from '../worker/runs.ts';
 
 interface RescanOptions extends CommonOptions {
   readonly acceptMissing?: boolean;
@@ -189,7 +189,7 @@ export async function quarantineReplayCommand(name: string | undefined, options:
   const work = { name: 'replay', schedule: { kind: 'on-request' } } as const;
   return runForClients(options, work, replay, (_, report, result) => {
     const { counts, parcels } = result ?? { counts: {}, parcels: 0 };
-    const again = `pull-parcels: looks up ${parcels} ${parcels === 1 ? 'shipment' : 'shipments'} again`;
+    const again = `pull-parcels: looks up ${formatCount(parcels, 'shipment')} again`;
     const released = Object.entries(counts).map(
       ([stream, count]) => `${stream}: ${count.released} released, ${count.kept} kept`,
     );

@@ -1,24 +1,24 @@
-/** The commands. A command returns its exit code: 0 if all went well, 2 for wrong usage, 1 otherwise. */
+/** This folder: the commands. A command returns its exit code: 0 if all went well, 2 for wrong usage, 1 otherwise. */
 
 import type { Command } from 'commander';
-import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
+import { jobNames, pushJob, runnableNames } from '../../../config/jobs.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { registerClients } from '../../erp/runs/clients.ts';
-import { findRefusal } from '../../erp/runs/start-run.ts';
+import { findRefusal } from '../../erp/runs/ledger.ts';
 import type { RunReport } from '../../sync/run/run.ts';
 import { addCommand, type CommonOptions, exitWith, forClient, print, UsageError } from '../cli/command-line.ts';
 import { describeEnd, exitCodeFor, withForeground } from '../cli/with-foreground.ts';
 import { toDirectUrl } from '../deps/database.ts';
 import { openPusher } from '../worker/open-pusher.ts';
-import { runJob, toClientIdentity } from '../worker/runner.ts';
+import { runJob, toClientIdentity } from '../worker/runs.ts';
 
 /** Runs one job once in this process, for one client or for all, even if it is not due. */
-async function runCommand(job: string, { client: only }: CommonOptions): Promise<number> {
-  if (job === pushJob.name) return pushOnce(only);
-  if (!isJobName(job))
-    throw new UsageError(`There is no job ${job}; known are ${[...jobNames, pushJob.name].join(', ')}`);
+async function runCommand(name: string, { client: only }: CommonOptions): Promise<number> {
+  if (name === pushJob.name) return pushOnce(only);
+  const job = jobNames.find((known) => known === name);
+  if (job === undefined) throw new UsageError(`There is no job ${name}; known are ${runnableNames.join(', ')}`);
   return withForeground(only, false, async ({ deps, clients, stop }) => {
     const reports: RunReport[] = [];
     for (const client of clients) {
@@ -59,12 +59,8 @@ async function pushOnce(only: string | undefined): Promise<number> {
       print(`${key} ${pushJob.name}: ${text}`);
     }
     const isParked = refusals.some((refusal) => refusal?.reason === 'identity');
-    return stop.aborted ||
-      isParked ||
-      heldBecause !== null ||
-      [...counts.values()].some((statuses) => statuses.has('dead'))
-      ? 1
-      : 0;
+    const isAnyDead = [...counts.values()].some((statuses) => statuses.has('dead'));
+    return stop.aborted || isParked || heldBecause !== null || isAnyDead ? 1 : 0;
   });
 }
 
@@ -76,10 +72,6 @@ async function explainHold(db: Database): Promise<string | null> {
   if (change !== 'none')
     return `database_changed: ${changeInWords[change]}; say what it is: database accept --as moved, restored or copy`;
   return acceptedAs === 'copy' ? 'this database is a copy: nothing is sent from it' : null;
-}
-
-function isJobName(name: string): name is JobName {
-  return (jobNames as string[]).includes(name);
 }
 
 function describeReport(report: RunReport): string {
@@ -94,7 +86,7 @@ function describeReport(report: RunReport): string {
 export function addRunCommand(cli: Command): void {
   const example = 'fulfilment-sync run pull-shipments --client default';
   addCommand(cli, 'run', 'run one job once in this process, even if it is not due', example)
-    .argument('<job>', [...jobNames, pushJob.name].join(', '))
+    .argument('<job>', runnableNames.join(', '))
     .option(...forClient)
     .action(exitWith(runCommand));
 }

@@ -65,10 +65,10 @@ async function readStatus(db: Database, config: Config, json: boolean): Promise<
   }
   const closedGates = gates.filter(({ nextAt }) => nextAt > now);
   const parts = [
+    problems.length === 0 ? 'No problems.' : problems.map(describeProblem).join('\n'),
     jobs.length === 0 ? noJobs : formatTable(jobs, jobColumns),
     streams.length === 0 ? '' : formatTable(streams, makeStreamColumns(now, lookbackDays)),
     outbox.length === 0 ? '' : formatTable(outbox, outboxColumns),
-    problems.map(describeProblem).join('\n'),
     closedGates
       .map(({ gate, client, nextAt }) => `${client} ${gate}: may be asked again ${formatWait(nextAt, now)}`)
       .join('\n'),

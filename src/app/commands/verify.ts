@@ -191,8 +191,7 @@ async function verifyClient(
   stop: AbortSignal,
 ): Promise<Found> {
   const { rawClient, close } = openRawClient(config, client);
-  // The timeouts of HTTP end each request. A stop ends the checks, but not the cancellations.
-  const service = new Service(rawClient, config.operations, new AbortController().signal);
+  const service = new Service(rawClient, config.operations);
   const session = new WriteSession(service, options.sku ?? null);
   const checks = [
     ...readOnlyChecks,

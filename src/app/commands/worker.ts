@@ -1,4 +1,4 @@
-import { on, once } from 'node:events';
+import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { ConfigError } from '../../../config/config-error.ts';
@@ -36,11 +36,10 @@ const needs = { database: true, clients: true };
  * configuration as it is then.
  */
 async function workerCommand(envFile: string | undefined): Promise<number> {
-  // Keeps the signals until somebody waits for them. Without a listener, the signal would end the process.
-  const hangUps = on(process, 'SIGHUP');
+  const nextHangUp = listenForHangUps();
   const inPresentEnvironment = rememberEnvironment(envFile);
   let config = readConfig(needs);
-  let log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
+  let log = await openLogger(config);
   exitOnUncaughtError(() => log);
   const stop = createStopSignal((cause) => log.info({ event: 'worker_stopping', cause }));
   const kinds = outboxKinds.map(({ name }) => name);
@@ -49,18 +48,20 @@ async function workerCommand(envFile: string | undefined): Promise<number> {
   try {
     while (true) {
       const restart = new AbortController();
-      const next = findNextConfig(hangUps, () => inPresentEnvironment(() => readConfig(needs)), log).then((found) => {
-        if (!stop.aborted) log.info({ event: 'worker_restarting', cause: 'SIGHUP' });
-        restart.abort();
-        return { config: found, askedAtMs: performance.now() };
-      });
+      const next = findNextConfig(nextHangUp, () => inPresentEnvironment(() => readConfig(needs)), log).then(
+        (found) => {
+          if (!stop.aborted) log.info({ event: 'worker_restarting', cause: 'SIGHUP' });
+          restart.abort();
+          return { config: found, askedAtMs: performance.now() };
+        },
+      );
       const asked = AbortSignal.any([stop, restart.signal]);
       const hasStarted = await runWorker({ config, log, work, stop: asked, idleSinceMs });
       if (stop.aborted) return 0;
       const { config: found, askedAtMs } = await next;
       if (hasStarted) idleSinceMs = askedAtMs;
       config = found;
-      log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
+      log = await openLogger(config);
     }
   } finally {
     // Half-open connections would keep the process alive although its work is done.
@@ -68,10 +69,23 @@ async function workerCommand(envFile: string | undefined): Promise<number> {
   }
 }
 
+/**
+ * Listens for SIGHUP, which would end the process without a listener. Returns a function that waits for the next one.
+ * Several that arrive before it is called count as one: the configuration is read after all of them.
+ */
+function listenForHangUps(): () => Promise<void> {
+  let hangUp = Promise.withResolvers<void>();
+  process.on('SIGHUP', () => hangUp.resolve());
+  return async () => {
+    await hangUp.promise;
+    hangUp = Promise.withResolvers();
+  };
+}
+
 /** Waits for a SIGHUP after which the configuration is right, and returns it. Logs what is wrong in others. */
-async function findNextConfig(hangUps: AsyncIterator<unknown>, read: () => Config, log: Logger): Promise<Config> {
+async function findNextConfig(nextHangUp: () => Promise<void>, read: () => Config, log: Logger): Promise<Config> {
   while (true) {
-    await hangUps.next();
+    await nextHangUp();
     try {
       return read();
     } catch (error) {
@@ -99,7 +113,7 @@ async function runWorker({ config, log, work, stop, idleSinceMs }: WorkerOptions
   await using opened = new AsyncDisposableStack();
   let daemon: Daemon | null = null;
   const { db } = closeLater(opened, connectDatabase(toAddress(config), log, 'admin', adminPoolSize, adminQueryMs));
-  const readers = openStateReaders(db, config);
+  const readers = openStateReaders(db, config, () => daemon?.diskFullSince() ?? null);
   // A queue that is closed cannot be asked any more.
   const queues = () => (stop.aborted ? [] : (daemon?.queues ?? []));
   const sinceLastSweepMs = () => daemon?.sinceLastSweepMs();

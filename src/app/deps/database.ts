@@ -1,5 +1,6 @@
 /**
- * Opens Postgres, Redis and the clients' services. Each function returns what it opened together with a `close`.
+ * This folder: opens Postgres, Redis and the clients' services. Each function returns what it opened together with a
+ * `close`.
  */
 
 import { hostname } from 'node:os';
@@ -12,6 +13,8 @@ import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
 
 const databasePoolSize = 4;
+/** Timeout of a heartbeat in milliseconds. It is shorter than a lease, so that a missing answer is noticed in time. */
+const heartbeatTimeoutMs = 5_000;
 
 /** Where connections lead: to Postgres itself, or to a pooler that may give each transaction another session. */
 export type DatabaseAddress = string | { readonly pooled: string };
@@ -29,12 +32,6 @@ export const toDirectUrl = ({
   DATABASE_DIRECT_URL: direct = url,
 }: Pick<Config, 'DATABASE_URL' | 'DATABASE_DIRECT_URL'>): string => direct;
 
-/** Returns the URL of an address, and whether sessions may be shared there. */
-const toTarget = (address: DatabaseAddress) =>
-  typeof address === 'string' ? { url: address, pooled: false } : { url: address.pooled, pooled: true };
-/** Timeout of a heartbeat in milliseconds. It is shorter than a lease, so that a missing answer is noticed in time. */
-const heartbeatTimeoutMs = 5_000;
-
 /** A database whose pool the caller has to close. */
 export interface OpenDatabase {
   readonly db: Database;
@@ -49,8 +46,7 @@ export function connectDatabase(
   max = databasePoolSize,
   queryTimeoutMs = 60_000,
 ): OpenDatabase {
-  const { url, pooled } = toTarget(address);
-  return toOpenDatabase(openPool(makePoolConfig(url, { name, max, queryTimeoutMs, pooled }), log));
+  return openErp(address, log, { name, max, queryTimeoutMs });
 }
 
 /**
@@ -66,12 +62,14 @@ export function connectForWriting(
   queryTimeoutMs = 60_000,
   prepares = false,
 ): OpenDatabase {
-  const { url, pooled } = toTarget(address);
-  const config = makePoolConfig(url, { name, max, queryTimeoutMs, prepares, writes: true, pooled });
-  return toOpenDatabase(openPool(config, log));
+  return openErp(address, log, { name, max, queryTimeoutMs, prepares, writes: true });
 }
 
-const toOpenDatabase = (pool: pg.Pool): OpenDatabase => ({ db: openDatabase(pool), close: () => pool.end() });
+function openErp(address: DatabaseAddress, log: Logger, use: Parameters<typeof makePoolConfig>[1]): OpenDatabase {
+  const [url, pooled] = typeof address === 'string' ? [address, false] : [address.pooled, true];
+  const pool = openPool(makePoolConfig(url, { ...use, pooled }), log);
+  return { db: openDatabase(pool), close: () => pool.end() };
+}
 
 /** Opens a pool whose broken connections are logged and replaced. */
 export function openPool(options: PoolOptions, log: Logger): pg.Pool {
@@ -90,11 +88,8 @@ export function openPool(options: PoolOptions, log: Logger): pg.Pool {
 /** Opens a separate connection that renews leases. */
 export function openLeaseKeeper(databaseUrl: string, log: Logger): OpenDatabase & { readonly keeper: LeaseKeeper } {
   const { db, close } = connectForWriting(databaseUrl, log, 'leases', 1, heartbeatTimeoutMs);
-  return {
-    keeper: new LeaseKeeper(db, (error) => log.warn({ event: 'heartbeat_failed', ...errorFields(error) })),
-    db,
-    close,
-  };
+  const keeper = new LeaseKeeper(db, (error) => log.warn({ event: 'heartbeat_failed', ...errorFields(error) }));
+  return { keeper, db, close };
 }
 
 /** Listens to a channel of the ERP database until it is closed. */

@@ -21,7 +21,7 @@ import { openPool } from './database.ts';
 const queuePoolSize = 4;
 
 /** A queue backend whose connections the caller has to close. */
-export interface OpenQueueBackend {
+interface OpenQueueBackend {
   readonly backend: QueueBackend;
   readonly close: () => Promise<void>;
 }
@@ -48,21 +48,20 @@ export async function openQueueBackend(
 
 /** Opens a pool for the queue only: BullMQ's workers hold connections, and its statements name no schema. */
 export function openQueuePool(databaseUrl: string, log: Logger): PgPool {
-  const pool = openPool({ ...makeQueuePoolConfig(databaseUrl), max: queuePoolSize }, log);
+  const options: PoolOptions = {
+    connectionString: databaseUrl,
+    onConnect: (client) => prepareSession(client, { search_path: 'bullmq' }, true),
+    keepAlive: true,
+    keepAliveInitialDelayMillis,
+    connectionTimeoutMillis: 10_000,
+    query_timeout: 60_000,
+    idleTimeoutMillis,
+    application_name: 'fulfilment-sync queue',
+    max: queuePoolSize,
+  };
   // BullMQ has its own types for the part of pg that it uses. The types of pg are not assignable to them.
-  return pool as unknown as PgPool;
+  return openPool(options, log) as unknown as PgPool;
 }
-
-const makeQueuePoolConfig = (databaseUrl: string): PoolOptions => ({
-  connectionString: databaseUrl,
-  onConnect: (client) => prepareSession(client, { search_path: 'bullmq' }, true),
-  keepAlive: true,
-  keepAliveInitialDelayMillis,
-  connectionTimeoutMillis: 10_000,
-  query_timeout: 60_000,
-  idleTimeoutMillis,
-  application_name: 'fulfilment-sync queue',
-});
 
 async function openRedisBackend(url: string, log: Logger): Promise<OpenQueueBackend> {
   const { openRedisConnections } = await import('./redis.ts');

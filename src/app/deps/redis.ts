@@ -8,19 +8,12 @@ import { throttleWarnings } from '../logging/throttle-warnings.ts';
 /** Timeout of an answer of Redis, in milliseconds. */
 const redisAnswerMs = 5_000;
 
-/** The two connections that BullMQ needs: one that fails fast, and one that may block while it waits for a job. */
-export interface RedisConnections {
-  readonly producer: Redis;
-  readonly consumer: Redis;
-  readonly connect: () => Promise<unknown>;
-  readonly close: () => Promise<void>;
-}
-
 /**
- * Prepares the connections of a queue in Redis. Nothing is sent before `connect`.
+ * Prepares the two connections that BullMQ needs: one that fails fast, and one that may block while it waits for a job.
+ * Nothing is sent before `connect`.
  * @param longestBlockMs maximum time in milliseconds that a blocking command of the consumer waits for a job
  */
-export function openRedisConnections(url: string, longestBlockMs: number, log: Logger): RedisConnections {
+export function openRedisConnections(url: string, longestBlockMs: number, log: Logger) {
   const retryStrategy = (times: number) => growPauseMs(pauses.redis, times);
   const warn = throttleWarnings(log);
   const producer = new Redis(url, {

@@ -4,6 +4,7 @@
 
 import type { Config } from '../../../config/env.ts';
 import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
+import { readSqlState } from '../../erp/connection/transaction.ts';
 import { takeRequests } from '../../erp/runs/request-budgets.ts';
 import { Warehouse } from '../../warehouse/client.ts';
 import type { Exchange } from '../../warehouse/transport/http.ts';
@@ -16,19 +17,12 @@ import { openDispatcher } from './dispatcher.ts';
 /** Timeout of taking a share, in milliseconds. If the database does not answer in time, waiting requests fail. */
 const takeTimeoutMs = 5_000;
 
-/** The request budgets of this process. */
-interface RequestBudgets {
-  /** Returns the budget of an account; undefined if REQUESTS_PER_SECOND is not set. */
-  readonly open: (identity: string) => RequestBudget | undefined;
-  readonly close: () => Promise<void>;
-}
-
 /**
  * Opens the budgets that this process shares with all others of the database. Their statements have a connection of
  * their own, which opens with the first request. Without DATABASE_URL (`verify`), or before the first `migrate`
  * (`doctor`), this process keeps the limit by itself.
  */
-function openRequestBudgets(config: Config, log: Logger): RequestBudgets {
+function openRequestBudgets(config: Config, log: Logger) {
   const { REQUESTS_PER_SECOND: perSecond } = config;
   let database: OpenDatabase | undefined;
   const budgets = new Map<string, RequestBudget>();
@@ -40,7 +34,8 @@ function openRequestBudgets(config: Config, log: Logger): RequestBudgets {
       try {
         return await takeRequests(database.db, { identity, perSecond: limit }, wanted);
       } catch (error) {
-        if (isTableMissing(error)) return local(wanted);
+        // The database was not migrated. A worker does not start then.
+        if (readSqlState(error) === '42P01') return local(wanted);
         throw error;
       }
     };
@@ -48,6 +43,7 @@ function openRequestBudgets(config: Config, log: Logger): RequestBudgets {
     budgets.set(identity, budget);
     return budget;
   };
+  /** Returns the budget of an account; undefined if REQUESTS_PER_SECOND is not set. */
   const open = (identity: string) =>
     perSecond === undefined ? undefined : (budgets.get(identity) ?? create(identity, perSecond));
   const close = async () => {
@@ -56,9 +52,6 @@ function openRequestBudgets(config: Config, log: Logger): RequestBudgets {
   };
   return { open, close };
 }
-
-/** Returns true if the database was not migrated. A worker does not start then. */
-const isTableMissing = (error: unknown) => error instanceof Error && 'code' in error && error.code === '42P01';
 
 /** Maximum bytes of one answer. A page of 100 shipments has about 200 KB, a list of 100,000 parcels about 30 MB. */
 const maxResponseBytes = 64 * 1024 * 1024;
@@ -70,33 +63,19 @@ interface WarehousesOptions {
   readonly log?: Logger;
 }
 
-/** The services of clients, by key. */
-type Warehouses = ReadonlyMap<string, Warehouse>;
-
-/** Opened services. */
-export interface OpenWarehouses {
-  readonly warehouses: Warehouses;
-  readonly close: () => Promise<void>;
-}
-
-/** Opens the service of every configured client. */
-export function openWarehouses(
-  config: Config,
-  { onExchange, log = silentLogger }: WarehousesOptions = {},
-): OpenWarehouses {
+/** Opens the service of every configured client. Returns them by the keys of the clients. */
+export function openWarehouses(config: Config, { onExchange, log = silentLogger }: WarehousesOptions = {}) {
   const { options, budgets, close } = openTransport(config, log);
   const open = (client: WarehouseClient) => {
     const observer = onExchange && { onExchange: (exchange: Exchange) => onExchange(client.key, exchange) };
     return new Warehouse(client, { ...options, budget: budgets.open(toIdentity(client)), ...observer });
   };
-  return { warehouses: new Map(config.clients.map((client) => [client.key, open(client)])), close };
+  const warehouses: ReadonlyMap<string, Warehouse> = new Map(config.clients.map((one) => [one.key, open(one)]));
+  return { warehouses, close };
 }
 
 /** Opens the service of one client for questions with any method and path. */
-export function openRawClient(
-  config: Config,
-  client: WarehouseClient,
-): { rawClient: RawClient; close: () => Promise<void> } {
+export function openRawClient(config: Config, client: WarehouseClient) {
   const { options, budgets, close } = openTransport(config, silentLogger);
   return { rawClient: new RawClient(client, { ...options, budget: budgets.open(toIdentity(client)) }), close };
 }

@@ -13,6 +13,7 @@ import { describeError, hasCode, WarehouseError } from '../../core/errors.ts';
 import { TlsError } from '../../core/tls-error.ts';
 import { findSessions } from '../../erp/connection/own-sessions.ts';
 import type { Database } from '../../erp/connection/pool.ts';
+import { isDiskFull } from '../../erp/connection/transaction.ts';
 import { readOutboxKinds } from '../../erp/outbox/kinds.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import {
@@ -62,9 +63,16 @@ async function runCheck(check: string, remedy: string, look: () => Promise<Findi
     return [await look()].flat();
   } catch (error) {
     if (error instanceof TlsError) return [fail(check, error.found, error.remedy)];
-    return [fail(check, describeError(error), remedy)];
+    const isUp = error instanceof WarehouseError && (error.status === 429 || (error.status ?? 0) >= 500);
+    const better = isDiskFull(error)
+      ? 'free space on the disk of Postgres, or enlarge it'
+      : isUp && 'the service is reached, but does not serve: wait, or ask its operator; 429: set REQUESTS_PER_SECOND';
+    return [fail(check, describeError(error), better || remedy)];
   }
 }
+
+const describeSkew = (skewMs: number, other: string) =>
+  `this machine is ${Math.abs(Math.round(skewMs / 1_000))} s ${skewMs > 0 ? 'behind' : 'ahead of'} ${other}`;
 
 /** Largest accepted difference to the service's clock. Watermarks follow that clock. */
 const maxSkewMs = 60_000;
@@ -138,7 +146,7 @@ async function checkClock(check: string, read: () => Promise<number | null>): Pr
   const laterMs = (await read()) ?? skewMs;
   const rate = 1 + (laterMs - skewMs) / (performance.now() - startedMs);
   if (rate >= virtualRate) return ok(check, `${Math.round(rate)} times as fast as this machine's: it is a sandbox`);
-  const found = `the service and this machine differ by ${Math.round(skewMs / 1_000)} s`;
+  const found = describeSkew(skewMs, 'the service');
   return warn(
     check,
     found,
@@ -312,7 +320,7 @@ async function checkServer(db: Database): Promise<Finding[]> {
   const size = `${Math.round(facts.databaseBytes / 1024 / 1024).toLocaleString('en')} MB`;
   const free = facts.maxConnections - facts.connections;
   const connections = `${free} of ${facts.maxConnections} are free`;
-  const apart = `this machine and the database differ by ${Math.round(skewMs / 1_000)} s`;
+  const apart = describeSkew(skewMs, 'the database');
   const needed = `${connections}; a worker may open ${workerConnections}`;
   const notified = describeNotifyQueue(facts.notifyQueue);
   return [

@@ -3,6 +3,7 @@
  * cause is shown under it, so that one cause is one problem.
  */
 
+import { hostname } from 'node:os';
 import { formatSpan, minuteMs } from '../../core/time.ts';
 import { isHeld, type StoredHealth } from '../../erp/outbox/holds.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
@@ -10,17 +11,22 @@ import type { KnownClient } from '../../erp/runs/clients.ts';
 import { createProblem, formatClock, formatCount, isLasting, type Problem, type ProblemCode } from './problem.ts';
 import type { CurrentState, LateJob } from './state.ts';
 
-/** A problem that causes others: the failures of some jobs, and problems of its client by their codes. */
+/** A problem that causes others: the failures of some jobs, and problems of its clients by their codes. */
 interface Cause {
   readonly problem: Problem;
   readonly failing: readonly JobStatus[];
+  /** Clients that wait because of it; by default the one of the problem. */
+  readonly clients?: readonly string[];
   readonly codes: readonly ProblemCode[];
 }
 
 /** Returns true if a problem follows from a cause. */
-export function isExplained(other: Problem, { problem, failing, codes }: Cause): boolean {
-  if (other.client === problem.client && codes.includes(other.code)) return true;
-  return other.code === 'job_failing' && failing.some(({ client, job }) => other.subject === `${client} ${job}`);
+export function isExplained(other: Problem, { problem, failing, clients, codes }: Cause): boolean {
+  const isConcerned =
+    clients === undefined ? other.client === problem.client : clients.some((client) => client === other.client);
+  if (isConcerned && codes.includes(other.code)) return true;
+  const places = failing.flatMap(({ client, job, stream }) => [`${client} ${job}`, `${client} ${stream}`]);
+  return (other.code === 'job_failing' || waitingCodes.includes(other.code)) && places.includes(other.subject);
 }
 
 /** What is known of one client. */
@@ -56,7 +62,7 @@ const failures = {
 } as const;
 
 /** Finds the causes of a state. A cause that comes first explains more than a later one. */
-export function findCauses({ snapshot, stale, clockSkewMs, isScheduled }: CurrentState): Cause[] {
+export function findCauses({ snapshot, stale, clockSkewMs, diskFullSince, isScheduled }: CurrentState): Cause[] {
   const { jobs, clients, outbox, holds, now } = snapshot;
   const failing = jobs.flatMap((job) => {
     const { lastError, failingSince } = job;
@@ -66,28 +72,35 @@ export function findCauses({ snapshot, stale, clockSkewMs, isScheduled }: Curren
     const isOurs = ({ client }: { readonly client: string }) => client === known.client;
     const polls = jobs.filter((job) => isOurs(job) && job.stream !== null);
     const rows = outbox.find(isOurs);
+    const waitingRows = rows === undefined ? 0 : rows.pending + rows.sending + rows.unknown - rows.toDecide;
+    // A hold that is over slows nothing down if no row waits.
+    const ours = holds.filter((hold) => isOurs(hold) && (isHeld(hold) || waitingRows > 0));
     return {
       ...{ client: known.client, known, now },
       failing: failing.filter((job) => isOurs(job) && isScheduled(job.client, job.job)),
       late: stale.filter((job) => isOurs(job) && job.because === 'not run'),
-      hold: holds.find((hold) => isOurs(hold) && hold.kind === ''),
-      kinds: holds.filter((hold) => isOurs(hold) && hold.kind !== ''),
-      waitingRows: rows === undefined ? 0 : rows.pending + rows.sending + rows.unknown - rows.toDecide,
+      hold: ours.find(({ kind }) => kind === ''),
+      kinds: ours.filter(({ kind }) => kind !== ''),
+      waitingRows,
       answeredAtMs: Math.max(0, ...polls.map(({ lastSuccessAt }) => lastSuccessAt?.getTime() ?? 0)),
     };
   };
+  const states = clients.map(ofClient);
+  const full = findFullDatabase(clients, failing, diskFullSince, now);
   return [
-    ...findClockCause(clockSkewMs),
-    ...findFullDatabase(failing, now),
-    ...findAwayQueue(clients, now),
-    ...clients.map(ofClient).flatMap(findClientCauses),
+    ...findWrongClock(clockSkewMs).map((problem) => ({ problem, failing: [], codes: [] })),
+    ...full,
+    // A queue in a database that is full fails, too.
+    ...(full.length > 0 ? [] : findAwayQueue(clients, now)),
+    ...findLostWorker(states.filter(isUnserved), now),
+    ...states.flatMap(findClientCauses),
   ];
 }
 
 /** Finds the causes of one client. What one of them explains is no sign of a later one. */
 function findClientCauses(state: ClientState): Cause[] {
   const finders = [
-    ...[findParkedClient, findLostWorker, findRefusedCredentials, findAwayService],
+    ...[findParkedClient, findRefusedCredentials, findAwayService],
     ...[findLimit, findFailingOperations, findTakenSlots],
   ];
   const causes: Cause[] = [];
@@ -101,19 +114,37 @@ function findClientCauses(state: ClientState): Cause[] {
 /** Largest difference to the clock of the database. Smaller ones only show in the times of the log. */
 const maxSkewMs = minuteMs;
 
-function findClockCause(skewMs: number): Cause[] {
+function findWrongClock(skewMs: number): Problem[] {
   if (Math.abs(skewMs) <= maxSkewMs) return [];
-  const text = `the clocks of this machine and of the database differ by ${formatSpan(Math.abs(skewMs) / 1_000)}`;
-  const problem = createProblem('clock_wrong', { client: null }, text, 'synchronise both with NTP');
-  return [{ problem, failing: [], codes: [] }];
+  const span = `${formatSpan(Math.abs(skewMs) / 1_000)} ${skewMs > 0 ? 'ahead of' : 'behind'}`;
+  const text = `the clock of ${hostname()} is ${span} the database's`;
+  return [createProblem('clock_wrong', { client: null }, text, 'synchronise both with NTP')];
 }
 
-function findFullDatabase(failing: readonly FailingJob[], now: Date): Cause[] {
+/** Finds what only this process can see, or what no table can hold while it lasts. Needs no table. */
+export const findOwnProblems = (skewMs: number, diskFullSince: Date | null, now: Date): Problem[] => [
+  ...findWrongClock(skewMs),
+  ...(diskFullSince === null ? [] : [makeFullDatabaseProblem(diskFullSince, now)]),
+];
+
+/** Finds a full disk: by the failures of jobs, or, as those can often not be recorded, by what this worker has met. */
+function findFullDatabase(
+  clients: readonly KnownClient[],
+  failing: readonly FailingJob[],
+  metSince: Date | null,
+  now: Date,
+): Cause[] {
   const hit = failing.filter(({ lastError }) => failures.database.test(lastError));
-  if (hit.length === 0) return [];
-  const text = `the disk of Postgres is full; ${formatCount(hit.length, 'job')} ${hit.length === 1 ? 'fails' : 'fail'} since ${formatClock(findFirst(hit) ?? now, now)}`;
+  if (hit.length === 0 && metSince === null) return [];
+  const since = findEarliest([metSince, findFirst(hit)], now);
+  const problem = makeFullDatabaseProblem(since, now);
+  return [{ problem, failing: hit, clients: clients.map(({ client }) => client), codes: waitingCodes }];
+}
+
+function makeFullDatabaseProblem(since: Date, now: Date): Problem {
+  const text = `the disk of Postgres is full since ${formatClock(since, now)}; nothing is lost`;
   const remedy = 'free space, or enlarge the disk; the workers then continue by themselves';
-  return [{ problem: createProblem('database_full', { client: null }, text, remedy), failing: hit, codes: [] }];
+  return createProblem('database_full', { client: null }, text, remedy);
 }
 
 /** Finds that the queue does not answer a worker. The sweep then starts what is due. */
@@ -137,20 +168,40 @@ function findParkedClient({ client, known: { baseUrl, offeredBaseUrl } }: Client
 }
 
 /** Time without a worker after which a client with something to do is a problem. */
-const unservedMs = 2 * minuteMs;
+const unservedMs = minuteMs;
 
 const isServed = ({ known: { servedAt }, now }: Pick<ClientState, 'known' | 'now'>) =>
   servedAt !== null && now.getTime() - servedAt.getTime() < unservedMs;
 
-function findLostWorker(state: ClientState): Cause[] {
-  const { client, known, late, waitingRows, now } = state;
-  if (isServed(state) || known.offeredBaseUrl !== null || late.length + waitingRows === 0) return [];
-  const since = known.servedAt === null ? 'has ever served' : 'has served';
-  const time = known.servedAt === null ? '' : ` since ${formatClock(known.servedAt, now)}`;
-  const text = `no worker ${since} this client${time}; ${describeWaiting(late.length, waitingRows)}, and nothing is lost`;
-  const remedy = 'start a worker that has this client in its configuration';
-  const problem = createProblem('worker_lost', { client }, text, remedy);
-  return [{ problem, failing: [], codes: [...waitingCodes, 'stream_rescan'] }];
+/** Returns true if no worker serves a client that has something to do. */
+function isUnserved(state: ClientState): boolean {
+  const { known, late, waitingRows, now } = state;
+  const isNew = known.servedAt === null && now.getTime() - known.acceptedAt.getTime() < unservedMs;
+  return !isServed(state) && !isNew && known.offeredBaseUrl === null && late.length + waitingRows > 0;
+}
+
+/** Maximum number of clients that one problem names. The others are counted. */
+const namesShown = 3;
+
+/** Finds that no worker serves some clients. A lost worker is one problem, however many clients it had. */
+function findLostWorker(unserved: readonly ClientState[], now: Date): Cause[] {
+  const [first, ...others] = unserved;
+  if (first === undefined) return [];
+  const clients = unserved.map(({ client }) => client);
+  const more = clients.length - namesShown;
+  const names = `${clients.slice(0, namesShown).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  const whom = others.length === 0 ? 'this client' : `${formatCount(clients.length, 'client')} (${names})`;
+  const servedAt = unserved.flatMap(({ known }) => known.servedAt ?? []);
+  const since = servedAt.length === 0 ? 'has ever served' : 'has served';
+  const time = servedAt.length === 0 ? '' : ` since ${formatClock(findEarliest(servedAt, now), now)}`;
+  const jobs = unserved.reduce((sum, { late }) => sum + late.length, 0);
+  const rows = unserved.reduce((sum, { waitingRows }) => sum + waitingRows, 0);
+  const text = `no worker ${since} ${whom}${time}; ${describeWaiting(jobs, rows)}, and nothing is lost`;
+  const remedy = `start a worker that has ${others.length === 0 ? 'this client' : 'these clients'} in its configuration`;
+  const place = { client: others.length === 0 ? first.client : null };
+  const problem = createProblem('worker_lost', place, text, remedy);
+  const subject = others.length === 0 ? problem.subject : 'several clients';
+  return [{ problem: { ...problem, subject }, failing: [], clients, codes: [...waitingCodes, 'stream_rescan'] }];
 }
 
 function findRefusedCredentials(state: ClientState): Cause[] {
@@ -182,7 +233,8 @@ function findAwayService(state: ClientState): Cause[] {
   );
   // A single 500 is more likely the fault of one operation.
   const isGone = failing.length > 1 || failing.some(({ lastError }) => !/answered 50[01]/.test(lastError));
-  const isRecovering = hold !== undefined && !isSlowedDown(hold) && !isHeld(hold);
+  const isRecovering =
+    hold !== undefined && !isSlowedDown(hold) && hold.code !== 'credentials_refused' && !isHeld(hold);
   if (!isConfirmed && !isGone && !isRecovering) return [];
   const isOver =
     !isConfirmed && failing.every(({ lastStartedAt }) => (lastStartedAt?.getTime() ?? 0) < state.answeredAtMs);
@@ -196,7 +248,8 @@ function findAwayService(state: ClientState): Cause[] {
       : '';
     const text = `the service answers again${jobs}${rows}`;
     const problem = createProblem('service_away', { client }, text, null, { severity: 'note' });
-    return [{ problem, failing, codes: listHeldUp(failing) }];
+    // A job that is late although none has failed has another cause.
+    return [{ problem, failing, codes: failing.length === 0 ? [] : listHeldUp(failing) }];
   }
   const since = findEarliest(
     [isPullHeld ? known.holdSince : null, isPushHeld ? hold.since : null, findFirst(failing)],
@@ -234,10 +287,19 @@ function findLimit(state: ClientState): Cause[] {
   const isWaiting = known.holdCode === 'asked_to_wait' && !isAway(known.holdReason);
   if (!isTooFast && !isWaiting && failing.length === 0) return [];
   const until = isWaiting && known.holdUntil ? `; it asked to wait until ${formatClock(known.holdUntil, now)}` : '';
-  const text = `the service limits the rate (429)${until}; rows are sent as fast as it takes them, and no attempt counts`;
-  const remedy = 'nothing to do; REQUESTS_PER_SECOND avoids the refusals';
-  const problem = createProblem('rate_limited', { client }, text, remedy);
-  return [{ problem, failing, codes: [] }];
+  const polledSince = findEarliest([findFirst(failing), isWaiting ? known.holdSince : null], now);
+  const since = findEarliest([polledSince, isTooFast && hold !== undefined ? hold.since : null], now);
+  const waiting = describeWaiting(failing.length + state.late.length, state.waitingRows);
+  const text = `the service limits the rate (429) since ${formatClock(since, now)}${until}; ${waiting && `${waiting}, `}nothing is lost, and no attempt counts`;
+  // Pushes adapt their rate. Polls do not: jobs that are late because of the limit must not be hidden under a note.
+  const delaysJobs = failing.length > 0 || (isWaiting && state.late.length > 0);
+  const severity = isLasting(polledSince, now) ? 'bad' : delaysJobs ? 'warn' : 'note';
+  const remedy =
+    severity === 'bad'
+      ? 'set REQUESTS_PER_SECOND below the limit, or ask the operator of the service to raise it'
+      : 'nothing to do unless it lasts; REQUESTS_PER_SECOND avoids the refusals';
+  const problem = createProblem('rate_limited', { client }, text, remedy, { severity });
+  return [{ problem, failing, codes: delaysJobs ? waitingCodes : [] }];
 }
 
 /** Finds single operations that fail while the service answers others: in jobs, and in kinds of the outbox. */

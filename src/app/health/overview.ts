@@ -41,8 +41,8 @@ function cacheBriefly<T>(read: () => Promise<T>, forMs = cacheMs): () => Promise
 }
 
 /** Creates the functions with which all parts of the admin server read the current state. */
-export function openStateReaders(db: Database, config: Config) {
-  const readState = cacheBriefly(() => readCurrentState(db, config));
+export function openStateReaders(db: Database, config: Config, diskFullSince: () => Date | null = () => null) {
+  const readState = cacheBriefly(() => readCurrentState(db, config, diskFullSince()));
   const readCharts = cacheBriefly(async () => readTrends(db, '', await readDatabaseClock(db)), chartCacheMs);
   const readOverview = cacheBriefly(async (): Promise<Overview> => {
     const [state, recent, charts] = [await readState(), await readRecentRuns(db, barsShown), await readCharts()];

@@ -28,6 +28,7 @@ const problemCodes = {
   outbox_undecided: ['bad', 'everybody'],
   outbox_unknown_clients: ['bad', 'everybody'],
   parcels_waiting: ['note', 'configured'],
+  quarantine: ['warn', 'configured'],
   queue_away: ['warn', 'everybody'],
   rate_limited: ['note', 'configured'],
   schema_drift: ['bad', 'everybody'],
@@ -109,10 +110,8 @@ const patienceMs = 30 * minuteMs;
 /** Returns true if something that is tried again by itself has lasted too long to wait for it. */
 export const isLasting = (since: Date, now: Date): boolean => now.getTime() - since.getTime() >= patienceMs;
 
-const formatAge = (at: Date, now: Date) => formatSpan((now.getTime() - at.getTime()) / 1_000);
-
 /** Formats for how long something has been so: `for 3m`. */
-export const formatSince = (at: Date, now: Date) => `for ${formatAge(at, now)}`;
+export const formatSince = (at: Date, now: Date) => `for ${formatSpan((now.getTime() - at.getTime()) / 1_000)}`;
 
 /** Formats the time of a past event: `07:18 UTC`, with the day if it is another one. */
 export function formatClock(at: Date, now: Date): string {

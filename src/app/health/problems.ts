@@ -68,7 +68,8 @@ export function findProblems(state: CurrentState, config: ProblemConfig): Proble
 function toLateJobProblem({ client, job, lastSuccessAt, since }: LateJob, now: Date): Problem {
   const last = lastSuccessAt === null ? 'it was never done' : `last done at ${formatClock(lastSuccessAt, now)}`;
   const remedy = `run it now: fulfilment-sync run ${job} --client ${client}`;
-  return createProblem('job_late', { client, part: job }, `late ${formatSince(since, now)}; ${last}`, remedy);
+  const text = `late ${formatSince(since, now)}; ${last}`;
+  return createProblem('job_late', { client, part: job }, text, remedy, { page: '/schedules' });
 }
 
 /** Usual number of changed rows per day from which a day without changes is a problem. */
@@ -88,7 +89,8 @@ function findJobProblems(row: JobStatus, now: Date): Problem[] {
     const page = `/runs?client=${encodeURIComponent(client)}&job=${job}`;
     found.push(createProblem('job_failing', place, text, remedy, { severity, page }));
   }
-  if (lastSkipAt !== null && now.getTime() - lastSkipAt.getTime() < dayMs) {
+  // The next run that is done makes up for those that were not made.
+  if (lastSkipAt !== null && (row.lastSuccessAt === null || row.lastSuccessAt < lastSkipAt)) {
     const many = skips === 1 ? '1 run was' : `${skips} runs were`;
     const text = `${many} skipped or missed so far; the last at ${formatClock(lastSkipAt, now)}: ${lastSkipReason}`;
     found.push(createProblem('job_skipped', place, text));
@@ -111,6 +113,12 @@ function findStreamProblems(row: StreamStatus, lookbackDays: number, now: Date):
     const text = `polls changed no row in 24 hours; usual: ${Math.round(row.usualPerDay ?? 0)} a day`;
     const remedy = `compare with the service: fulfilment-sync reconcile ${stream} --client ${client}`;
     found.push(createProblem('stream_silent', place, text, remedy));
+  }
+  if (row.quarantined > 0) {
+    const text = `${row.quarantined === 1 ? '1 resource is' : `${row.quarantined} resources are`} in quarantine: ${row.quarantined === 1 ? 'it' : 'they'} could not be decoded or stored`;
+    const remedy = 'read the reasons, and tell the operator of the service; a correct version releases it by itself';
+    const page = `/quarantine?client=${encodeURIComponent(client)}&stream=${stream}`;
+    found.push(createProblem('quarantine', place, text, remedy, { page }));
   }
   for (const { from, to } of row.gaps) {
     const text = `nothing was read from ${from} to ${to}, and the service no longer lists these days`;
@@ -138,6 +146,7 @@ const toPauseProblem = (pause: Pause, now: Date): Problem =>
     { client: pause.client, part: pause.job },
     `paused since ${formatClock(pause.since, now)} by ${pause.by}`,
     `resume with: ${resumeHint(pause)}`,
+    { page: '/schedules' },
   );
 
 /** Finds clients with watched articles whose stock is never read, because the job pull-stock is off. */

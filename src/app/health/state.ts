@@ -1,12 +1,11 @@
 /** The current state, as a process with its configuration sees it. */
 
 import type { Config } from '../../../config/env.ts';
-import type { JobName } from '../../../config/jobs.ts';
 import { isAutomatic, type Schedule } from '../../../config/schedules.ts';
 import { hourMs, minuteMs } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
-import { findNextDue } from '../../erp/runs/due-times.ts';
+import { findNextDue, type JobKey } from '../../erp/runs/due-times.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
 
 /** The state in the database that probes, metrics, the pages and `status` show. */
@@ -15,12 +14,18 @@ export interface CurrentState {
   readonly stale: readonly LateJob[];
   /** Milliseconds that the clock of this machine is ahead of the database's. */
   readonly clockSkewMs: number;
+  /** Since when Postgres refuses the runs of this process because its disk is full; null: it does not. */
+  readonly diskFullSince: Date | null;
   /** Returns true if this process has the client, and runs its job by a schedule. */
   readonly isScheduled: (client: string, job: string) => boolean;
 }
 
 /** Reads the current state. A command without clients sees those of all workers. */
-export async function readCurrentState(db: Database, config: Config): Promise<CurrentState> {
+export async function readCurrentState(
+  db: Database,
+  config: Config,
+  diskFullSince: Date | null = null,
+): Promise<CurrentState> {
   const configured = new Set(config.clients.map(({ key }) => key));
   const isOurs = (client: string) => configured.size === 0 || configured.has(client);
   const schedules: Readonly<Partial<Record<string, Schedule>>> = config.schedules;
@@ -30,13 +35,20 @@ export async function readCurrentState(db: Database, config: Config): Promise<Cu
   };
   const askedAtMs = Date.now();
   const snapshot = await readSnapshot(db);
-  const [earliestMs, latestMs] = [askedAtMs - snapshot.now.getTime(), Date.now() - snapshot.now.getTime()];
-  // The database's clock was read at some time between: zero, if the clocks may agree.
-  const clockSkewMs = earliestMs > 0 ? earliestMs : Math.min(0, latestMs);
+  const clockSkewMs = toClockSkewMs(askedAtMs, snapshot.now);
   const acceptedAtByClient = new Map(snapshot.clients.map(({ client, acceptedAt }) => [client, acceptedAt]));
   const jobs = snapshot.jobs.filter(({ client }) => isOurs(client));
   const stale = findLateJobs(jobs, config.schedules, acceptedAtByClient, snapshot.now);
-  return { snapshot, stale, clockSkewMs, isScheduled };
+  return { snapshot, stale, clockSkewMs, diskFullSince, isScheduled };
+}
+
+/**
+ * Returns by how many milliseconds the clock of this machine is ahead of the database's, which was read after `askedAtMs`;
+ * 0 if they may agree.
+ */
+export function toClockSkewMs(askedAtMs: number, databaseNow: Date): number {
+  const [earliestMs, latestMs] = [askedAtMs - databaseNow.getTime(), Date.now() - databaseNow.getTime()];
+  return earliestMs > 0 ? earliestMs : Math.min(0, latestMs);
 }
 
 /** Bounds of the time that a job may be overdue before it is late: twice its interval, but within these bounds. */
@@ -44,9 +56,7 @@ const minGraceMs = minuteMs;
 const maxGraceMs = 6 * hourMs;
 
 /** A job whose last success is older than its schedule allows. */
-export interface LateJob {
-  readonly client: string;
-  readonly job: string;
+export interface LateJob extends JobKey {
   /** Time of the last success; null if there was none. */
   readonly lastSuccessAt: Date | null;
   /** Time from which on the job is late. */
@@ -66,10 +76,11 @@ export function findLateJobs(
 ): LateJob[] {
   return jobs
     .flatMap((row): LateJob[] => {
-      const schedule = schedules[row.job as JobName];
+      const schedule = schedules[row.job];
       const from = row.lastSuccessAt ?? acceptedAt.get(row.client);
       if (schedule === undefined || from === undefined) return [];
-      if (row.lastSuccessAt === null && (row.running || isFirstRunAhead(row, now))) return [];
+      if (isRunningShortly(row, now) || (row.lastSuccessAt === null && (row.running || isFirstRunAhead(row, now))))
+        return [];
       const since = findLateSince(schedule, from, row);
       if (since === null || since > now) return [];
       const because = row.pausedSince !== null ? 'paused' : row.consecutiveFailures > 0 ? 'failing' : 'not run';
@@ -78,12 +89,16 @@ export function findLateJobs(
     .sort((one, other) => one.since.getTime() - other.since.getTime());
 }
 
+/** Returns true if a run began in the last hour and is under way: what it makes up for needs nobody. */
+const isRunningShortly = ({ running, lastStartedAt }: JobStatus, now: Date) =>
+  running && lastStartedAt !== null && now.getTime() - lastStartedAt.getTime() < hourMs;
+
 /** Returns true if the job has never run and is due later: its schedule may be younger than its client. */
 const isFirstRunAhead = ({ dueAt, consecutiveFailures }: JobStatus, now: Date) =>
   consecutiveFailures === 0 && dueAt !== null && dueAt > now;
 
 /** Returns the time from which on a job is late; null if its schedule never makes it due. */
-function findLateSince(configured: Schedule, lastSuccessAt: Date, key: { client: string; job: string }): Date | null {
+function findLateSince(configured: Schedule, lastSuccessAt: Date, key: JobKey): Date | null {
   // A job with two intervals may have slowed down to the longer one.
   const schedule: Schedule =
     configured.kind === 'every' ? { kind: 'every', everyMs: configured.slowMs ?? configured.everyMs } : configured;

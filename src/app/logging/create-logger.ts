@@ -1,17 +1,18 @@
 import { trace } from '@opentelemetry/api';
 import { pino } from 'pino';
+import type { Config } from '../../../config/env.ts';
 import { removeQuotes } from '../../core/quote.ts';
 import { errorFields, type Logger } from './logger.ts';
 
-interface LogOptions {
-  readonly level: string;
-  /** Formats lines for people instead of JSON; undefined: only if standard output is a terminal. */
-  readonly pretty: boolean | undefined;
-}
-
-/** Creates the logger of a command. The formatter for people is loaded only if it is used. */
-export async function openLogger({ level, pretty = process.stdout.isTTY }: LogOptions): Promise<Logger> {
-  if (!pretty) return createLogger(level, pino.destination(1));
+/**
+ * Creates the logger of a command. Without LOG_PRETTY, lines are formatted for people only if standard output is a
+ * terminal. The formatter is loaded only if it is used.
+ */
+export async function openLogger({
+  LOG_LEVEL: level,
+  LOG_PRETTY: pretty = process.stdout.isTTY,
+}: Pick<Config, 'LOG_LEVEL' | 'LOG_PRETTY'>): Promise<Logger> {
+  if (!pretty) return createLogger(level);
   const { default: pinoPretty } = await import('pino-pretty');
   return createLogger(level, pinoPretty({ colorize: wantsColours(), sync: true }));
 }

@@ -2,7 +2,7 @@
 
 import { type CallToolResult, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import { jobNames, pushJob } from '../../../config/jobs.ts';
+import { runnableNames } from '../../../config/jobs.ts';
 import { describeError } from '../../core/errors.ts';
 import { pauseJob, resumeJob } from '../../erp/runs/pauses.ts';
 import { changeRow } from '../admin/actions.ts';
@@ -113,7 +113,7 @@ function addActionTools(server: McpServer, { db, config, by }: ToolDeps): void {
     );
   }
   const keys = config.clients.map(({ key }) => key);
-  const job = z.object({ job: z.enum([...jobNames, pushJob.name]), client: z.enum(keys).optional() });
+  const job = z.object({ job: z.enum(runnableNames), client: z.enum(keys).optional() });
   const describe = (words: string) => ({ description: `${words}; without a client, for all`, inputSchema: job });
   server.registerTool('pause', describe('Starts no more runs of a job'), ({ job: name, client = null }) =>
     answer(async () => ((await pauseJob(db, name, client, by)) ? `${name} is paused` : `${name} was paused already`)),

@@ -92,7 +92,6 @@ class StateMetrics {
     this.#set('database_up', {}, 0);
   }
 
-  /** Sets all values from the state. */
   set(
     { snapshot, stale, isScheduled }: CurrentState,
     configuredClients: readonly string[],
@@ -130,12 +129,10 @@ class StateMetrics {
       this.#gauges.get('problems')?.inc({ client: client ?? '', code, severity });
   }
 
-  /** Sets the time since the last complete sweep. */
   setSweepAge(seconds: number): void {
     this.#set('worker_sweep_age_seconds', {}, seconds);
   }
 
-  /** Sets the number of jobs in a queue, by state. */
   setQueue(queue: string, counts: Readonly<Record<string, number>>): void {
     for (const [state, count] of Object.entries(counts)) this.#set('queue_jobs', { queue, state }, count);
   }

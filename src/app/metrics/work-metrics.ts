@@ -94,7 +94,6 @@ export class WorkMetrics {
   }
 }
 
-/** Returns the label of an HTTP status or an error code. */
 function toStatusLabel(status: string): string {
   if (!/^\d{3}$/.test(status)) return status;
   return exactStatuses.has(status) ? status : `${status.charAt(0)}xx`;

@@ -3,15 +3,9 @@
 import { findUnstorableReason, isObject, type Json, parseExact } from '../../core/json.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readServiceLists } from '../../erp/resources/service-lists.ts';
-import {
-  anyCode,
-  type CodeFinder,
-  describeUnlisted,
-  filterWarehouses,
-  findCode,
-} from '../../sync/push/payload/find-code.ts';
-import { type AnyKind, type CheckContext, PayloadError } from '../../sync/push/payload/kind.ts';
+import { type AnyKind, type CheckContext, type CodeFinder, PayloadError } from '../../sync/push/payload/kind.ts';
 import { checkPayload } from '../../sync/push/payload/payload.ts';
+import { anyCode, describeUnlisted, filterWarehouses, findCode } from '../../sync/push/payload/setting-codes.ts';
 
 /** Maximum size of a payload: the INSERT refuses more. */
 const maxBytes = 16 * 1024 * 1024;

@@ -5,8 +5,6 @@ import { describeAnswer, isNoRoute, readEnvelope, readErrors, unknownId } from '
 
 /** A method and a path. */
 type Route = Pick<Operation, 'method' | 'path'>;
-/** A read that pulls use, and whose method and path docs/interface.md does not show. */
-type AssumedRead = 'v2.shipment.search' | 'v2.shipment.trackTrace';
 
 /** No order has this number. */
 const absentNumber = 'VERIFY-ABSENT';
@@ -30,7 +28,7 @@ async function checkTrackTrace({ service, askTrackTrace }: CheckContext): Promis
 }
 
 async function checkRoute(
-  name: AssumedRead,
+  name: 'v2.shipment.search' | 'v2.shipment.trackTrace',
   methods: readonly Route['method'][],
   service: CheckContext['service'],
 ): Promise<Finding> {

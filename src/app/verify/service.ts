@@ -3,6 +3,7 @@ import { WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json } from '../../core/json.ts';
 import { encodeQuery, type QueryParameters } from '../../warehouse/transport/query.ts';
 import type { JsonAnswer, Question, RawClient } from '../../warehouse/transport/raw-client.ts';
+import { formatCount } from '../health/problem.ts';
 
 /** An object of an answer, as received. */
 export type JsonObject = { readonly [member: string]: Json };
@@ -90,7 +91,7 @@ export function describeAnswer(answer: JsonAnswer): string {
       : envelope !== null
         ? `with an envelope that says ${envelope.isOk ? 'OK' : 'NOK'}`
         : errors !== null
-          ? `with ${errors.length} JSON:API ${errors.length === 1 ? 'error' : 'errors'}`
+          ? `with ${formatCount(errors.length, 'JSON:API error')}`
           : 'with JSON';
   return `${status} ${form}`;
 }
@@ -116,13 +117,13 @@ export class Service {
   readonly #client: RawClient;
   readonly #inUse: Operations;
   readonly #learned = new Map<OperationName, Partial<Operation>>();
-  readonly #signal: AbortSignal;
+  // The timeouts of HTTP end each request. A stop ends the checks, but not the cancellations.
+  readonly #signal = new AbortController().signal;
   readonly #samples = new Map<string, Promise<readonly JsonObject[]>>();
 
-  constructor(rawClient: RawClient, operations: Operations, signal: AbortSignal) {
+  constructor(rawClient: RawClient, operations: Operations) {
     this.#client = rawClient;
     this.#inUse = operations;
-    this.#signal = signal;
   }
 
   /** Returns an operation with what was learned about it. */

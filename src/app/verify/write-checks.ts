@@ -7,7 +7,7 @@ import { describeLoss, findLoss, listMembers } from '../../sync/push/kinds/order
 import { toAttachmentAttributes } from '../../sync/push/kinds/order/order-payload.ts';
 import { buildUpdate, buildWantedState } from '../../sync/push/kinds/order/order-state.ts';
 import { buildTakenChange, type TakenChange } from '../../sync/push/kinds/order/taken-members.ts';
-import { anyCode } from '../../sync/push/payload/find-code.ts';
+import { anyCode } from '../../sync/push/payload/setting-codes.ts';
 import { order as orderFields } from '../../sync/streams/orders.ts';
 import { decodeRow } from '../../warehouse/decoding/fields.ts';
 import {
@@ -44,8 +44,6 @@ interface SharedOrder {
   readonly options: OrderOptions;
 }
 
-/** Checks the first order, and may place others. */
-type OrderCheck = (shared: SharedOrder, session: WriteSession) => Promise<Finding>;
 const createName = 'v3.orders.create';
 const updateName = 'v3.orders.update' satisfies OperationName;
 const itemCancelName = 'v3.orderItems.cancel';
@@ -63,7 +61,7 @@ export function createOrderChecks(session: WriteSession): readonly Check[] {
     shared = placed.shared;
     return placed.finding;
   };
-  const on = (check: OrderCheck) => async () =>
+  const on = (check: (shared: SharedOrder, session: WriteSession) => Promise<Finding>) => async () =>
     shared === null ? cannotTell('no order was placed') : check(shared, session);
   return [
     quoteCheck(
@@ -126,10 +124,10 @@ async function placeFirst(session: WriteSession): Promise<{ shared: SharedOrder 
   const forms = billings.flatMap((billing) => places.map((place) => ({ included: place, billingAddress: billing })));
   let shared: SharedOrder | null = null;
   const attempt = async (options: Required<OrderOptions>) => {
-    const made = await session.makePayload();
-    const placed = await session.place(made.payload, made.orderTypeId, options);
+    const plan = await session.planOrder();
+    const placed = await session.place(plan, options);
     const items = 'refused' in placed ? 0 : selectType(placed.order, 'orderItem').length;
-    if ('order' in placed && items > 0) shared = { ...made, order: placed.order, options };
+    if ('order' in placed && items > 0) shared = { ...plan, order: placed.order, options };
     const outcome = 'refused' in placed ? placed.refused : `taken with ${items} items`;
     const words = `included ${options.included}, billing address ${options.billingAddress}: ${outcome}`;
     return { works: items > 0, words };
@@ -284,8 +282,8 @@ async function tryNumber(
 }
 
 /** Places a second order with the number of the first. */
-async function checkUnique({ payload, orderTypeId, options }: SharedOrder, session: WriteSession): Promise<Finding> {
-  const placed = await session.place(payload, orderTypeId, options);
+async function checkUnique(shared: SharedOrder, session: WriteSession): Promise<Finding> {
+  const placed = await session.place(shared, shared.options);
   return 'refused' in placed
     ? holds(placed.refused)
     : differs('a second order with the same number was taken: an order that is sent twice is shipped twice');

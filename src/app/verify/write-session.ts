@@ -37,9 +37,10 @@ export type OrderOptions = Pick<Operation, 'included' | 'billingAddress'>;
 /** The outcome of an order: it was taken, or refused with an answer. */
 export type Placement = { readonly order: ReadBack } | { readonly refused: string };
 
-interface AskedOrder {
-  readonly number: string;
-  state: number | 'refused' | 'unknown';
+/** An order that can be placed. */
+interface OrderPlan {
+  readonly payload: OrderPayload;
+  readonly orderTypeId: number;
 }
 
 /** Days until the preferred shipping date of our orders, and until the goods of our slips. */
@@ -53,9 +54,7 @@ export const makeReference = () => `VERIFY-${randomBytes(5).toString('hex')}`;
 export class WriteSession {
   readonly service: Service;
   readonly #givenSku: string | null;
-  /** The orders that were asked for, each with its id, or whether it was refused or is not known. */
-  readonly #asked: AskedOrder[] = [];
-  /** Undoes each other write, and returns in words what remains; null: nothing. */
+  /** Undoes each write, and returns in words what remains; null: nothing. */
   readonly #undo: (readonly [name: string, undo: () => Promise<string | null>])[] = [];
 
   /** @param sku article of the orders; null: one that the client's orders name */
@@ -77,8 +76,8 @@ export class WriteSession {
     return addDays(toUtcDay(dateMs ?? Date.now()), leadDays);
   }
 
-  /** Returns the payload of an order on hold. @throws CodedError if there is no article or no order type */
-  async makePayload(): Promise<{ payload: OrderPayload; orderTypeId: number }> {
+  /** Plans an order on hold. @throws CodedError if there is no article or no order type */
+  async planOrder(): Promise<OrderPlan> {
     const line = { sku: await this.findSku(), quantity: 1 };
     const orderTypeId = readNumber((await this.readList('orderTypes'))[0]?.id);
     if (orderTypeId === null) throw new CodedError('undecodable', 'the service lists have no order types');
@@ -97,8 +96,8 @@ export class WriteSession {
 
   /** Places one more order, with a payload that `change` may change. */
   async placeAnother(options: OrderOptions, change = (payload: OrderPayload) => payload): Promise<Placement> {
-    const { payload, orderTypeId } = await this.makePayload();
-    return this.place(change(payload), orderTypeId, options);
+    const { payload, orderTypeId } = await this.planOrder();
+    return this.place({ payload: change(payload), orderTypeId }, options);
   }
 
   /** Returns the entries of a service list. */
@@ -108,25 +107,23 @@ export class WriteSession {
   }
 
   /** Places an order once. If its outcome is unknown, it is looked up by its number, as the outbox does. */
-  async place(payload: OrderPayload, orderTypeId: number, options: OrderOptions): Promise<Placement> {
+  async place({ payload, orderTypeId }: OrderPlan, options: OrderOptions): Promise<Placement> {
     const json = buildOrderDocument(payload, { orderTypeId, shippingMethodId: null }, options);
     const { externalOrderNumber: number } = payload;
-    const asked: AskedOrder = { number, state: 'unknown' };
-    this.#asked.push(asked);
+    let id: number | null = null;
+    let isRefused = false;
+    this.undoAtEnd(number, async () => (isRefused ? null : this.#cancel(number, id)));
     const answer = await this.service.call('v3.orders.create', { json }).catch((error: unknown) => {
       if (error instanceof WarehouseError) return error;
       throw error;
     });
     const isAnswer = !(answer instanceof WarehouseError);
     if (isAnswer && !isDone(answer)) {
-      asked.state = 'refused';
+      isRefused = true;
       return { refused: describeAnswer(answer) };
     }
-    const id = (isAnswer ? readNumber((readData(answer) ?? [])[0]?.id) : null) ?? (await this.find(number));
-    if (id !== null) {
-      asked.state = id;
-      return { order: await this.read(id) };
-    }
+    id = (isAnswer ? readNumber((readData(answer) ?? [])[0]?.id) : null) ?? (await this.find(number));
+    if (id !== null) return { order: await this.read(id) };
     if (isAnswer) return { refused: `${describeAnswer(answer)}, but no order has the number` };
     if (answer.status !== undefined) return { refused: `${answer.status}, and no order has the number` };
     throw answer;
@@ -148,25 +145,21 @@ export class WriteSession {
     return { id, resource, included: Object.values(readIncluded(answer)).flat() };
   }
 
-  /** Remembers how to undo a write other than an order, or how to say that it stays. */
+  /** Remembers how to undo a write, or how to say that it stays. */
   undoAtEnd(name: string, undo: () => Promise<string | null>): void {
     this.#undo.push([name, undo]);
   }
 
-  /** Cancels every order that was placed, and undoes the other writes. Returns what remains at the service, in words. */
+  /** Undoes every write, each once. Returns what remains at the service, in words. */
   async cleanUp(): Promise<string[]> {
     const left: string[] = [];
-    const clean = async (name: string, work: () => Promise<string | null>) => {
-      const words = await work().catch((error: unknown) => {
+    for (const [name, undo] of this.#undo.splice(0)) {
+      const words = await undo().catch((error: unknown) => {
         if (!(error instanceof CodedError)) throw error;
         return `${name} may exist and could not be cancelled (${removeQuotes(describeError(error))}); cancel it by hand`;
       });
       if (words !== null) left.push(words);
-    };
-    // Each write is undone once.
-    for (const { number, state } of this.#asked.splice(0))
-      if (state !== 'refused') await clean(number, () => this.#cancel(number, state === 'unknown' ? null : state));
-    for (const [name, undo] of this.#undo.splice(0)) await clean(name, undo);
+    }
     return left;
   }
 

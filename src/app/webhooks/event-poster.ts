@@ -112,24 +112,15 @@ export class EventPoster {
   ): Promise<boolean> {
     const { db, dispatcher, timeoutMs } = this.#options;
     const { signal } = this.#stopping;
-    const answer = await postWebhook({ url, secret, dispatcher, timeoutMs }, messageId, body, signal).catch(
-      (error: unknown) => ({ delivered: false as const, retryAfterMs: undefined, ...errorFields(error) }),
-    );
+    const answer = await postWebhook({ url, secret, dispatcher, timeoutMs }, messageId, body, signal);
     if (answer.delivered) {
       await recordTaken(db, id);
       return true;
     }
     const delayMs = signal.aborted ? 0 : toPauseMs(pauses.event, attempts, Math.random(), answer.retryAfterMs);
-    if (!signal.aborted)
-      this.#warn({
-        event: 'event_not_delivered',
-        task: name,
-        kind: type,
-        code: 'code' in answer ? answer.code : `http_${answer.status}`,
-        error: answer.error,
-        delayMs,
-      });
-    await recordRefused(db, id, { error: answer.error, delayMs, maxAgeMs });
+    const { code, error } = answer;
+    if (!signal.aborted) this.#warn({ event: 'event_not_delivered', task: name, kind: type, code, error, delayMs });
+    await recordRefused(db, id, { error, delayMs, maxAgeMs });
     return false;
   }
 }

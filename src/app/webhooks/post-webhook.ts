@@ -2,6 +2,7 @@
 
 import { Webhook } from 'standardwebhooks';
 import type { Dispatcher } from 'undici';
+import { errorFields } from '../logging/logger.ts';
 
 /** Maximum bytes read of an answer, which is not used. */
 const maxAnswerBytes = 16 * 1024;
@@ -19,12 +20,11 @@ export interface WebhookOptions {
 /** The result of an attempt; `error` says why the receiver did not take the post. */
 export type Delivery =
   | { readonly delivered: true }
-  | { readonly delivered: false; readonly status: number; readonly error: string; readonly retryAfterMs?: number };
+  | { readonly delivered: false; readonly code: string; readonly error: string; readonly retryAfterMs?: number };
 
 /**
  * Posts a body once, signed by Standard Webhooks. Redirects are not followed.
  * @param id number of the message, the same for each attempt
- * @throws Error if there was no answer
  */
 export async function postWebhook(
   { url: address, secret, dispatcher, timeoutMs }: WebhookOptions,
@@ -32,31 +32,36 @@ export async function postWebhook(
   body: string,
   stop: AbortSignal,
 ): Promise<Delivery> {
-  const url = new URL(address);
-  const now = new Date();
-  const signature = secret === undefined ? {} : { 'webhook-signature': new Webhook(secret).sign(id, now, body) };
-  const answer = await dispatcher.request({
-    origin: url.origin,
-    path: url.pathname + url.search,
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      'webhook-id': id,
-      'webhook-timestamp': String(Math.floor(now.getTime() / 1_000)),
-      ...signature,
-    },
-    body,
-    headersTimeout: timeoutMs,
-    bodyTimeout: timeoutMs,
-    signal: AbortSignal.any([stop, AbortSignal.timeout(timeoutMs)]),
-  });
-  // The status says everything. An answer that is too long or breaks off changes nothing.
-  await answer.body.dump({ limit: maxAnswerBytes }).catch(() => undefined);
-  const { statusCode: status, headers } = answer;
-  if (status >= 200 && status < 300) return { delivered: true };
-  const redirected = status >= 300 && status < 400 ? '; redirects are not followed' : '';
-  const error = `the receiver answered ${status}${redirected}`;
-  return { delivered: false, status, error, ...readRetryAfter(headers['retry-after']) };
+  try {
+    const url = new URL(address);
+    const now = new Date();
+    const signature = secret === undefined ? {} : { 'webhook-signature': new Webhook(secret).sign(id, now, body) };
+    const answer = await dispatcher.request({
+      origin: url.origin,
+      path: url.pathname + url.search,
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'webhook-id': id,
+        'webhook-timestamp': String(Math.floor(now.getTime() / 1_000)),
+        ...signature,
+      },
+      body,
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
+      signal: AbortSignal.any([stop, AbortSignal.timeout(timeoutMs)]),
+    });
+    // The status says everything. An answer that is too long or breaks off changes nothing.
+    await answer.body.dump({ limit: maxAnswerBytes }).catch(() => undefined);
+    const { statusCode: status, headers } = answer;
+    if (status >= 200 && status < 300) return { delivered: true };
+    const redirected = status >= 300 && status < 400 ? '; redirects are not followed' : '';
+    const error = `the receiver answered ${status}${redirected}`;
+    return { delivered: false, code: `http_${status}`, error, ...readRetryAfter(headers['retry-after']) };
+  } catch (failure) {
+    const { code, error } = errorFields(failure);
+    return { delivered: false, code, error };
+  }
 }
 
 /** Returns the time to wait that a receiver names in seconds. Other forms of Retry-After are ignored. */

@@ -10,8 +10,8 @@ import { repeat } from '../../core/repeat.ts';
 import { minuteMs } from '../../core/time.ts';
 import { assertOwnSessions, assertSameDatabase } from '../../erp/connection/own-sessions.ts';
 import { rollUpFigures } from '../../erp/figures/roll-up.ts';
-import { sweepOutcomes } from '../../erp/outbox/outcomes.ts';
-import type { JobKey } from '../../erp/runs/due-jobs.ts';
+import { sweepOutcomes } from '../../erp/outbox/settle-rows.ts';
+import type { JobKey } from '../../erp/runs/due-times.ts';
 import type { SchemaError } from '../../erp/schema/migration-files.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import type { QueueBackend, QueueName, TaskQueue } from '../../queue/backend.ts';
@@ -27,14 +27,13 @@ import type { WorkMetrics } from '../metrics/work-metrics.ts';
 import { version } from '../version.ts';
 import { EventPoster } from '../webhooks/event-poster.ts';
 import { openPusher } from './open-pusher.ts';
-import type { RunnerDeps } from './runner.ts';
-import { concurrency, Runs } from './runs.ts';
+import { concurrency, type RunnerDeps, Runs } from './runs.ts';
 import { Schedules } from './schedules.ts';
 
 /** Interval in which every worker looks for work that the queue has lost. */
 export const sweepMs = 3_000;
 /** Interval in which every worker looks for lost schedulers. */
-const alignMs = 15_000;
+const alignMs = 30_000;
 /** Maximum milliseconds of a stop. Requests of runs are aborted at once; a page that is being written is finished. */
 const stopTimeoutMs = 20_000;
 /** Milliseconds that BullMQ has to tell the queue how the last runs ended. */
@@ -46,6 +45,8 @@ const closeTimeoutMs = 3_000;
 export interface Daemon {
   /** Returns the milliseconds since the last complete sweep; undefined before the first. */
   readonly sinceLastSweepMs: () => number | undefined;
+  /** Since when Postgres refuses runs of this worker because its disk is full; null: it does not. */
+  readonly diskFullSince: () => Date | null;
   /** Resolves with the reason when this worker must not continue, because the database was migrated beyond its code. */
   readonly outdated: Promise<SchemaError>;
   readonly queues: ReadonlyMap<QueueName, TaskQueue>;
@@ -73,7 +74,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const pushing = closeLater(opened, startPushing(deps, options));
   for (const running of workers) runInBackground(running.run(), log);
   const sweeper = closeLater(opened, startSweeps(schedules, runs, deps));
-  closeLater(opened, openAlerter(config, log));
+  const diskFullSince = () => runs.diskFullSince;
+  closeLater(opened, openAlerter(config, log, diskFullSince));
   closeLater(opened, await openEvents(deps));
   closeLater(opened, startRollUps(deps, stopping.signal));
   runInBackground(logReachability(deps.warehouses, log, stopping.signal), log);
@@ -85,6 +87,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     queues,
     start: (run) => runs.start([run]),
     sinceLastSweepMs: sweeper.sinceLastDoneMs,
+    diskFullSince,
     stop: async () => {
       stopping.abort(new StoppedError());
       for (const running of workers) running.cancelAllJobs('stopping');
@@ -103,8 +106,13 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   };
 }
 
+/** A part of a worker that was opened or started. */
+interface Part {
+  readonly close: () => Promise<unknown>;
+}
+
 /** Closes an opened part with the stack. Returns the part. */
-export const closeLater = <T extends { close: () => Promise<unknown> }>(opened: AsyncDisposableStack, part: T): T =>
+export const closeLater = <T extends Part>(opened: AsyncDisposableStack, part: T): T =>
   opened.adopt(part, async () => void (await part.close()));
 
 /** Returns whether all work ends within a time. */
@@ -116,9 +124,12 @@ const runInBackground = (work: Promise<unknown>, log: Logger) =>
   void work.catch((error: unknown) => log.error({ event: 'background_failed', ...errorFields(error) }));
 
 /** What a worker is started with. */
-export interface DaemonOptions extends PushingParts {
+export interface DaemonOptions {
   readonly config: Config;
+  /** URL for what needs sessions of its own. */
+  readonly databaseUrl: string;
   readonly log: Logger;
+  readonly metrics: WorkMetrics;
 }
 
 /** Opens the database, the service of each client and the queue. */
@@ -149,7 +160,7 @@ async function openQueues(opened: AsyncDisposableStack, deps: RunnerDeps, backen
   const names = ['poll', 'bulk'] as const;
   const queues = new Map(names.map((name) => [name, closeLater(opened, backend.queue(name))]));
   const schedules = new Schedules(deps, queues);
-  const runs = new Runs(deps, schedules, stopping.signal, onOutdated);
+  const runs = new Runs(deps, (name) => schedules.fire(name), stopping.signal, onOutdated);
   const workers = names.map((name) => closeLater(opened, backend.worker(name, runs.process, concurrency)));
   const warn = throttleWarnings(deps.log);
   const parts = [...queues.values(), ...workers];
@@ -232,13 +243,13 @@ const alertPoolSize = 2;
 const alertQueryMs = 10_000;
 
 /** Starts to post problems to ALERT_WEBHOOK_URL, with connections of its own. Does nothing if it is not set. */
-function openAlerter(config: Config, log: Logger): { readonly close: () => Promise<void> } {
+function openAlerter(config: Config, log: Logger, diskFullSince: () => Date | null): Part {
   const { ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret, HTTP_TIMEOUT_MS: timeoutMs } = config;
   if (url === undefined) return { close: async () => undefined };
   const { db, close } = connectForWriting(toAddress(config), log, 'alerts', alertPoolSize, alertQueryMs);
   const dispatcher = openDispatcher(config, maxAnswerBytes);
   const webhook = { url, secret, dispatcher, timeoutMs };
-  const alerter = new Alerter({ config, db, log, webhook });
+  const alerter = new Alerter({ config, db, log, webhook, diskFullSince });
   alerter.start();
   return {
     close: async () => {
@@ -250,7 +261,7 @@ function openAlerter(config: Config, log: Logger): { readonly close: () => Promi
 }
 
 /** Starts to post business events. Does nothing without subscribers. */
-async function openEvents({ config, db, log }: RunnerDeps): Promise<{ readonly close: () => Promise<void> }> {
+async function openEvents({ config, db, log }: RunnerDeps): Promise<Part> {
   const { subscribers, HTTP_TIMEOUT_MS: timeoutMs } = config;
   if (subscribers.length === 0) return { close: async () => undefined };
   const dispatcher = openDispatcher(config, maxAnswerBytes);
@@ -269,24 +280,11 @@ const pushCloseTimeoutMs = 2_000;
 /** Milliseconds that a stop waits for the answers of sent rows. A row without an answer becomes unknown. */
 const pushStopTimeoutMs = 15_000;
 
-/** What pushing needs besides the parts of runs. */
-interface PushingParts {
-  /** URL for what needs sessions of its own. */
-  readonly databaseUrl: string;
-  readonly metrics: WorkMetrics;
-}
-
-/** Pushing of a worker. */
-interface Pushing {
-  /** Claims nothing more, and resolves when what is under way is settled. It may be called again. */
-  readonly close: () => Promise<void>;
-}
-
 /**
  * Starts pushing, unless SCHEDULE_PUSH_OUTBOX is off. A notification of the database, or a periodic sweep, finds the
- * rows.
+ * rows. `close` claims nothing more, and resolves when what is under way is settled. It may be called again.
  */
-function startPushing(deps: RunnerDeps, { databaseUrl, metrics }: PushingParts): Pushing {
+function startPushing(deps: RunnerDeps, { databaseUrl, metrics }: DaemonOptions): Part {
   if (deps.config.pushSweepMs === null) return { close: async () => undefined };
   const { pusher, close } = openPusher({
     ...deps,

@@ -6,15 +6,14 @@ import type { Config } from '../../../config/env.ts';
 import { toIdentity } from '../../../config/files.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import type { HoldCode } from '../../core/push/push-health.ts';
-import type { UnsendableRow } from '../../erp/outbox/due-work.ts';
+import type { UnsendableRow } from '../../erp/outbox/held-claims.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
 import type { PushEvents } from '../../sync/push/client-pusher.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { applyOperations } from '../../sync/push/payload/kind.ts';
 import { SettingCodes } from '../../sync/push/payload/setting-codes.ts';
 import { Pusher } from '../../sync/push/pusher.ts';
-import { RecentSends } from '../../sync/push/recent-sends.ts';
-import type { PushDeps } from '../../sync/push/send-row.ts';
+import { type PushDeps, RecentSends } from '../../sync/push/send-row.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { connectForWriting, type OpenDatabase } from '../deps/database.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
@@ -48,17 +47,11 @@ export const openPushConnections = (databaseUrl: string, log: Logger): PushConne
   claims: connectForWriting(databaseUrl, log, 'claims', 1, heartbeatTimeoutMs),
 });
 
-/** A pusher whose connections the caller has to close. */
-export interface OpenPusher {
-  readonly pusher: Pusher;
-  readonly close: () => Promise<void>;
-}
-
 /** Creates a pusher with its connections. It does nothing before it is started. `close` closes the connections. */
 export function openPusher(
   options: PushSetup,
   { main, claims }: PushConnections = openPushConnections(options.databaseUrl, options.log),
-): OpenPusher {
+) {
   const { config, worker, log } = options;
   const settledKinds = outboxKinds.map((kind) => applyOperations(kind, config.operations));
   const kinds = new Map(settledKinds.map((kind) => [kind.name, kind]));

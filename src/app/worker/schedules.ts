@@ -6,8 +6,8 @@
 import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
 import { jobs } from '../../../jobs/registry.ts';
 import { describeError } from '../../core/errors.ts';
-import { tryRunExclusively } from '../../erp/connection/locks.ts';
-import { notifyPushers } from '../../erp/connection/notify.ts';
+import { notifyPushers } from '../../erp/connection/listener.ts';
+import { tryRunExclusively } from '../../erp/connection/transaction.ts';
 import { noteDatabase } from '../../erp/outbox/push-database.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';
 import { endHoldWaits, noteQueue, registerClients } from '../../erp/runs/clients.ts';
@@ -20,11 +20,11 @@ import {
   reviveAbandoned,
   type WantedJob,
 } from '../../erp/runs/due-jobs.ts';
-import { type ClientJob, findNextDue } from '../../erp/runs/due-times.ts';
+import { findNextDue, type JobKey } from '../../erp/runs/due-times.ts';
 import type { QueueName, TaskQueue } from '../../queue/backend.ts';
-import { alignSchedulers, findFiringMs, queueRuns } from '../../queue/schedulers.ts';
+import { alignSchedulers, findFiringMs, findMisfits, type Misfits, queueRuns } from '../../queue/schedulers.ts';
 import type { RunClient } from '../../sync/run/run.ts';
-import { type RunnerDeps, toClientIdentity } from './runner.ts';
+import { type RunnerDeps, toClientIdentity } from './runs.ts';
 
 /** Milliseconds that a firing looks further ahead than its interval: the next one may be late, and takes seconds for many. */
 const firingSlackMs = 5_000;
@@ -72,11 +72,11 @@ export class Schedules {
     await ensureJobs(db, wanted);
   }
 
-  #planJob(clientJob: ClientJob, job: JobName, now: Date): WantedJob {
+  #planJob(jobKey: JobKey, job: JobName, now: Date): WantedJob {
     const schedule = this.#deps.config.schedules[job];
     const { queue, stream, ownPace = false } = jobs[job];
-    const planned = { ...clientJob, stream: stream?.name ?? null };
-    const next = findNextDue(schedule, now, clientJob);
+    const planned = { ...jobKey, stream: stream?.name ?? null };
+    const next = findNextDue(schedule, now, jobKey);
     if (next === null) return { ...planned, due: 'never' };
     // The gate of a job with its own pace may open later than the schedule says. A restart must not make it try before.
     const latest =
@@ -113,24 +113,43 @@ export class Schedules {
     await this.#register();
     // The schedulers of all jobs are in one queue, because their firings are short.
     const queue = this.#queues.get('poll');
-    // One worker at a time. A worker that does not get the lock leaves it to the one that has it.
-    if (queue !== undefined)
-      await tryRunExclusively(this.#deps.db, 'schedulers', async () => {
-        const { db, log, worker } = this.#deps;
-        const clients = this.#clients.map(({ client }) => client);
-        const { set, lost, removed } = await alignSchedulers(queue, this.#firings, !this.#hasAligned).catch(
-          async (error: unknown) => {
-            await noteQueue(db, clients, describeError(error));
-            throw error;
-          },
-        );
-        await noteQueue(db, clients, null);
-        this.#hasAligned = true;
-        if (set.length + removed.length > 0)
-          log.info({ event: 'schedulers_aligned', set, lost, removedSchedulers: removed });
-        if (lost.length > 0)
-          await recordAudit(db, { by: worker, action: 'schedulers_set', client: null, detail: lost.join(', ') });
-      });
+    if (queue === undefined) return;
+    // One worker at a time. A worker that does not get the lock leaves it to the one that has it, and looks again.
+    if ((await this.#findMisfits(queue)) === null) this.#hasAligned = true;
+    else await tryRunExclusively(this.#deps.db, 'schedulers', () => this.#alignNow(queue));
+    await this.#noteQueue(null);
+  }
+
+  async #alignNow(queue: TaskQueue): Promise<void> {
+    const { db, log, worker } = this.#deps;
+    const misfits = await this.#findMisfits(queue);
+    if (misfits !== null) {
+      await this.#reach(alignSchedulers(queue, this.#firings, misfits));
+      const { set, lost, removed } = misfits;
+      log.info({ event: 'schedulers_aligned', set, lost, removedSchedulers: removed });
+      if (lost.length > 0)
+        await recordAudit(db, { by: worker, action: 'schedulers_set', client: null, detail: lost.join(', ') });
+    }
+    this.#hasAligned = true;
+  }
+
+  #findMisfits(queue: TaskQueue): Promise<Misfits | null> {
+    return this.#reach(findMisfits(queue, this.#firings, !this.#hasAligned));
+  }
+
+  /** Waits for an answer of the queue. Notes for all to see that it does not come. */
+  async #reach<T>(answer: Promise<T>): Promise<T> {
+    try {
+      return await answer;
+    } catch (error) {
+      await this.#noteQueue(describeError(error));
+      throw error;
+    }
+  }
+
+  #noteQueue(error: string | null): Promise<void> {
+    const clients = this.#clients.map(({ client }) => client);
+    return noteQueue(this.#deps.db, clients, error);
   }
 
   #findDue(filter: Partial<DueFilter>): Promise<DueJob[]> {

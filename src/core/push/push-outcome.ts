@@ -127,8 +127,8 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
 
 /** The advice to an operator on a row that only a person can decide. */
 export const operatorChoices =
-  'It may have been carried out, and the service cannot be asked. Check there, then run `outbox done` if it was' +
-  ' carried out, or `outbox retry` to send it again';
+  'It may have been carried out, and the service cannot be asked. Check there, then mark it as done if it was' +
+  ' carried out, or retry it to send it again';
 
 /** Returns the reason to give a row up: too many attempts, or too old. Returns null if it should be tried again. */
 export function findGiveUpReason(
@@ -195,13 +195,6 @@ function readAnswerEvidence({ error, sent }: FailedAttempt, isNew: boolean): Sco
   if (error.status === 401 || error.status === 425) return [];
   if (!isServiceAnswer(error)) return [{ of: 'client', evidence: 'ask', reason: error.message, row: { isNew } }];
   return sent ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
-}
-
-/** Returns what may have to be held because of this evidence: the client, the kind, or nothing (null). */
-export function findDoubtedScope(news: readonly ScopedEvidence[]): 'client' | 'kind' | null {
-  const bad = news.filter(({ evidence }) => evidence === 'ask' || evidence.seen !== 'success');
-  if (bad.length === 0) return null;
-  return bad.some(({ of }) => of === 'client') ? 'client' : 'kind';
 }
 
 /** Returns the evidence of a failed look-up about the client's service. */

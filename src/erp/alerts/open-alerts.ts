@@ -28,7 +28,7 @@ export interface StoredAlert {
 }
 
 /** A post to be queued. */
-export interface NewPost {
+interface NewPost {
   readonly alertId: string;
   readonly body: unknown;
 }

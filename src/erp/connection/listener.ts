@@ -1,6 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import { type Kysely, sql } from 'kysely';
 import type pg from 'pg';
 import { growPauseMs, pauses } from '../../core/backoff.ts';
+import type { DB } from '../generated/tables.ts';
 import { keepAliveInitialDelayMillis, WatchedClient } from './pool.ts';
 
 export interface ListenOptions {
@@ -92,4 +94,16 @@ export class Listener {
     this.#failures++;
     this.#timer = setTimeout(() => void this.#connect(), growPauseMs(pauses.listener, this.#failures));
   }
+}
+
+/**
+ * Notifies all pushers that outbox rows may be due. An insert into the outbox sends the same notification, and
+ * leaves it out too while the queue of notifications is half full.
+ * @param payload not empty if outcomes were noted that are to be entered into the feed
+ */
+export async function notifyPushers(db: Kysely<DB>, payload: '' | 'outcomes' = ''): Promise<void> {
+  await db
+    .selectNoFrom(sql`pg_notify('fulfilment_outbox', ${payload})`.as('told'))
+    .where(sql<boolean>`pg_notification_queue_usage() < 0.5`)
+    .execute();
 }

@@ -1,4 +1,4 @@
-import type { Transaction } from 'kysely';
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 import type { Database } from './pool.ts';
 
@@ -53,4 +53,62 @@ export function isCancelled(error: unknown): boolean {
 /** Returns the SQLSTATE of a Postgres error; empty for any other error. */
 export function readSqlState(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+}
+
+/** Returns true if Postgres cannot write because its disk is full. */
+export const isDiskFull = (error: unknown): boolean => readSqlState(error) === '53100';
+
+/**
+ * Locks by name, so that transactions run one after the other. Each name is a row of sync.locks, not an advisory lock:
+ * any role that may connect could take an advisory lock and keep it.
+ */
+
+/**
+ * Returns a CTE `locked`. It locks the name until the transaction ends; it has no row if the name does not exist yet.
+ */
+export const lockingCte = (name: string) => sql`
+  locked as materialized (select from sync.locks where name = ${name} for update)`;
+
+/** Creates a name, so that it can be locked. */
+async function createLock(trx: Kysely<DB>, name: string): Promise<void> {
+  await trx
+    .insertInto('sync.locks')
+    .values({ name })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+}
+
+/** Locks a name until the transaction ends. Waits for the transaction that holds it. */
+export async function lockName(trx: Transaction<DB>, name: string): Promise<void> {
+  await selectLocked(trx, name, sql`with ${lockingCte(name)} select from locked`);
+}
+
+/** Returns the row of a statement that selects from `lockingCte(name)`. Creates the name before, if it does not exist. */
+export async function selectLocked<T>(trx: Transaction<DB>, name: string, statement: RawBuilder<T>): Promise<T> {
+  const select = async () => (await statement.execute(trx)).rows[0];
+  const row = await select();
+  if (row !== undefined) return row;
+  await createLock(trx, name);
+  return (await select()) as T;
+}
+
+/** Locks a name until the transaction ends. Returns false if another transaction holds it. */
+export async function tryLockName(trx: Transaction<DB>, name: string): Promise<boolean> {
+  await createLock(trx, name);
+  const locked = trx.selectFrom('sync.locks').select('name').where('name', '=', name).forUpdate().skipLocked();
+  return (await locked.executeTakeFirst()) !== undefined;
+}
+
+/**
+ * Runs `work`, unless another process is running work of the same name.
+ * @returns false if another process runs it
+ */
+export async function tryRunExclusively(db: Database, name: string, work: () => Promise<void>): Promise<boolean> {
+  return db.transaction().execute(async (trx) => {
+    // The work happens outside this database. The lock must last until the work ends.
+    await sql`set local idle_in_transaction_session_timeout = '60s'`.execute(trx);
+    if (!(await tryLockName(trx, name))) return false;
+    await work();
+    return true;
+  });
 }

@@ -99,8 +99,7 @@ function selectRow(personalData: boolean): RawBuilder<unknown> {
           select coalesce(jsonb_agg(${row('i', 'shipment_items')} order by i.id), '[]')
           from fulfilment.shipment_items i
           where i.client = s.client and i.shipment_id = s.id), 'parcels', (
-          select coalesce(jsonb_agg(to_jsonb(p) || jsonb_build_object('tracking_url',
-            coalesce(p.tracking_url, s.raw #>> '{attributes,tracking,url}')) order by p.package_number), '[]')
+          select coalesce(jsonb_agg(to_jsonb(p) order by p.package_number), '[]')
           from fulfilment.parcel_overview p
           where p.client = s.client and p.shipment_id = s.id and p.unlisted_since is null))
       from fulfilment.shipment_overview s

@@ -4,9 +4,8 @@
  */
 
 import { sql, type Transaction } from 'kysely';
-import { tryLockName } from '../connection/locks.ts';
 import type { Database } from '../connection/pool.ts';
-import { inTransaction } from '../connection/transaction.ts';
+import { inTransaction, tryLockName } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** Name of the lock that lets one worker at a time make the figures. */
@@ -34,17 +33,11 @@ interface Window {
   readonly endsSpan: boolean;
 }
 
-/** What a roll-up did. */
-export interface RollUp {
-  /** True if there is more to make: call it again. */
-  readonly isBehind: boolean;
-}
-
 /**
  * Makes the figures since the last roll-up, if the last one is older than `intervalMs` and no other worker makes them.
- * @returns null if there was nothing to do
+ * @returns whether there is more to make, so that it must be called again; null if there was nothing to do
  */
-export async function rollUpFigures(db: Database, intervalMs: number): Promise<RollUp | null> {
+export async function rollUpFigures(db: Database, intervalMs: number) {
   if (!(await isDue(db, intervalMs))) return null;
   return inTransaction(db, async (trx) => {
     if (!(await tryLockName(trx, lock))) return null;

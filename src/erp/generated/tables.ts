@@ -90,7 +90,7 @@ export interface FulfilmentCarrierLinks {
    */
   created_at: Generated<Timestamp>;
   /**
-   * Code of the list mainShippingMethods or shippingMethods
+   * Code of the list mainShippingMethods or shippingMethods, as in parcel_overview.shipping_method
    */
   shipping_method: string;
   /**
@@ -1168,7 +1168,7 @@ export interface FulfilmentParcelOverview {
    */
   tracking_number: string | null;
   /**
-   * Address for tracking: a code that is a link, else the link of carrier_links; null if there is neither, or if it lacks a code
+   * Address for tracking: a code that is a link, else the link of carrier_links, else the one that the service gives for the shipment
    */
   tracking_url: string | null;
   /**
@@ -1876,7 +1876,7 @@ export interface FulfilmentShipmentLines {
    */
   track_trace_statuses: number[] | null;
   /**
-   * Address for tracking: a code that is a URL, else attributes.tracking.url of the shipment; null if there is neither
+   * Address for tracking of a package, as in parcel_overview; without packages, the one that the service gives for the shipment
    */
   tracking_url: string | null;
   /**
@@ -1898,33 +1898,81 @@ export interface FulfilmentShipmentOverview {
    * Its name
    */
   carrier_name: string | null;
+  /**
+   * When its content last changed here
+   */
   changed_at: Timestamp | null;
+  /**
+   * Client key
+   */
   client: string | null;
   /**
    * Your order number; null until the order is stored
    */
   external_order_number: string | null;
+  /**
+   * When it was first stored here
+   */
   first_seen_at: Timestamp | null;
+  /**
+   * Shipment id at the service
+   */
   id: number | null;
+  /**
+   * Order it belongs to
+   */
   order_id: number | null;
   /**
    * Name of the order type
    */
   order_type: string | null;
+  /**
+   * Order type (service list orderTypes)
+   */
   order_type_id: number | null;
+  /**
+   * The resource as received, without its included
+   */
   raw: Json | null;
+  /**
+   * Number of the reading this content is from
+   */
   read_no: number | null;
+  /**
+   * readyToPickOn, read in the client's zone
+   */
   ready_to_pick_on: Timestamp | null;
+  /**
+   * readyToShipOn, read in the client's zone
+   */
   ready_to_ship_on: Timestamp | null;
+  /**
+   * returnLabel as received
+   */
   return_label: string | null;
+  /**
+   * shippedOn, read in the client's zone
+   */
   shipped_on: Timestamp | null;
   /**
    * Name of the shipping method, main or nested
    */
   shipping_method: string | null;
+  /**
+   * Shipping method; the interface does not show whether it is a main or a nested id
+   */
   shipping_method_id: number | null;
+  /**
+   * READY_TO_PICK, READY_TO_SORT, READY_TO_SHIP, SHIPPED or ERROR; another value is kept as received
+   */
   status: string | null;
+  /**
+   * Since when the service no longer knows it; null while it does
+   */
   unlisted_since: Timestamp | null;
+  /**
+   * Warehouse that fulfils it
+   */
   warehouse_code: string | null;
 }
 

@@ -1,5 +1,5 @@
 import { sql, type Transaction } from 'kysely';
-import { notifyPushers } from '../connection/notify.ts';
+import { notifyPushers } from '../connection/listener.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
@@ -11,28 +11,20 @@ import { recordAbandonedRuns } from '../runs/due-jobs.ts';
 /** Jobs beside the polls that read data of an account. They may run at any time. */
 const rereadJobs = ['refresh-settings', 'pull-parcels', 'pull-stock'];
 
-/** The result of accepting an account. */
-export interface Acceptance {
-  readonly accepted: boolean;
-  readonly formerBaseUrl: string | null;
-  /** Number of pending outbox rows. They will be sent to the new service. */
-  readonly waitingRows: number;
-  /** Number of outbox rows whose outcome at the former service is unknown. They are dead now; a person decides. */
-  readonly deadRows: number;
-}
-
 /**
  * Accepts another identity for a client. Runs under way are abandoned.
  * @param keepCursors true: it is the same account at another address. Otherwise everything is read again from the
  *   beginning, because the cursors of one service mean nothing to another.
  * @param by the operator, for the audit
+ * @returns also the numbers of pending outbox rows, which will be sent to the new service, and of rows that are dead now
+ *   because their outcome at the former service is unknown: a person decides
  */
 export async function acceptIdentity(
   db: Database,
   { client, identity, baseUrl }: OfferedAccount,
   keepCursors: boolean,
   by: string,
-): Promise<Acceptance> {
+) {
   return inTransaction(db, async (trx) => {
     const former = await trx
       .selectFrom('sync.clients')

@@ -1,10 +1,10 @@
 /**
- * Statements that concern all folders: retention, accepting another account, and secrets. Retention deletes a bounded
- * number of rows per step, and never deletes rows of resources.
+ * This folder: statements that concern all folders: retention, accepting another account, and secrets. Retention
+ * deletes a bounded number of rows per step, and never deletes rows of resources.
  */
 
 import { type RawBuilder, sql, type Transaction } from 'kysely';
-import { lockName } from '../connection/locks.ts';
+import { lockName } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 import { unknownToService } from '../pull/rereads.ts';
 

@@ -1,9 +1,9 @@
 /**
- * The mirror, and the feed of its changes. An unchanged row is not written, and an older reading never overwrites a
- * newer one.
+ * This folder: the mirror, and the feed of its changes. An unchanged row is not written, and an older reading never
+ * overwrites a newer one.
  */
 
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import type { Lease } from '../runs/leases.ts';
@@ -119,14 +119,14 @@ async function writeFamilyChildren(
 ): Promise<Change[]> {
   const rows = collectRows(child, families);
   const isNew = (row: MirrorRow) => !stored.has(row[child.parentColumn] as number);
-  const inserted = await insertNewChildren(trx, client, child, rows.filter(isNew));
+  const inserted = await insertChildren(trx, client, child, rows.filter(isNew), sql`do nothing`);
   const insertedKeys = new Set(inserted.map(({ id, key }) => key ?? id));
   const others = rows.filter((row) => !isNew(row) || !insertedKeys.has(toFeedKey(child, row)));
   const moves = await findMoves(trx, client, child, others);
   const readNos = new Map(families.map(({ parent: { id, read_no } }) => [id, read_no ?? readNo]));
   const former = moves.map(({ id, goesTo }) => ({ id, readNo: readNos.get(goesTo) ?? readNo }));
   await raiseFormerParents({ trx, client }, parent, former);
-  const written = await writeChildren(trx, client, child, others);
+  const written = await insertChildren(trx, client, child, others, overwrite(child));
   return [...inserted, ...written].map((row) => toChange(child.name, row));
 }
 
@@ -209,12 +209,11 @@ interface TouchedParents {
  * most of them.
  */
 async function findTouched(
-  transaction: StreamTransaction,
+  { trx, client }: StreamTransaction,
   compare: Comparison,
   tables: MirrorTables,
   families: readonly Family[],
 ): Promise<TouchedParents> {
-  const { trx, client } = transaction;
   const ids = families.map(({ parent }) => parent.id);
   const { rows } = await sql<{ id: number; readNo: number }>`
     select t.id, t.read_no as "readNo"
@@ -222,22 +221,12 @@ async function findTouched(
     where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[])`.execute(trx);
   const stored = new Map(rows.map(({ id, readNo }) => [id, readNo]));
   const known = families.filter(({ parent }) => stored.has(parent.id));
-  const differing = await findDiffering(transaction, compare, tables, known);
-  return { stored, ids: new Set([...ids.filter((id) => !stored.has(id)), ...differing]) };
-}
-
-/** Finds the parents that differ from the stored rows, in themselves or in their child rows. Expects stored parents. */
-async function findDiffering(
-  { trx, client }: StreamTransaction,
-  compare: Comparison,
-  tables: MirrorTables,
-  families: readonly Family[],
-): Promise<number[]> {
-  if (families.length === 0) return [];
-  const { rows } = await sql<{ id: number }>`
+  const added = ids.filter((id) => !stored.has(id));
+  if (known.length === 0) return { stored, ids: new Set(added) };
+  const { rows: differing } = await sql<{ id: number }>`
     select id
-    from (${selectDiffering(client, compare, tables, families)}) as differing`.execute(trx);
-  return rows.map(({ id }) => id);
+    from (${selectDiffering(client, compare, tables, known)}) as differing`.execute(trx);
+  return { stored, ids: new Set([...added, ...differing.map(({ id }) => id)]) };
 }
 
 /**
@@ -286,14 +275,9 @@ export async function mayWriteAnything(
 
 /** Collects the child rows of a table. If two families bring the same row, the last one counts. */
 function collectRows(table: ChildTable, families: readonly Family[]): MirrorRow[] {
-  const [column, ...more] = keyColumns(table) as [string, ...string[]];
-  const rows = new Map<unknown, MirrorRow>();
-  for (const { children } of families)
-    for (const set of children)
-      if (set.table === table.name)
-        for (const row of set.rows)
-          rows.set(more.length === 0 ? row[column] : [column, ...more].map((name) => String(row[name])).join(':'), row);
-  return [...rows.values()];
+  const sets = families.flatMap(({ children }) => children.filter((set) => set.table === table.name));
+  const rows = sets.flatMap((set) => set.rows);
+  return [...new Map(rows.map((row) => [toFeedKey(table, row), row])).values()];
 }
 
 /**
@@ -362,47 +346,38 @@ function selectTouchedByChildren(client: string, compare: Comparison, child: Chi
     end`;
 }
 
-/** Inserts those of these child rows that are not stored at all. Returns the rows that it wrote. */
-async function insertNewChildren(
+/**
+ * Inserts child rows, and returns the rows that it wrote.
+ * @param onConflict what happens with those that are stored
+ */
+async function insertChildren(
   trx: Transaction<DB>,
   client: string,
   table: ChildTable,
   rows: readonly MirrorRow[],
-): Promise<WrittenRow[]> {
-  if (rows.length === 0) return [];
-  const columns = Object.keys(columnTypes(table));
-  const written = await sql<WrittenRow>`
-    insert into ${tableRef(table.name)} as t (client, ${columnRefs(columns)})
-    select ${client}, ${columnRefs(columns, 'i')}
-    from ${rowSet(columnTypes(table), rows)}
-    order by ${columnRefs(keyColumns(table), 'i')}
-    on conflict (client, ${columnRefs(keyColumns(table))}) do nothing
-    returning ${feedNames(table)}, null::text[] as "changedColumns"`.execute(trx);
-  return written.rows;
-}
-
-/** Writes those of these child rows that are new or differ. Returns the rows that it wrote. */
-async function writeChildren(
-  trx: Transaction<DB>,
-  client: string,
-  table: ChildTable,
-  rows: readonly MirrorRow[],
+  onConflict: RawBuilder<unknown>,
 ): Promise<WrittenRow[]> {
   if (rows.length === 0) return [];
   const [key, columns] = [keyColumns(table), Object.keys(columnTypes(table))];
-  const assignments = columns
-    .filter((column) => !key.includes(column))
-    .map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`);
-  if (key.includes('id')) assignments.push(sql`unlisted_since = null`);
   const written = await sql<WrittenRow>`
     insert into ${tableRef(table.name)} as t (client, ${columnRefs(columns)})
     select ${client}, ${columnRefs(columns, 'i')}
     from ${rowSet(columnTypes(table), rows)}
     order by ${columnRefs(key, 'i')}
-    on conflict (client, ${columnRefs(key)}) do update set ${sql.join(assignments)}, changed_at = now()
-      where ${differs(table, 'columns', 'excluded')}
+    on conflict (client, ${columnRefs(key)}) ${onConflict}
     returning ${feedNames(table)}, ${changedColumns(table)}`.execute(trx);
   return written.rows;
+}
+
+/** Returns SQL: overwrites stored child rows that differ. */
+function overwrite(table: ChildTable) {
+  const key = keyColumns(table);
+  const assignments = Object.keys(columnTypes(table))
+    .filter((column) => !key.includes(column))
+    .map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`);
+  if (key.includes('id')) assignments.push(sql`unlisted_since = null`);
+  return sql`do update set ${sql.join(assignments)}, changed_at = now()
+      where ${differs(table, 'columns', 'excluded')}`;
 }
 
 /** Deletes stored child rows that a complete reading of their parent no longer lists. Returns the deleted rows. */

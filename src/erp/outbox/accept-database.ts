@@ -1,5 +1,5 @@
 import { sql, type Transaction } from 'kysely';
-import { notifyPushers } from '../connection/notify.ts';
+import { notifyPushers } from '../connection/listener.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';

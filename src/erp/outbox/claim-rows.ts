@@ -1,13 +1,13 @@
 /**
- * The outbox: claims, settlements, look-ups, push holds and the actions of operators. A row is sent only
- * under a claim, and only a claim that is still held settles it.
+ * This folder: the outbox: claims, settlements, look-ups, push holds and the actions of operators. A row is sent
+ * only under a claim, and only a claim that is still held settles it.
  */
 
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { DB } from '../generated/tables.ts';
-import { mayPush } from './due-work.ts';
+import type { ClientAccount } from '../runs/clients.ts';
 import { claimSpan } from './held-claims.ts';
-import { holds } from './holds.ts';
+import { type CurrentHealth, holds } from './holds.ts';
 import { unfinishedStatuses } from './lanes.ts';
 
 /** Minimum number of due rows of a kind that are searched for rows that are first in their lane. */
@@ -90,7 +90,6 @@ export interface ClaimOptions {
   readonly takesLarge: boolean;
 }
 
-/** Result of a claim. */
 export interface ClaimResult {
   readonly rows: readonly ClaimedRow[];
   /** Number of rows postponed because something else comes first. */
@@ -98,8 +97,6 @@ export interface ClaimResult {
   /** True if more rows may be due: there was no room for them, or rows in front of them were postponed. */
   readonly more: boolean;
 }
-
-const nothing: ClaimResult = { rows: [], postponed: 0, more: false };
 
 /** A row that the statement returns: a claimed row, or only the counts if nothing was claimed. */
 type ReadRow = Omit<ClaimedRow, 'id' | 'claimedAtMs'> & {
@@ -168,16 +165,19 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
       where d.place <= case when d.is_windowed then ${minSearchedInWindow}::int else ${searched}::int end
     ),
     -- Each of them is checked again under its lock: another worker may have released or postponed it meanwhile. They
-    -- are read one by one: a join would scan all pending rows if the statistics expect few.
+    -- are found one by one by their id, and their state is compared outside: with a join or a condition on the state, a
+    -- plan that expects few open rows would search all of them for each.
     locked as materialized (
       select l.*, d.next_attempt_at as due_at, d.room, d.is_windowed, d.failed
       from due d
       cross join lateral (
-        select o.id, o.kind, o.family, o.reference, o.payload_bytes, o.written_at, o.replaced_at, o.not_before
+        select o.id, o.kind, o.family, o.reference, o.payload_bytes, o.written_at, o.replaced_at, o.not_before, o.status
         from fulfilment.outbox o
-        where o.id = d.id and o.status = 'pending' and o.next_attempt_at = d.next_attempt_at
+        where o.id = d.id and o.next_attempt_at = d.next_attempt_at
+        limit 1
         for update of o skip locked
       ) l
+      where l.status = 'pending'
     ),
     -- When each row may be sent. Null: now.
     judged as materialized (
@@ -277,7 +277,7 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
     left join c on true
     cross join lateral (${selectKnown}) known
     order by c.due_at, c.id`.execute(db);
-  const [{ postponed, more } = nothing] = rows;
+  const { postponed, more } = rows[0] as ReadRow;
   const claimed = rows.flatMap(({ postponed: _postponed, more: _more, id, ...row }) =>
     id === null ? [] : [{ ...row, id, claimedAtMs }],
   );
@@ -324,3 +324,76 @@ const selectKnown = sql`
         where c.family = 'return' and r.client = c.client and r.external_reference = c.reference
           and r.unlisted_since is null
       ) k`;
+
+/** SQL: true if rows may be sent from this database, and pushes of this client are not paused. */
+const mayPush = (client: unknown) =>
+  sql`((select sync.pushes_allowed()) and not exists (
+    select from sync.pauses p where p.client in ('', ${client}) and p.job = 'push-outbox'))`;
+
+/** Work that is due for a client. */
+export interface DueWork {
+  readonly client: string;
+  /** Milliseconds until the next row is due to be sent, without kinds on push hold. Null: there is none. */
+  readonly pendingInMs: number | null;
+  /** Milliseconds until the next look-up is due. Null: there is none. */
+  readonly unknownInMs: number | null;
+  /** Health of the client and of its kinds, if they are on push hold, were on hold or had failures recently. */
+  readonly health: readonly CurrentHealth[];
+}
+
+/** Which kinds to look for. */
+export interface DueKinds {
+  /** The kinds that the worker can send. */
+  readonly names: readonly string[];
+  /** The kinds that are looked up when their outcome is unknown. */
+  readonly lookedUp: readonly string[];
+}
+
+/**
+ * Reads the due work of each client. Clients without rows and without trouble are left out, and so are clients for
+ * which nothing may be pushed.
+ */
+export async function readDueWork(
+  db: Kysely<DB>,
+  clients: readonly ClientAccount[],
+  kinds: DueKinds,
+): Promise<DueWork[]> {
+  const { rows } = await sql<DueWork>`
+    select c.client, (
+        select min(d.in_ms)
+        from unnest(${kinds.names}::text[]) as k (kind)
+        cross join lateral (
+          select (extract(epoch from o.next_attempt_at - clock_timestamp()) * 1000)::float8 as in_ms
+          from fulfilment.outbox o
+          where o.client = c.client and o.kind = k.kind and o.status = 'pending'
+          order by o.next_attempt_at
+          limit 1
+        ) d
+        -- Most clients have no rows: then one search is enough for all kinds.
+        where exists (select from fulfilment.outbox o where o.client = c.client and o.status = 'pending')
+          and not exists (
+            select from sync.push_holds h where h.client = c.client and h.kind = k.kind and ${holds})
+      ) as "pendingInMs", (
+        select (extract(epoch from min(o.next_attempt_at) - clock_timestamp()) * 1000)::float8
+        from fulfilment.outbox o
+        where o.client = c.client and o.status = 'unknown' and o.kind = any(${kinds.lookedUp}::text[])
+      ) as "unknownInMs",
+      coalesce((
+        select json_agg(json_build_object('kind', h.kind, 'code', h.code, 'sendWindow', h.send_window,
+          'untilInMs', extract(epoch from h.until - clock_timestamp())::float8 * 1000))
+        from sync.push_holds h
+        where h.client = c.client
+      ), '[]') as health
+    from unnest(${clients.map(({ client }) => client)}::text[],
+      ${clients.map(({ identity }) => identity)}::text[]) as c (client, identity)
+    where ${mayPush(sql`c.client`)}
+      and exists (select from sync.clients k where k.client = c.client and k.identity = c.identity)`.execute(db);
+  const toNonNegative = (ms: number | null) => (ms === null ? null : Math.max(0, ms));
+  return rows
+    .filter(({ pendingInMs, unknownInMs, health }) => pendingInMs !== null || unknownInMs !== null || health.length > 0)
+    .map((row) => ({
+      ...row,
+      pendingInMs: toNonNegative(row.pendingInMs),
+      unknownInMs: toNonNegative(row.unknownInMs),
+    }));
+}

@@ -120,7 +120,7 @@ export async function takeOverClaims(
   const { rows } = await sql<TakenOverRow>`
     with lost as materialized (
       -- Look-ups between the losses do not count as an outcome: they show nothing about the payload.
-      select o.id, k.rule, (
+      select o.id, o.sent_at, k.rule, (
         select count(*) from sync.outbox_attempts a
         where a.outbox_id = o.id and a.step = 'taken over' and a.id > coalesce((
           select max(b.id) from sync.outbox_attempts b
@@ -132,12 +132,11 @@ export async function takeOverClaims(
         and (k.rule is not null or o.sent_at is null)
       for update of o skip locked
     ), judged as (
-      select l.*, times >= ${maxLosses - 1} as is_last, case
-        when o.sent_at is not null and l.rule <> 'resend' then 'unknown'
+      select *, times >= ${maxLosses - 1} as is_last, case
+        when sent_at is not null and rule <> 'resend' then 'unknown'
         when times >= ${maxLosses - 1} then 'dead'
         else 'pending' end as became
-      from lost l
-      join fulfilment.outbox o on o.id = l.id
+      from lost
     ), taken as (
       update fulfilment.outbox o
       set
@@ -168,5 +167,79 @@ export async function takeOverClaims(
     )
     select id, client, kind, became
     from taken`.execute(db);
+  return rows;
+}
+
+/** Time that a row waits for a worker that is set up with its client. */
+const unknownClientSpan = sql`interval '10 minutes'`;
+/** Maximum number of rows that one call marks dead. */
+const maxMarked = 1_000;
+
+/** A row that no worker can send. */
+export interface UnsendableRow {
+  readonly id: number;
+  readonly client: string;
+  readonly code: 'unknown_kind' | 'unknown_client';
+}
+
+/**
+ * Marks rows dead that no worker can send, whatever is in front of them in their lane: rows of a kind that this version
+ * of the database does not have, and rows whose client no worker was ever set up with, ten minutes after their
+ * insertion. Rows of a known client that this worker does not serve stay as they are.
+ */
+export async function markUnsendableRowsDead(db: Kysely<DB>, worker: string): Promise<UnsendableRow[]> {
+  const { rows } = await sql<UnsendableRow>`
+    with recursive named (client, kind) as (
+      -- Each pair is found from the one before by the index: the table may hold many rows.
+      (select o.client, o.kind from fulfilment.outbox o where o.status = 'pending' order by o.client, o.kind limit 1)
+      union all
+      select p.client, p.kind
+      from named n
+      cross join lateral (
+        select o.client, o.kind
+        from fulfilment.outbox o
+        where o.status = 'pending' and (o.client, o.kind) > (n.client, n.kind)
+        order by o.client, o.kind
+        limit 1
+      ) p
+    ), unsendable as (
+      select n.client, n.kind, k.kind is null as is_unknown_kind
+      from named n
+      left join sync.outbox_kinds k on k.kind = n.kind
+      where k.kind is null or not exists (select from sync.clients c where c.client = n.client)
+      limit ${maxMarked}
+    ), marked as (
+      update fulfilment.outbox o
+      set status = 'dead', next_attempt_at = null, finished_at = statement_timestamp(),
+        last_error = case
+          when f.is_unknown_kind then format('there is no kind %s; cancel this row, and insert it with one of %s',
+            o.kind, (select string_agg(k.kind, ', ' order by k.kind collate "C") from sync.outbox_kinds k))
+          else format('no worker was ever set up with client %s; known are %s', o.client,
+            left(coalesce((select string_agg(k.client, ', ' order by k.client) from sync.clients k), 'none'), 3000)) end
+      from (
+        select p.id, u.is_unknown_kind
+        from unsendable u
+        cross join lateral (
+          -- With a plain join, a plan made while the table was empty would read all pending rows.
+          select q.id
+          from fulfilment.outbox q
+          where q.client = u.client and q.kind = u.kind and q.status = 'pending'
+            and (u.is_unknown_kind or q.created_at < statement_timestamp() - ${unknownClientSpan})
+          order by q.next_attempt_at, q.id
+          limit ${maxMarked}
+          for update skip locked
+        ) p
+        limit ${maxMarked}
+      ) f
+      where o.id = f.id
+      returning o.id, o.client, o.last_error,
+        case when f.is_unknown_kind then 'unknown_kind' else 'unknown_client' end as code
+    ), noted as (
+      insert into sync.outbox_attempts (outbox_id, step, by, became, error_code, error)
+      select id, 'sent', ${worker}, 'dead', code, last_error
+      from marked
+    )
+    select id, client, code
+    from marked`.execute(db);
   return rows;
 }

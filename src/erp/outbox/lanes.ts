@@ -22,9 +22,9 @@ export interface ReleasedLanes {
 const noLanes: ReleasedLanes = { released: 0, locked: [] };
 
 /**
- * Makes the first row of each of these lanes due that is no failed attachment, and skips locked rows. Call it in the
- * transaction that frees the lanes, and again after its commit: a claim that ran meanwhile has postponed the row,
- * because it still saw the row before it.
+ * Makes due the first row of each lane that is no failed attachment. Skips locked rows. Call it in the transaction that
+ * frees the lanes, and again after its commit: a claim that ran meanwhile has postponed the row, because it still saw the
+ * row before it.
  */
 export async function releaseLanes(db: Kysely<DB>, lanes: readonly Lane[]): Promise<ReleasedLanes> {
   if (lanes.length === 0) return noLanes;
@@ -46,11 +46,17 @@ export async function releaseLanes(db: Kysely<DB>, lanes: readonly Lane[]): Prom
       ) h
       where h.status = 'pending'
     ), free as materialized (
+      -- They are found by their id, and their state is compared outside, as in claim-rows.ts.
       select o.id
-      from fulfilment.outbox o
-      join heads on heads.id = o.id
+      from heads
+      cross join lateral (
+        select b.id, b.status
+        from fulfilment.outbox b
+        where b.id = heads.id and b.next_attempt_at is not null
+        limit 1
+        for no key update of b skip locked
+      ) o
       where o.status = 'pending'
-      for no key update of o skip locked
     ), released as (
       update fulfilment.outbox o
       set next_attempt_at = clock_timestamp()

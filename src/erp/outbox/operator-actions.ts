@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Json } from '../../core/json.ts';
-import { notifyPushers } from '../connection/notify.ts';
+import { notifyPushers } from '../connection/listener.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import { anyId, anyText } from '../connection/values.ts';

@@ -1,5 +1,8 @@
 import { sql, type Transaction } from 'kysely';
 import { type Json, toStorableJson } from '../../core/json.ts';
+import { notifyPushers } from '../connection/listener.ts';
+import type { Database } from '../connection/pool.ts';
+import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 import { type Lane, releaseLanes } from './lanes.ts';
 
@@ -118,10 +121,10 @@ async function writeSettlements(
         result jsonb, written boolean, refusal text, refund boolean, "isRefusedForOthers" boolean,
         "absenceCounts" boolean, "durationMs" integer)
     ), free as materialized (
-      select s.*, o.present_status, o.erased_at
+      select s.*, o.present_status, o.present_claim_no, o.erased_at
       from s
       cross join lateral (
-        select o.status as present_status, o.erased_at
+        select o.status as present_status, o.claim_no as present_claim_no, o.erased_at
         from fulfilment.outbox o
         where o.id = s.id
         for no key update of o skip locked
@@ -143,10 +146,12 @@ async function writeSettlements(
         absent_at = case when s.step <> 'looked up' then null
                          when s."absenceCounts" then statement_timestamp() else o.absent_at end
       from free s
-      where o.id = s.id and o.claim_no = s."claimNo"
-        and (o.status = 'unknown' or (o.status = 'sending' and s.step = 'sent')
-             or (o.status = 'pending' and s.step = 'sent' and s.status = 'done'))
-        and not (o.status = 'unknown' and s.step = 'sent' and s.status = 'unknown')
+      -- The row is found by its id. Its state was read under the lock: a condition on it here would let a plan search
+      -- all open rows.
+      where o.id = s.id and s.present_claim_no = s."claimNo"
+        and (s.present_status = 'unknown' or (s.present_status = 'sending' and s.step = 'sent')
+             or (s.present_status = 'pending' and s.step = 'sent' and s.status = 'done'))
+        and not (s.present_status = 'unknown' and s.step = 'sent' and s.status = 'unknown')
       returning o.id, o.client, o.family, o.reference, o.status,
         o.status = 'done' or sync.is_failed_attachment(o.kind, o.status, o.next_attempt_at) as frees
     ), noted as (
@@ -156,8 +161,9 @@ async function writeSettlements(
         case when s.erased_at is null then s.error end
       from free s
       where (s.step = 'sent' or s.status <> 'unknown' or s."absenceCounts")
-        and (s.id in (select id from settled) or s.step = 'sent' and not exists (
-          select from sync.outbox_attempts a
+        and (s.id in (select id from settled) or s.step = 'sent' and 0 = (
+          -- A count uses an index for each row. A plan for "not exists" would read the whole history into memory.
+          select count(*) from sync.outbox_attempts a
           where a.outbox_id = s.id and a.claim_no = s."claimNo" and a.step = 'sent'))
       order by s.id
     )
@@ -187,4 +193,79 @@ export async function insertFollowUps(trx: Transaction<DB>, rows: readonly Follo
     select r.client, r.kind, r.reference, coalesce(r.payload, 'null')
     from json_to_recordset(${toStorableJson(rows)}::json) as r (client text, kind text, reference text,
       payload jsonb)`.execute(trx);
+}
+
+/** Maximum number of outcomes that one transaction enters. It bounds how long the feed is locked. */
+const maxOutcomes = 1_000;
+
+/**
+ * Enters outcomes of outbox rows that were noted into the feed. It must be the last statement of its transaction: all
+ * other writers of the feed wait until the commit.
+ * @returns the lanes of rows that no longer hold them. Release these lanes after the commit: a claim that ran meanwhile
+ * may have postponed the rows behind them.
+ */
+export async function enterNotedOutcomes(trx: Transaction<DB>): Promise<Lane[]> {
+  const { rows } = await sql<Lane>`
+    with noted as (
+      delete from sync.outbox_outcomes
+      where id in (
+        select id
+        from sync.outbox_outcomes
+        order by id
+        limit ${maxOutcomes}
+        for update skip locked)
+      returning id, client, outbox_id, changed_columns
+    ), entered as (
+      insert into fulfilment.changes (client, entity, id, operation, changed_columns)
+      select client, 'outbox', outbox_id, 'updated', changed_columns
+      from noted
+      order by id
+    )
+    select o.client, o.family, o.reference
+    from noted n
+    -- One by one: as a join, a plan that expects few rows would read the whole outbox.
+    cross join lateral (
+      select b.client, b.family, b.reference, b.kind, b.status, b.next_attempt_at
+      from fulfilment.outbox b
+      where b.id = n.outbox_id
+      limit 1
+    ) o
+    where o.status in ('done', 'cancelled')
+      or sync.is_failed_attachment(o.kind, o.status, o.next_attempt_at)`.execute(trx);
+  return rows;
+}
+
+/** Enters noted outcomes, in a transaction of its own. Without any, it locks nothing. Returns as `enterNotedOutcomes`. */
+export async function enterOutcomes(db: Database): Promise<Lane[]> {
+  const noted = await db.selectFrom('sync.outbox_outcomes').select('id').limit(1).executeTakeFirst();
+  return noted === undefined ? [] : inTransaction(db, enterNotedOutcomes);
+}
+
+/** Enters noted outcomes and releases lanes, for a worker that does not push. */
+export async function sweepOutcomes(db: Database): Promise<void> {
+  const { released } = await releaseLanes(db, await enterOutcomes(db));
+  if (released > 0) await notifyPushers(db);
+}
+
+/**
+ * Moves due times forward after pushes of a client: the polls of `streams` are due at once, those that adapt their
+ * interval after the shorter one. Jobs that are off stay off. A locked job is left out: a settlement must not wait.
+ */
+export async function bringPollsForward(
+  trx: Transaction<DB>,
+  client: string,
+  streams: readonly string[] = [],
+): Promise<void> {
+  await sql`
+    update sync.jobs
+    set due_at = case when stream = any(${streams}::text[]) then least(due_at, sync.clock()) else least(due_at,
+        greatest(sync.clock(), last_started_at + make_interval(secs => fast_ms / 1000))) end,
+      last_push_at = case when slow_ms is not null then now() end
+    where (client, job) in (
+      select j.client, j.job
+      from sync.jobs j
+      where j.client = ${client} and isfinite(j.due_at) and (
+        (j.stream = any(${streams}::text[]) and j.due_at > sync.clock())
+        or (j.slow_ms is not null and (j.last_push_at is null or j.last_push_at < now() - interval '1 minute')))
+      for update skip locked)`.execute(trx);
 }

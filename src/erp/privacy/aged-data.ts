@@ -9,15 +9,6 @@ import { maskOutboxRows } from './outbox-rows.ts';
 /** Days after which an order without any stored shipment counts as finished: its shipments were never read. */
 const withoutShipmentDays = 365;
 
-/** A part of the stored orders, and those of them whose personal data is to be erased. */
-export interface AgedOrders {
-  /** Id of the last order that was looked at; null if there is none. */
-  readonly lastId: number | null;
-  readonly orders: readonly OrderToErase[];
-  /** Number of finished orders that keep their data, because outbox rows of them are open or dead. */
-  readonly blocked: number;
-}
-
 /**
  * Finds the other clients that no worker has any more: for two days none pushed for them, started or skipped a job of
  * them. A client whose job prune is paused keeps its data.
@@ -50,12 +41,10 @@ export interface AgedStep {
 /**
  * Finds orders that have been finished for a number of days, among the next `limit` orders after `afterId`. An order is
  * finished if the service no longer has it, if all of its shipments are shipped, or if all of its lines are cancelled.
+ * @returns the orders, the id of the last one that was looked at (null: none), and the number of those that are blocked:
+ *   they are finished, but keep their data, because outbox rows of them are open or dead
  */
-export async function findAgedOrders(
-  trx: Transaction<DB>,
-  { client, days, limit }: AgedStep,
-  afterId: number,
-): Promise<AgedOrders> {
+export async function findAgedOrders(trx: Transaction<DB>, { client, days, limit }: AgedStep, afterId: number) {
   const cutoff = sql`now() - make_interval(days => ${days})`;
   const { rows } = await sql<{ id: number; number: string; isAged: boolean; isBlocked: boolean }>`
     with part as materialized (
@@ -98,7 +87,7 @@ export async function findAgedOrders(
   const aged = rows.filter(({ isAged }) => isAged);
   return {
     lastId: rows.at(-1)?.id ?? null,
-    orders: aged.filter(({ isBlocked }) => !isBlocked).map(({ id, number }) => ({ id, number })),
+    orders: aged.filter(({ isBlocked }) => !isBlocked).map(({ id, number }): OrderToErase => ({ id, number })),
     blocked: aged.filter(({ isBlocked }) => isBlocked).length,
   };
 }

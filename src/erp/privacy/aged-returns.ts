@@ -5,7 +5,7 @@ import { recordErasures } from '../mirror/erasures.ts';
 import { appendChanges } from '../mirror/feed.ts';
 import type { AgedStep, MaskedPart } from './aged-data.ts';
 import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
-import { maskReturns } from './mask-rows.ts';
+import { maskOrderRows } from './mask-rows.ts';
 
 /** The tables of returns. */
 export const returnTables = ['return_items', 'return_merchandise_authorizations'] as const;
@@ -42,8 +42,8 @@ export async function maskAgedReturns(
   step: AgedStep,
   afterId: number,
 ): Promise<MaskedPart> {
-  const found = await findAgedReturns(table, trx, step, afterId);
-  if (found.ids.length === 0) return { rows: 0, next: found.next };
+  const first = await findAgedReturns(table, trx, step, afterId);
+  if (first.ids.length === 0) return { rows: 0, next: first.next };
   const { client, by } = step;
   await lockParcelWriters(trx, client);
   await lockOrderStreams(trx, client);
@@ -55,9 +55,9 @@ export async function maskAgedReturns(
     by,
     ids.map((id) => ({ entity: table, id, number: null })),
   );
-  const masked = await (table === 'return_items'
-    ? maskReturns(trx, client, ids, [])
-    : maskReturns(trx, client, [], ids));
+  const none = { orderIds: [], shipmentIds: [], returnItemIds: [], authorizationIds: [] };
+  const found = table === 'return_items' ? { returnItemIds: ids } : { authorizationIds: ids };
+  const masked = await maskOrderRows(trx, { client, ...none, ...found });
   await appendChanges(trx, client, masked.changes);
   return { rows: ids.length, next };
 }

@@ -1,5 +1,5 @@
 import { sql, type Transaction } from 'kysely';
-import { lockName } from '../connection/locks.ts';
+import { lockName } from '../connection/transaction.ts';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { lockStream } from '../runs/stream-transaction.ts';

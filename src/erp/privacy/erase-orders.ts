@@ -16,7 +16,7 @@ import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
 import type { OrderToErase } from './erased-numbers.ts';
 import { maskDocuments, maskOrderRows } from './mask-rows.ts';
 import { readOrderScope } from './order-scope.ts';
-import { findOpenRows, lockOrderRows, maskOutboxRows, type OrderRow } from './outbox-rows.ts';
+import { lockOrderRows, maskOutboxRows, type OrderRow } from './outbox-rows.ts';
 import { removeQuotedWords } from './quoted-words.ts';
 
 /** The kinds that create an order. */
@@ -60,7 +60,7 @@ export async function eraseOrders(
   orders: readonly OrderToErase[],
   { cancelDead }: { readonly cancelDead: boolean },
 ): Promise<Erased> {
-  const checkRows = (rows: readonly OrderRow[]) => checkOrderRows(orders, findOpenRows(rows, !cancelDead), rows);
+  const checkRows = (found: readonly OrderRow[]) => checkOrderRows(orders, found, cancelDead);
   await lockParcelWriters(trx, client);
   // Settlements lock outbox rows before streams. Lock in the same order; the other order would deadlock.
   checkRows(await lockOrderRows(trx, await readOrderScope(trx, client, orders)));
@@ -91,7 +91,11 @@ export async function eraseOrders(
   };
 }
 
-function checkOrderRows(orders: readonly OrderToErase[], open: readonly OrderRow[], rows: readonly OrderRow[]): void {
+/** The states in which a row may still be sent, looked up or settled. */
+const openStates: readonly string[] = ['pending', 'sending', 'unknown'];
+
+function checkOrderRows(orders: readonly OrderToErase[], rows: readonly OrderRow[], cancelDead: boolean): void {
+  const open = rows.filter(({ status }) => openStates.includes(status) || (!cancelDead && status === 'dead'));
   if (open.length > 0) throw new OpenOrderError(open);
   const isPlaced = rows.some(({ kind, status }) => creatingKinds.includes(kind) && status === 'done');
   // Without its id, a later reading of the order could not be masked.

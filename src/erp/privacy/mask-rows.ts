@@ -7,13 +7,16 @@ import { type Change, listChangedColumns, toChange } from '../mirror/feed.ts';
 import { columnRefs, tableRef, type WrittenRow } from '../mirror/mirror-tables.ts';
 import type { OrderScope } from './order-scope.ts';
 
+/** The client, and the ids by which its rows are found. */
+type RowScope = Omit<OrderScope, 'numbers' | 'returnReferences'>;
+
 /** A table whose rows are masked, and how its rows are found and named. */
 interface MaskedTable {
   readonly name: PersonalTable;
   /** Key columns beside the client, with their types. They also name the row in the feed. */
   readonly key: Readonly<Record<string, string>>;
   /** Columns of the order, shipment or return that a row belongs to, each with its ids. */
-  readonly find: (scope: OrderScope) => Readonly<Record<string, readonly number[]>>;
+  readonly find: (scope: RowScope) => Readonly<Record<string, readonly number[]>>;
   /** False for tables that the feed does not name. */
   readonly inFeed?: false;
   /** Column with the time of the change, `changed_at` by default; null if there is none. */
@@ -22,6 +25,13 @@ interface MaskedTable {
 
 const byId = { id: 'bigint' } as const;
 const byPackage = { shipment_id: 'bigint', package_number: 'text' } as const;
+
+const documents: MaskedTable = {
+  name: 'documents',
+  key: byId,
+  find: ({ orderIds, shipmentIds }) => ({ order_id: orderIds, shipment_id: shipmentIds }),
+  stamp: 'erased_at',
+};
 
 const tables: readonly MaskedTable[] = [
   { name: 'orders', key: byId, find: ({ orderIds }) => ({ id: orderIds }) },
@@ -53,22 +63,14 @@ const tables: readonly MaskedTable[] = [
     inFeed: false,
     stamp: null,
   },
-  {
-    name: 'documents',
-    key: byId,
-    find: ({ orderIds, shipmentIds }) => ({ order_id: orderIds, shipment_id: shipmentIds }),
-    stamp: 'erased_at',
-  },
+  documents,
 ];
 
-/** The rows that were masked: their number by table, and their entries for the feed. */
-export interface MaskedRows {
-  readonly counts: Readonly<Record<string, number>>;
-  readonly changes: readonly Change[];
-}
-
-/** Masks the stored rows of orders. Rows that hold no personal data are not written. */
-export async function maskOrderRows(trx: Transaction<DB>, scope: OrderScope): Promise<MaskedRows> {
+/**
+ * Masks the stored rows of orders. Rows that hold no personal data are not written.
+ * @returns the number of masked rows by table, and their entries for the feed
+ */
+export async function maskOrderRows(trx: Transaction<DB>, scope: RowScope) {
   const counts: Record<string, number> = {};
   const changes: Change[] = [];
   for (const table of tables) {
@@ -83,24 +85,8 @@ export async function maskOrderRows(trx: Transaction<DB>, scope: OrderScope): Pr
 }
 
 /** Masks documents by their ids, which are those of their outbox rows. */
-export async function maskDocuments(
-  trx: Transaction<DB>,
-  client: string,
-  outboxIds: readonly number[],
-): Promise<Change[]> {
-  const documents = tables.find(({ name }) => name === 'documents') as MaskedTable;
+export function maskDocuments(trx: Transaction<DB>, client: string, outboxIds: readonly number[]): Promise<Change[]> {
   return maskTable(trx, client, documents, sql`t.id = any(${outboxIds}::bigint[])`);
-}
-
-/** Masks returns that belong to no stored order, by their ids. */
-export function maskReturns(
-  trx: Transaction<DB>,
-  client: string,
-  returnItemIds: readonly number[],
-  authorizationIds: readonly number[],
-): Promise<MaskedRows> {
-  const nothing = { numbers: [], orderIds: [], shipmentIds: [], returnReferences: [] };
-  return maskOrderRows(trx, { client, ...nothing, returnItemIds, authorizationIds });
 }
 
 /** Results longer than this hold a document; nothing of them is kept. */

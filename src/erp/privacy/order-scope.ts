@@ -15,6 +15,8 @@ export interface OrderScope {
   readonly returnReferences: readonly string[];
 }
 
+type Part = 'shipment' | 'item' | 'authorization';
+
 /** Collects what belongs to these orders. */
 export async function readOrderScope(
   trx: Transaction<DB>,
@@ -25,7 +27,7 @@ export async function readOrderScope(
   const orderIds = [...new Set(given.flatMap(({ id }) => (id === null ? [] : [id])))];
   // Returns have no place in the outbox: a number that another order took means that one.
   const ownNumbers = [...new Set(numbers.flatMap(({ number, before }) => (before === null ? [number] : [])))];
-  const { rows } = await sql<{ part: 'shipment' | 'item' | 'authorization'; id: number; reference: string | null }>`
+  const { rows } = await sql<{ part: Part; id: number; reference: string | null }>`
     with shipments as materialized (
       select s.id
       from fulfilment.shipments s
@@ -47,8 +49,7 @@ export async function readOrderScope(
     from fulfilment.return_merchandise_authorizations a
     where a.client = ${anyClient(client)} and a.shipment_id in (
       select id from shipments)`.execute(trx);
-  const pick = (part: 'shipment' | 'item' | 'authorization') => rows.filter((row) => row.part === part);
-  const ids = (part: 'shipment' | 'item' | 'authorization') => pick(part).map(({ id }) => id);
+  const ids = (part: Part) => rows.flatMap((row) => (row.part === part ? [row.id] : []));
   return {
     client,
     numbers,
@@ -56,6 +57,6 @@ export async function readOrderScope(
     shipmentIds: ids('shipment'),
     returnItemIds: ids('item'),
     authorizationIds: ids('authorization'),
-    returnReferences: pick('authorization').flatMap(({ reference }) => (reference === null ? [] : [reference])),
+    returnReferences: rows.flatMap(({ reference }) => (reference === null ? [] : [reference])),
   };
 }

@@ -13,16 +13,7 @@ export interface OrderRow {
   readonly status: string;
   /** True if the service may have carried it out. */
   readonly mayBeCarriedOut: boolean;
-  /** True if its personal data was removed before. */
-  readonly isErased: boolean;
 }
-
-/** The states in which a row may still be sent, looked up or settled. */
-const openStates: readonly string[] = ['pending', 'sending', 'unknown'];
-
-/** Returns the rows that are still open. The personal data of their orders cannot be erased yet. */
-export const findOpenRows = (rows: readonly OrderRow[], isDeadOpen: boolean) =>
-  rows.filter(({ status }) => openStates.includes(status) || (isDeadOpen && status === 'dead'));
 
 /**
  * Finds the outbox rows of orders, and locks them until the transaction ends: those with a number of the order, unless
@@ -54,8 +45,7 @@ export async function lockOrderRows(trx: Transaction<DB>, scope: OrderScope): Pr
       where o.client = ${anyClient(client)} and o.family = 'return'
         and o.payload ->> 'shipmentId' = any(${shipmentIds.map(String)}::text[])
     )
-    select o.id, o.kind, o.reference, o.status, o.written_at is not null as "mayBeCarriedOut",
-      o.erased_at is not null as "isErased"
+    select o.id, o.kind, o.reference, o.status, o.written_at is not null as "mayBeCarriedOut"
     from fulfilment.outbox o
     where o.id in (select id from found)
     order by o.id

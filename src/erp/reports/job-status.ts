@@ -1,10 +1,7 @@
-/**
- * Queries for status, pages, metrics and doctor. They only read.
- */
+/** This folder: queries for status, pages, metrics and doctor. They only read. */
 
 import { sql } from 'kysely';
 import type { Database } from '../connection/pool.ts';
-import { pausedSince } from '../runs/pauses.ts';
 
 /**
  * The state of one job of one client. Times are by the database's clock; the lag is the number of seconds since the last
@@ -38,7 +35,9 @@ export async function readJobStatus(db: Database) {
       'j.skips',
       'j.last_skip_at as lastSkipAt',
       'j.last_skip_reason as lastSkipReason',
-      sql<Date | null>`${pausedSince(sql`j.client`, sql`j.job`)}`.as('pausedSince'),
+      sql<Date | null>`(select min(p.since) from sync.pauses p where p.client in ('', j.client) and p.job = j.job)`.as(
+        'pausedSince',
+      ),
       eb
         .selectFrom('sync.quarantine as q')
         .select((count) => count.fn.countAll<number>().as('count'))

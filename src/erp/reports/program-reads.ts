@@ -79,29 +79,15 @@ export const readStockDocuments = (db: Kysely<DB>, client: string, sku: string) 
       where l.client = ${anyClient(client)} and l.sku = ${sku}`,
   );
 
-/** An entry of the feed. */
-interface FeedEntry {
-  readonly seq: number;
+/** An entry of the feed, or nulls if there is none, and what the whole read looked at. */
+interface FoundEntry {
+  readonly seq: number | null;
   readonly entity: string;
   readonly id: number | null;
   readonly key: string | null;
   readonly operation: string;
   readonly changedColumns: readonly string[] | null;
   readonly changedAt: Date;
-}
-
-/** Entries of one client, and where to continue. */
-interface FeedPart {
-  readonly changes: readonly FeedEntry[];
-  /** Every entry of the client up to here was returned, here or earlier. */
-  readonly next: number;
-  /** True if there may be more already. */
-  readonly hasMore: boolean;
-}
-
-/** An entry, or nulls if there is none, and what the whole read looked at. */
-interface FoundEntry extends Omit<FeedEntry, 'seq'> {
-  readonly seq: number | null;
   readonly lastSeq: number | null;
   readonly searched: number;
 }
@@ -111,14 +97,11 @@ const entriesSearched = 5_000;
 
 /**
  * Reads the changes of one client after a place in the feed. Entries commit in the order of `seq`, so none is skipped.
+ * @returns also `next`, up to which every entry of the client was returned, here or earlier; `hasMore` is true if there
+ *   may be more already
  * @throws a database error 22023 with the reason if entries after this place were pruned, or if it was never used
  */
-export async function readClientChanges(
-  db: Kysely<DB>,
-  client: string,
-  after: number,
-  limit: number,
-): Promise<FeedPart> {
+export async function readClientChanges(db: Kysely<DB>, client: string, after: number, limit: number) {
   const { rows } = await sql<FoundEntry>`
     with searched as materialized (
       select *

@@ -1,14 +1,12 @@
 /**
- * Reconciliations and backfills, with their progress and the number of findings. A rescan that was cut short continues
- * from its last committed page.
+ * This folder: reconciliations and backfills, with their progress and the number of findings. A rescan that was cut
+ * short continues from its last committed page.
  */
 
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
-import type { CursorMeaning } from '../runs/start-run.ts';
-
-type RescanKind = 'reconcile' | 'backfill';
+import type { CursorMeaning } from '../runs/ledger.ts';
 
 /** A date window. Both ends are exclusive, as in the service's filters; null means no bound. YYYY-MM-DD. */
 export interface DayWindow {
@@ -20,7 +18,7 @@ export interface DayWindow {
 export interface RescanRequest {
   readonly client: string;
   readonly stream: string;
-  readonly kind: RescanKind;
+  readonly kind: 'reconcile' | 'backfill';
   /** First and last day, both inclusive, in the client's time zone. */
   readonly from: string | null;
   readonly to: string | null;
@@ -128,13 +126,7 @@ export async function wakeJob(db: Kysely<DB>, client: string, job: string): Prom
 }
 
 /** The changes that one page makes to a rescan: the new place, and the counts to add. */
-export interface RescanStep extends Pick<Rescan, 'step' | 'query' | 'meaning' | 'lastId' | 'fullList'> {
-  readonly pages: number;
-  readonly fetched: number;
-  readonly missing: number;
-  readonly stale: number;
-  readonly extra: number;
-}
+export type RescanStep = Pick<Rescan, 'step' | 'query' | 'meaning' | 'lastId' | 'fullList' | keyof typeof zeroCounts>;
 
 /** The counts of a step that read no page and found nothing. */
 export const zeroCounts = { pages: 0, fetched: 0, missing: 0, stale: 0, extra: 0 } as const;

@@ -1,4 +1,7 @@
-/** SQL for what the streams do not declare: packages, track-trace, stock, lists of settings, authorizations. */
+/**
+ * This folder: SQL for what the streams do not declare: packages, track-trace, stock, lists of settings,
+ * authorizations.
+ */
 
 import { sql, type Transaction } from 'kysely';
 import { maskJson } from '../../core/personal-data.ts';

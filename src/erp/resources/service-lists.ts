@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Json } from '../../core/json.ts';
-import { lockName } from '../connection/locks.ts';
+import { lockName } from '../connection/transaction.ts';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { type Change, type ChangedRow, changedColumnsOrNew, toChange } from '../mirror/feed.ts';

@@ -3,12 +3,9 @@ import type { Database } from '../connection/pool.ts';
 import type { DB } from '../generated/tables.ts';
 import { recordAudit } from './audit.ts';
 import type { ClientAccount } from './clients.ts';
+import type { JobKey } from './due-times.ts';
 
-export interface JobKey {
-  readonly client: string;
-  readonly job: string;
-}
-
+/** A job that is due, or will be. */
 export interface DueJob extends JobKey {
   /** Milliseconds until the job is due; 0 or less if it is due. */
   readonly inMs: number;
@@ -105,29 +102,6 @@ export async function ensureJobs(db: Kysely<DB>, wanted: readonly WantedJob[]): 
     set due_at = case when isfinite(j.due_at) then w.latest else w.due end
     from wanted w
     where j.client = w.client and j.job = w.job and j.due_at > w.latest`.execute(db);
-}
-
-/**
- * Moves due times forward after pushes of a client: the polls of `streams` are due at once, those that adapt their
- * interval after the shorter one. Jobs that are off stay off. A locked job is left out: a settlement must not wait.
- */
-export async function bringPollsForward(
-  trx: Transaction<DB>,
-  client: string,
-  streams: readonly string[] = [],
-): Promise<void> {
-  await sql`
-    update sync.jobs
-    set due_at = case when stream = any(${streams}::text[]) then least(due_at, sync.clock()) else least(due_at,
-        greatest(sync.clock(), last_started_at + make_interval(secs => fast_ms / 1000))) end,
-      last_push_at = case when slow_ms is not null then now() end
-    where (client, job) in (
-      select j.client, j.job
-      from sync.jobs j
-      where j.client = ${client} and isfinite(j.due_at) and (
-        (j.stream = any(${streams}::text[]) and j.due_at > sync.clock())
-        or (j.slow_ms is not null and (j.last_push_at is null or j.last_push_at < now() - interval '1 minute')))
-      for update skip locked)`.execute(trx);
 }
 
 /**

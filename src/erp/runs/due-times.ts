@@ -14,7 +14,7 @@ const earlyStartMs = 60_000;
 const maxMissed = 10_000;
 
 /** A job of one client. Each has different due times, so that not all runs begin at the same moment. */
-export interface ClientJob {
+export interface JobKey {
   readonly client: string;
   readonly job: string;
 }
@@ -25,15 +25,15 @@ export interface ClientJob {
  * has a fixed offset of up to half a minute.
  * @param now the time by the database's clock
  */
-export function findNextDue(schedule: Schedule, now: Date, clientJob: ClientJob): Date | null {
+export function findNextDue(schedule: Schedule, now: Date, jobKey: JobKey): Date | null {
   if (schedule.kind === 'off' || schedule.kind === 'on-request') return null;
   if (schedule.kind === 'cron') {
-    const offsetMs = Math.floor(toFraction(clientJob) * cronSpreadMs);
+    const offsetMs = Math.floor(toFraction(jobKey) * cronSpreadMs);
     const currentDate = new Date(now.getTime() - offsetMs);
     const tick = CronExpressionParser.parse(schedule.pattern, { currentDate, tz: 'UTC' }).next().getTime();
     return new Date(tick + offsetMs);
   }
-  const { everyMs, phaseMs, gapMs } = toInterval(schedule, clientJob);
+  const { everyMs, phaseMs, gapMs } = toInterval(schedule, jobKey);
   const earliestMs = now.getTime() + gapMs;
   return new Date(Math.ceil((earliestMs - phaseMs) / everyMs) * everyMs + phaseMs);
 }
@@ -42,11 +42,11 @@ export function findNextDue(schedule: Schedule, now: Date, clientJob: ClientJob)
  * Returns the interval of a schedule with the phase of a client and job, the minimum time from a start to its next, and
  * the interval up to which sync.end_run slows the job down; null: not at all.
  */
-export function toInterval({ everyMs, slowMs }: Extract<Schedule, { kind: 'every' }>, clientJob: ClientJob) {
+export function toInterval({ everyMs, slowMs }: Extract<Schedule, { kind: 'every' }>, jobKey: JobKey) {
   return {
     everyMs,
     slowMs: slowMs ?? null,
-    phaseMs: Math.floor(toFraction(clientJob) * everyMs),
+    phaseMs: Math.floor(toFraction(jobKey) * everyMs),
     gapMs: everyMs * minShare,
   };
 }
@@ -57,12 +57,12 @@ export function toInterval({ everyMs, slowMs }: Extract<Schedule, { kind: 'every
  * together.
  * @param gapMs required time between two runs, in milliseconds
  */
-export function findDueNotBefore(schedule: Schedule, earliest: Date, gapMs: number, clientJob: ClientJob): Date | null {
+export function findDueNotBefore(schedule: Schedule, earliest: Date, gapMs: number, jobKey: JobKey): Date | null {
   if (schedule.kind === 'every' && schedule.everyMs <= gapMs)
-    return new Date(earliest.getTime() + Math.floor(toFraction(clientJob) * gapSpreadMs));
+    return new Date(earliest.getTime() + Math.floor(toFraction(jobKey) * gapSpreadMs));
   // A due time just before the end of the gap is moved to its end: an hourly job must not run only every two hours.
   const share = schedule.kind === 'every' ? schedule.everyMs * minShare : 0;
-  const dueAt = findNextDue(schedule, new Date(earliest.getTime() - earlyStartMs - share), clientJob);
+  const dueAt = findNextDue(schedule, new Date(earliest.getTime() - earlyStartMs - share), jobKey);
   return dueAt === null ? null : new Date(Math.max(dueAt.getTime(), earliest.getTime()));
 }
 
@@ -75,6 +75,6 @@ export function countMissedTimes({ pattern }: Extract<Schedule, { kind: 'cron' }
 }
 
 /** Returns a number in [0, 1) that is always the same for a client and job. */
-function toFraction({ client, job }: ClientJob): number {
+function toFraction({ client, job }: JobKey): number {
   return createHash('sha256').update(`${client}/${job}`).digest().readUInt32BE() / 2 ** 32;
 }

@@ -1,6 +1,6 @@
 /**
- * Rules about which run may start and write: leases, due times, pauses, clients, gates, the ledger and the audit. A run
- * writes only while it holds its lease.
+ * This folder: rules about which run may start and write: leases, due times, pauses, clients, gates, the ledger and
+ * the audit. A run writes only while it holds its lease.
  */
 
 import { sql, type Transaction } from 'kysely';
@@ -83,7 +83,7 @@ export class LeaseKeeper {
     return abort.signal;
   }
 
-  /** Ends the renewal of a lease. Call `releaseLease` to release the lease itself. */
+  /** Ends the renewal of a lease. `endRun` releases the lease itself. */
   drop(lease: Lease): void {
     this.#held.delete(lease);
     if (this.#held.size > 0) return;

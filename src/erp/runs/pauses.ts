@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import { notifyPushers } from '../connection/notify.ts';
+import { notifyPushers } from '../connection/listener.ts';
 import type { Database } from '../connection/pool.ts';
 import type { DB } from '../generated/tables.ts';
 import { recordAudit } from './audit.ts';
@@ -26,12 +26,6 @@ export async function readPauses(db: Kysely<DB>): Promise<Pause[]> {
 /** Returns the command that ends a pause. */
 export const resumeHint = ({ job, client }: Pick<Pause, 'job' | 'client'>) =>
   `fulfilment-sync resume ${job}${client === null ? '' : ` --client ${client}`}`;
-
-/**
- * SQL: the time since which a job of a client is paused, for this client or for all clients. Null if it is not paused.
- */
-export const pausedSince = (client: unknown, job: unknown) => sql`(
-  select min(p.since) from sync.pauses p where p.client in ('', ${client}) and p.job = ${job})`;
 
 /**
  * Pauses a job: no run of it begins. A run that is under way ends normally.

@@ -1,11 +1,10 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
-import { lockingCte, selectLocked } from '../connection/locks.ts';
 import type { Database } from '../connection/pool.ts';
-import { anyClient } from '../connection/values.ts';
+import { lockingCte, selectLocked } from '../connection/transaction.ts';
+import { anyClient, anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { type Lease, underLease } from './leases.ts';
-import { rescanJobs } from './ledger.ts';
-import type { Run } from './start-run.ts';
+import { type Cursor, type CursorPass, type Run, rescanJobs } from './ledger.ts';
 
 /** A transaction that writes for one stream of one client. Everything that a page writes takes it. */
 export interface StreamTransaction {
@@ -33,12 +32,6 @@ export function writeStream<T>(
 ): Promise<T> {
   return underLease(db, run.lease, (trx) => work({ trx, client: run.lease.client, stream, run }));
 }
-
-/**
- * A reading that finds a row unchanged does not write it, so the row does not show when it was last seen. If a poll and
- * a rescan read one stream at the same time, an older reading could then overwrite what a newer one found unchanged.
- * Therefore unchanged rows are recorded as confirmed, but only while several readers work on a stream.
- */
 
 /** A resource with the number of the reading that it comes from. */
 export interface NumberedReading {
@@ -92,7 +85,11 @@ export async function lockStream({ trx, client, stream }: StreamTransaction): Pr
 
 const streamLock = (client: string, stream: string) => `rows ${client} ${stream}`;
 
-/** Records that these rows were found unchanged, each by its own reading. */
+/**
+ * Records that these rows were found unchanged, each by its own reading. Such rows are not written, so they do not show
+ * when they were last seen. If a poll and a rescan read one stream at the same time, an older reading could then overwrite
+ * what a newer one found unchanged. While a stream has one reader, nothing needs to be recorded.
+ */
 export async function recordConfirmations(
   { trx, client, stream }: StreamTransaction,
   found: readonly NumberedReading[],
@@ -122,4 +119,66 @@ export function isConfirmedSince(
 export async function drawReadNo(db: Kysely<DB>): Promise<number> {
   const { readNo } = await db.selectNoFrom(sql<number>`nextval('sync.read_no')`.as('readNo')).executeTakeFirstOrThrow();
   return readNo;
+}
+
+/** The cursor of a pass that never ran. */
+export const noCursor: Cursor = {
+  query: null,
+  meaning: 'unknown',
+  lastId: null,
+  largestSeen: null,
+  watermark: null,
+  completed: false,
+  stale: false,
+};
+
+const positionColumns = ['query', 'meaning', 'last_id', 'largest_seen', 'watermark'] as const;
+
+/**
+ * Stores the cursor of a pass, in the transaction of the page that it points to. An unchanged cursor is not written.
+ * @param atEnd true if the walk just reached its end
+ */
+export async function saveCursor(
+  { trx, client, stream }: StreamTransaction,
+  pass: CursorPass,
+  cursor: Cursor,
+  atEnd: boolean,
+): Promise<void> {
+  const { query, meaning, lastId, largestSeen, watermark } = cursor;
+  const position = { query, meaning, last_id: lastId, largest_seen: largestSeen, watermark };
+  const completed = { completed_at: atEnd ? sql<Date>`now()` : null };
+  await trx
+    .insertInto('sync.cursors')
+    .values({ client, stream, pass, ...position, ...completed })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['client', 'stream', 'pass'])
+        .doUpdateSet({
+          ...position,
+          completed_at: sql<Date | null>`coalesce(excluded.completed_at, sync.cursors.completed_at)`,
+          updated_at: sql<Date>`now()`,
+        })
+        .where((eb) =>
+          eb.or([
+            sql<boolean>`excluded.completed_at is not null and sync.cursors.completed_at is null`,
+            ...positionColumns.map((column) =>
+              eb(`sync.cursors.${column}`, 'is distinct from', sql.ref<string | number>(`excluded.${column}`)),
+            ),
+          ]),
+        ),
+    )
+    .execute();
+}
+
+/** Deletes the cursors of walks that are over. */
+export async function deleteCursors(
+  { trx, client, stream }: StreamTransaction,
+  passes: readonly CursorPass[],
+): Promise<void> {
+  await trx
+    .deleteFrom('sync.cursors')
+    .where('client', '=', client)
+    .where('stream', '=', stream)
+    .where('pass', '=', anyText(passes))
+    .execute();
 }

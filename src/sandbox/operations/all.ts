@@ -1,6 +1,6 @@
 /**
- * The operations of the service, each with its route, parameters, checks and answer. The routes, the OpenAPI document
- * and the page of `npm run coverage` are all created from this list.
+ * This folder: the operations of the service, each with its route, parameters, checks and answer. The routes, the
+ * OpenAPI document and the page of `npm run coverage` are all created from this list.
  */
 
 import { z } from 'zod';
@@ -10,7 +10,7 @@ import { olderProductOperations } from './older-products.ts';
 import { olderShipmentOperations } from './older-shipments.ts';
 import { defineOperation, envelope, type Operation, ok } from './operation.ts';
 import { goodsOperations } from './v3-goods.ts';
-import { orderItemOperations, orderOperations } from './v3-orders.ts';
+import { orderOperations } from './v3-orders.ts';
 import { returnOperations } from './v3-returns.ts';
 import { shipmentOperations } from './v3-shipments.ts';
 
@@ -65,7 +65,6 @@ export const operations: readonly Operation[] = [
   ...olderOrderOperations,
   ...olderShipmentOperations,
   ...orderOperations,
-  ...orderItemOperations,
   ...shipmentOperations,
   ...returnOperations,
   ...goodsOperations,

@@ -92,10 +92,8 @@ const addressSuffixes = {
 
 /** Reads the lines of an address, whose names in the body begin with a prefix. Numbers become texts, as in v3. */
 export function readAddress(body: object, prefix: string, countryCode: string | null): AddressLines {
-  const members = body as Readonly<Record<string, unknown>>;
-  const lines = Object.entries(addressSuffixes).map(([line, suffix]) => {
-    const value = members[`${prefix}${suffix}`] ?? '';
-    return [line, value === '' ? null : String(value)];
-  });
+  const given = body as Readonly<Record<string, unknown>>;
+  const entries = Object.entries(addressSuffixes);
+  const lines = entries.map(([line, suffix]) => [line, String(given[`${prefix}${suffix}`] ?? '') || null]);
   return { ...(Object.fromEntries(lines) as Record<keyof typeof addressSuffixes, string | null>), countryCode };
 }

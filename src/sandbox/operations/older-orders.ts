@@ -189,7 +189,7 @@ export const olderOrderOperations = [
   }),
 ];
 
-function lookUpOrder(call: Call<unknown, unknown>, externalOrderNumber: string) {
+function lookUpOrder(call: Call, externalOrderNumber: string) {
   const known = call.store.orderByNumber.get(externalOrderNumber);
   const order = known && call.viewRow('order', known);
   if (!order) return nok('Order not found');

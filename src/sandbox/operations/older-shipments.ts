@@ -287,7 +287,7 @@ function defineShipmentList(name: string, route: `${'GET' | 'POST'} /${string}`,
 }
 
 /** Answers with the listed shipments that pass all filters and that the client has not acknowledged. */
-function answerListed(call: Call<unknown, unknown>, filters: readonly Filter<Shipment>[]) {
+function answerListed(call: Call, filters: readonly Filter<Shipment>[]) {
   const shipments = [...readRowsAfter(call.store.listedShipments.select(filters), 0)];
   const shown = shipments.filter((shipment) => !shipment.acknowledged && call.viewRow('shipment', shipment));
   return answerShipments(call.store, shown);
@@ -302,7 +302,7 @@ function answerShipments(store: ClientStore, shipments: readonly Shipment[]) {
 }
 
 /** Answers as the criteria lookup does: with one item for each package or shipment, as the switch `foundItems` says. */
-function answerFound(call: Call<unknown, unknown>, wanted: z.output<typeof criteria>) {
+function answerFound(call: Call, wanted: z.output<typeof criteria>) {
   const shown = findShipments(call, wanted).flatMap((shipment) => {
     const view = viewShipment(call.store, shipment);
     const packages = call.switches.foundItems === 'shipment' ? view.packages.slice(0, 1) : view.packages;
@@ -319,7 +319,7 @@ function viewShipment(store: ClientStore, shipment: Shipment): ShipmentView {
   return { store, shipment, order, packages: listPackageNumbers(shipment), packageNumber: null, track };
 }
 
-function filterByStatus({ store, path }: Call<unknown, unknown>): Filter<Shipment>[] {
+function filterByStatus({ store, path }: Call): Filter<Shipment>[] {
   if (path.status === undefined) return [];
   const status = shipmentStatuses.find((known) => known === path.status?.toUpperCase());
   if (status === undefined)
@@ -333,7 +333,7 @@ function filterByOrderTypes({ store, body }: Call<unknown, z.output<typeof order
 
 /** Finds the visible shipments that meet all criteria. Shipments that are named by id or order may have any age. */
 function findShipments(
-  call: Call<unknown, unknown>,
+  call: Call,
   { id, externalOrderNumber, shippingDate }: z.output<typeof criteria>,
 ): readonly Shipment[] {
   const { store, nowMs } = call;

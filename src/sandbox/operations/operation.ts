@@ -25,8 +25,6 @@ export const uniqueList = <T extends z.ZodType>(element: T) =>
     .refine((values) => new Set(values).size === values.length, 'must hold each value once')
     .meta({ uniqueItems: true });
 export const texts = z.array(z.string().min(1, 'must not be empty')).min(1);
-/** A list that has no value twice. The texts in it may be empty. */
-export const uniqueTexts = uniqueList(z.string());
 /** Order numbers of at most 50 characters each (docs/interface.md, 5.1 Values). */
 export const orderNumbers = uniqueList(
   z.string().min(1, 'must not be empty').max(50, 'must hold values of at most 50 characters'),
@@ -134,21 +132,15 @@ function decodeText(text: string): string {
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
-/** The address of a request. Links to other pages are made of it. */
-interface Address {
-  readonly origin: string;
-  readonly path: string;
-  readonly rawQuery: string;
-}
-
 /** A checked request of a client. */
-export class Call<Query, Body> {
+export class Call<Query = unknown, Body = unknown> {
   readonly world: World;
   readonly query: Query;
   readonly body: Body;
   /** Parameters of the path. */
   readonly path: Readonly<Record<string, string>>;
-  readonly address: Address;
+  /** Links to other pages are made of it. */
+  readonly address: { readonly origin: string; readonly path: string; readonly rawQuery: string };
   readonly #client: SandboxClient | undefined;
   /** Real milliseconds by which lists and searches lag behind writes. */
   readonly #lagMs: number;

@@ -11,8 +11,6 @@ export const text = z.string().nullable();
 export const date = z.iso.date();
 /** A shipment time: seven digits of a second, without a zone. */
 export const localDateTime = z.iso.datetime({ local: true, precision: 7 });
-/** An inbound time, which ends in Z. */
-export const zuluDateTime = z.iso.datetime();
 export const metadata = z.record(z.string(), z.unknown());
 
 const maxDepth = 20;
@@ -70,9 +68,13 @@ export const resourceIn = <Type extends string, Members extends z.ZodRawShape>(t
   z.strictObject({ type: z.literal(type), id: provisionalId.optional(), ...members });
 
 /** Returns the schema of a document with included resources. These are inside `data` or at the top of the document. */
-export function documentInput<D extends z.ZodRawShape, I extends z.ZodType>(data: D, includedResource: I) {
-  const included = z.array(includedResource).optional();
-  return z.strictObject({ data: z.strictObject({ ...data, included }), included });
+export function documentIn<Type extends string, Members extends z.ZodRawShape, Part extends z.ZodType>(
+  type: Type,
+  members: Members,
+  part: Part,
+) {
+  const included = z.array(part).optional();
+  return z.strictObject({ data: resourceIn(type, { ...members, included }), included });
 }
 
 /** Returns the included resources of a document, each with its place in the request. */

@@ -15,19 +15,17 @@ import { product } from './v3-dialect.ts';
 import {
   date,
   dateIn,
-  documentInput,
+  documentIn,
   keepGivenTexts,
   linksTo,
   metadata,
   namedTexts,
-  provisionalId,
   quantityIn,
   readIncluded,
   readTexts,
   resourceIn,
   text,
   textIn,
-  zuluDateTime,
 } from './v3-document.ts';
 import {
   byDays,
@@ -43,6 +41,8 @@ import {
   renderPage,
 } from './v3-resource.ts';
 
+/** An inbound time, which ends in Z. */
+const zuluDateTime = z.iso.datetime();
 const zulu = <Row>(read: (row: Row) => number | null) => ({
   schema: zuluDateTime.nullable(),
   read: (row: Row) => writeInstant(read(row)),
@@ -95,10 +95,9 @@ export const slipResource = defineResource<Slip>('inboundPackingSlip', {
   includes: { inboundPackingSlipItems: include(slipItemResource, ({ items }) => items) },
 });
 
-const slipBody = documentInput(
+const slipBody = documentIn(
+  'inboundPackingSlip',
   {
-    type: z.literal('inboundPackingSlip'),
-    id: provisionalId.optional(),
     attributes: z.strictObject({
       expectedIn: z.string().min(1),
       expectedOn: dateIn,

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { notFound, ruleBroken } from '../refusal.ts';
 import { cancelItems, changeOrder, isFulfilled, type LineDraft, type OrderDraft, placeOrder } from '../rules/orders.ts';
 import { checkPrintable } from '../rules/pdf.ts';
+import type { ClientStore } from '../store/client-store.ts';
 import { SortedRows, type StoredRow } from '../store/listing.ts';
 import {
   type AddressLines,
@@ -15,14 +16,14 @@ import {
 import { noReplyAddress, type ServiceLists } from '../store/service-lists.ts';
 import type { Ids } from '../store/simulation.ts';
 import { decimalIn, members, toNumber } from './older-fields.ts';
-import { type Call, defineOperation, orderNumbers, uniqueTexts } from './operation.ts';
+import { type Call, defineOperation, orderNumbers, uniqueList } from './operation.ts';
 import { showRelationships } from './v3-dialect.ts';
 import {
   assertSameId,
   clientMembers,
   date,
   dateIn,
-  documentInput,
+  documentIn,
   emptyToNull,
   idIn,
   keepGivenTexts,
@@ -80,6 +81,7 @@ const pickUpPointResource = {
   render: ({ id, attributes }: NonNullable<Order['pickUpPoint']>) => ({ id, type: 'pickUpPoint', attributes }),
 };
 
+const itemLinks = many('orderItem', ({ items }: Order) => items);
 /** docs/interface.md, 7.1 Fields, 7.5 Filters (`include`) and 2.3 v3 resource objects. */
 export const orderResource = defineResource<Order>('order', {
   attributes: {
@@ -97,7 +99,7 @@ export const orderResource = defineResource<Order>('order', {
   },
   relationships: {
     orderType: one('orderType', ({ orderTypeId }) => orderTypeId),
-    orderItems: many('orderItem', ({ items }) => items),
+    orderItems: itemLinks,
     deliveryAddress: one('address', ({ deliveryAddressId }) => deliveryAddressId),
     billingAddress: one('address', ({ billingAddressId }) => billingAddressId),
     pickUpPoint: oneOrNone('pickUpPoint', ({ pickUpPoint }) => pickUpPoint?.id ?? null),
@@ -164,10 +166,9 @@ const attachmentIn = resourceIn('orderAttachment', {
 const linkToAddress = z.strictObject({ data: z.strictObject({ id: provisionalId, type: z.literal('address') }) });
 
 /** docs/interface.md, 7.6 Create. Which attributes are required is not shown; our choice is in docs/sandbox.md. */
-const orderBody = documentInput(
+const orderBody = documentIn(
+  'order',
   {
-    type: z.literal('order'),
-    id: provisionalId.optional(),
     attributes: z.strictObject({
       ...commonAttributes,
       externalOrderNumber: z.string().min(1).max(50),
@@ -179,11 +180,7 @@ const orderBody = documentInput(
       orderItems: linksTo('orderItem').optional(),
       deliveryAddress: linkToAddress,
       billingAddress: linkToAddress.optional(),
-      pickUpPoint: z
-        .strictObject({
-          data: resourceIn('pickUpPoint', {}).nullable(),
-        })
-        .optional(),
+      pickUpPoint: z.strictObject({ data: resourceIn('pickUpPoint', {}).nullable() }).optional(),
       preferredShippingMethod: z.union([linkTo('shippingMethod'), z.strictObject({ data: z.null() })]).optional(),
     }),
   },
@@ -239,14 +236,13 @@ const attachmentResource = defineResource<LinkedAttachment>('orderAttachment', {
   relationships: { order: one('order', ({ orderId }) => orderId) },
 });
 
-const links = z.strictObject({ data: z.array(z.strictObject({ id: z.int(), type: z.literal('orderItem') })) });
 const cancelledOrder = z.strictObject({
   data: orderResource.schema,
-  meta: z.strictObject({ modified: z.boolean(), modifiedItems: links }),
+  meta: z.strictObject({ modified: z.boolean(), modifiedItems: itemLinks.schema }),
 });
-const requireOrder = (call: Call<unknown, unknown>) => call.requireRow('order', call.store.orders.get(call.id));
+const requireOrder = (call: Call) => call.requireRow('order', call.store.orders.get(call.id));
 
-/** The operations on orders (docs/interface.md, 7.4 Operations). */
+/** The operations on orders, their items and their attachments (docs/interface.md, 7.4, 8.2 and 9.2 Operations). */
 export const orderOperations = [
   defineList(orderResource, {
     summary: "The client's orders, by ascending id",
@@ -261,7 +257,7 @@ export const orderOperations = [
           test: ({ externalOrderNumber }) => wanted.has(externalOrderNumber),
         };
       }),
-      byKeys('reference', uniqueTexts),
+      byKeys('reference', uniqueList(z.string())),
     ],
   }),
   defineOperation({
@@ -316,10 +312,6 @@ export const orderOperations = [
       return renderDocument(call, orderResource, order, orderResource.includeNames);
     },
   }),
-];
-
-/** The operations on order items and order attachments (docs/interface.md, 8.2 Operations, 9.2 Operations). */
-export const orderItemOperations = [
   defineOperation({
     name: 'v3.orderItems.get',
     route: 'GET /v3/orderItems/:id',
@@ -478,12 +470,9 @@ const anyLinks = z.object({ data: z.union([z.object({ id: idIn }), z.array(z.obj
 /** Returns the ids that a relationship links to, as a text. Returns null if it is not a link. */
 function readLinkedIds(link: unknown): string | null {
   const read = anyLinks.safeParse(link);
-  return read.success
-    ? [read.data.data]
-        .flat()
-        .map((linked) => linked?.id ?? 'none')
-        .join(' ')
-    : null;
+  if (!read.success) return null;
+  const linked = [read.data.data].flat();
+  return linked.map((resource) => resource?.id ?? 'none').join(' ');
 }
 
 function readPickUpPoint(body: UpdateBody, ids: Ids): Order['pickUpPoint'] {
@@ -516,7 +505,7 @@ function readWantedAttributes(
   };
 }
 
-function findItem(call: Call<unknown, unknown>) {
+function findItem(call: Call) {
   const order = call.store.findOrderOfItem(call.id);
   const item = order?.items.find(({ id }) => id === call.id);
   if (order === undefined || item === undefined) throw notFound('orderItem');
@@ -525,11 +514,7 @@ function findItem(call: Call<unknown, unknown>) {
 }
 
 /** Returns the order that an attachment names by number, by relationship or by both, if they do not differ. */
-function findNamedOrder(
-  store: Call<unknown, unknown>['store'],
-  number: string | undefined,
-  id: number | undefined,
-): Order {
+function findNamedOrder(store: ClientStore, number: string | undefined, id: number | undefined): Order {
   const byNumber = number === undefined ? undefined : store.orderByNumber.get(number);
   const byId = id === undefined ? undefined : store.orders.get(id);
   if (number !== undefined && byNumber === undefined)

@@ -157,11 +157,9 @@ const readSchemas = <Row>(members: Readonly<Record<string, Member<Row>>>): z.Zod
 const readMembers = <Row>(members: Readonly<Record<string, Member<Row>>>, row: Row, store: ClientStore) =>
   Object.fromEntries(Object.entries(members).map(([name, { read }]) => [name, read(row, store)]));
 
-type AnyCall = Call<unknown, unknown>;
-
 /** Returns a document with one resource, and with the named includes. */
 export function renderDocument<Row>(
-  call: AnyCall,
+  call: Call,
   resource: Resource<Row>,
   row: Row,
   includes: readonly string[] = readIncludes(call),
@@ -170,12 +168,11 @@ export function renderDocument<Row>(
   return { data: data[0], ...rest };
 }
 
-const readIncludes = ({ query }: AnyCall): readonly string[] =>
-  (query as { include?: readonly string[] }).include ?? [];
+const readIncludes = ({ query }: Call): readonly string[] => (query as { include?: readonly string[] }).include ?? [];
 
 /** Places the included resources inside each resource or at the top of the document. */
 function placeIncluded<Row>(
-  { store, switches }: AnyCall,
+  { store, switches }: Call,
   resource: Resource<Row>,
   rows: readonly Row[],
   names: readonly string[],
@@ -196,7 +193,7 @@ const opaqueBase = 1_000_003;
 
 /** Returns the page of a selection that a request asks for, as this caller sees it, in ascending order of id. */
 export function renderPage<Row extends StoredRow>(
-  call: AnyCall,
+  call: Call,
   resource: Resource<Row>,
   selection: Selection<Row>,
 ): Record<string, unknown> {
@@ -235,7 +232,7 @@ function encodeCursor(position: number, lastId: number, meaning: Switches['curso
   return meaning === 'offset' ? position : position * opaqueStep + opaqueBase;
 }
 
-function toLinks({ address: { path, rawQuery, origin }, switches: { links } }: AnyCall, cursor: number | null) {
+function toLinks({ address: { path, rawQuery, origin }, switches: { links } }: Call, cursor: number | null) {
   if (cursor === null) return links === 'relative' ? {} : { next: null };
   const others = rawQuery.split('&').filter((part) => part !== '' && !/^page(\[|%5B)cursor(\]|%5D)=/i.test(part));
   const next = `${path}?${[...others, `page[cursor]=${cursor}`].join('&')}`;
@@ -319,13 +316,17 @@ export function defineList<Row extends StoredRow, Name extends string>(
 /** Defines the operation that gets one resource by its id. */
 export function defineGet<Row extends StoredRow>(
   resource: Resource<Row>,
-  { summary, find, documented }: { summary: string; find: (call: AnyCall) => Row | undefined; documented?: false },
+  {
+    summary,
+    find,
+    documented = true,
+  }: { summary: string; find: (call: Call) => Row | undefined; documented?: boolean },
 ): Operation {
   return defineOperation({
     name: `v3.${resource.plural}.get`,
     route: `GET /v3/${resource.plural}/:id`,
     summary,
-    ...(documented === false && { documented }),
+    documented,
     query: resource.query,
     answer: resource.document,
     run: (call) => renderDocument(call, resource, call.requireRow(resource.type, find(call))),

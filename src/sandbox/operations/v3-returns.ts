@@ -16,7 +16,7 @@ import {
   anyMembers,
   assertSameId,
   date,
-  documentInput,
+  documentIn,
   emptyToNull,
   idIn,
   linksTo,
@@ -119,9 +119,9 @@ const itemIn = resourceIn('returnMerchandiseAuthorizationItem', {
     returnReason: linkTo('returnReason').optional(),
   }),
 });
-const body = documentInput(
+const body = documentIn(
+  'returnMerchandiseAuthorization',
   {
-    type: z.literal('returnMerchandiseAuthorization'),
     id: idIn.optional(),
     attributes: z.strictObject({ externalReference: textIn, comments: textIn, metadata: anyMembers }),
     relationships: z.strictObject({
@@ -132,9 +132,8 @@ const body = documentInput(
   itemIn,
 );
 const path = '/v3/returnMerchandiseAuthorizations';
-const findAuthorization = ({ id, store }: Call<unknown, unknown>) => store.authorizations.get(id);
-const requireAuthorization = (call: Call<unknown, unknown>) =>
-  call.requireRow('returnMerchandiseAuthorization', findAuthorization(call));
+const findAuthorization = ({ id, store }: Call) => store.authorizations.get(id);
+const requireAuthorization = (call: Call) => call.requireRow('returnMerchandiseAuthorization', findAuthorization(call));
 
 /** The operations on return authorizations and return items (docs/interface.md, 11.4 Operations, 12.2 Operations). */
 export const returnOperations = [

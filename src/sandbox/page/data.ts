@@ -15,7 +15,7 @@ import {
   writeMoment,
 } from './elements.ts';
 
-const shownRows = 25;
+const shownRows = 15;
 /** Number of the newest rows of each list that a search looks at. */
 const searchedRows = 5_000;
 
@@ -160,7 +160,7 @@ function renderList(
     const [first = null, ...texts] = read(row, store);
     return [
       renderSearchLink(store, first),
-      ...texts.map((text) => text ?? '–'),
+      ...texts.map(renderText),
       ...(state ? [badge(...state(row, store))] : []),
       ...(button ? [renderButton(store, button(row, store))] : []),
     ];
@@ -173,6 +173,10 @@ function renderList(
 
 const renderSearchLink = ({ name }: ClientStore, text: Text): Child =>
   text === null ? '–' : html`<a href="${writeAddress({ client: name, q: String(text) })}">${text}</a>`;
+
+/** Renders a text. A date or a time is an element of its own: it is not broken over two lines. */
+const renderText = (text: Text): Child =>
+  typeof text === 'string' && /^\d{4}-\d\d-\d\d[\d: ]*$/.test(text) ? html`<time>${text}</time>` : (text ?? '–');
 
 function renderButton({ name }: ClientStore, button: readonly [string, string, Html] | null): Child {
   if (button === null) return '';

@@ -105,9 +105,9 @@ ${part('clock')}<a href="/openapi.json">OpenAPI document</a>`,
 <p class="said" role="status">${/^[a-z/-]+$/.test(view.said) ? `Done: ${view.said}` : ''}</p>
 <form class="filter" role="search" method="get" action="/">${hidden('client', view.client)}
 ${field('q', label, { type: 'search', value: view.q })} <button>Search</button> <a href="${writeAddress({ client: view.client })}">All</a></form>
-<div class="columns"><section aria-label="Actions"><h2>Actions</h2>
-${renderActions(world, store)}<h3>Active faults</h3>${part('active-faults')}</section>
-<div>${part('data')}${part('log')}${part('all-findings')}</div></div>`,
+<section aria-label="Actions"><div class="sandbox-actions">${renderActions(world, store)}</div>
+<h2>Active faults</h2>${part('active-faults')}</section>
+${part('data')}${part('log')}${part('all-findings')}`,
   );
 }
 

@@ -1,5 +1,6 @@
 import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
+import { isFulfilled } from '../rules/orders.ts';
 import { addStock } from '../rules/products.ts';
 import type { Order, OrderItem, Product, Shipment, ShipmentItem, ShipmentStatus, Track } from '../store/model.ts';
 import type { Simulation, TaskOf } from '../store/simulation.ts';
@@ -141,24 +142,32 @@ export function createShipment(
   };
 }
 
-/** Creates an item of a shipment. Lots expire one to three years after `atMs`. */
+/** Creates an item of a shipment. */
 export function createShipmentItem(
   simulation: Simulation,
   { item, product, quantity }: Omit<PickedGoods, 'warehouse'>,
   atMs: number,
 ): ShipmentItem {
   const { random } = simulation;
-  const [hasLot, hasSerials] = [product.keeping === 'lots', product.keeping === 'serials'];
+  const serials = product.keeping === 'serials' ? quantity : 0;
   return {
     id: simulation.ids.next(),
     sku: item.sku,
     quantity,
-    lotNumber: hasLot ? `LOT${random.between(100, 999)}` : null,
-    expirationDate: hasLot ? simulation.store.zone.day(atMs + random.between(365, 1_095) * dayMs) : null,
-    serialNumbers: hasSerials ? Array.from({ length: quantity }, () => `SN${random.between(10_000, 99_999)}`) : [],
+    ...drawLot(simulation, product, atMs),
+    serialNumbers: Array.from({ length: serials }, () => `SN${random.between(10_000, 99_999)}`),
     orderItemId: item.id,
     productId: item.productId,
     returned: 0,
+  };
+}
+
+/** Draws the lot of goods, which expires one to three years after `atMs`. Most products have none. */
+export function drawLot({ random, store }: Simulation, product: Product | undefined, atMs: number) {
+  if (product?.keeping !== 'lots') return { lotNumber: null, expirationDate: null };
+  return {
+    lotNumber: `LOT${random.between(100, 999)}`,
+    expirationDate: store.zone.day(atMs + random.between(365, 1_095) * dayMs),
   };
 }
 
@@ -215,7 +224,7 @@ export function finishOrder(simulation: Simulation, order: Order, nowMs: number)
     }
     moveShipment(simulation, nowMs, { shipmentId: shipment.id, path: ['SHIPPED'] });
   }
-  if (waiting.length === 0 && order.items.some(({ quantity, fulfilled }) => quantity > fulfilled))
+  if (waiting.length === 0 && !isFulfilled(order))
     throw ruleBroken(`Order ${order.externalOrderNumber} cannot be shipped: goods are missing in the warehouses`);
   return waiting.length;
 }

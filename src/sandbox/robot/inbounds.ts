@@ -1,7 +1,8 @@
-import { dayMs, hourMs } from '../../core/time.ts';
+import { hourMs } from '../../core/time.ts';
 import { addStock, soldSkus } from '../rules/products.ts';
 import { type Inbound, type Slip, type SlipStatus, slipStatuses } from '../store/model.ts';
 import type { Simulation, TaskOf, TruckLine } from '../store/simulation.ts';
+import { drawLot } from './fulfil.ts';
 
 /** Creates the inbound of a truck, which brings all, half or too little of a slip's goods, or unannounced goods. */
 export function unloadTruck(simulation: Simulation, atMs: number, { slipId, isLast }: TaskOf<'truck'>): void {
@@ -56,21 +57,13 @@ export function checkInbound(simulation: Simulation, atMs: number, { inboundId }
 /** Counts some lines of an inbound: adds items to the inbound and received quantities to its slip. */
 export function countInbound(simulation: Simulation, atMs: number, task: TaskOf<'count-inbound'>): void {
   const { inboundId, lines } = task;
-  const { store, random } = simulation;
+  const { store } = simulation;
   const inbound = store.inbounds.get(inboundId);
   if (inbound === undefined) return;
   const items = lines.map(({ sku, quantity, slipItemId }) => {
     const product = store.products.get(sku);
-    const hasLot = product?.keeping === 'lots';
-    return {
-      id: simulation.ids.next(),
-      sku,
-      quantity,
-      lotNumber: hasLot ? `LOT${random.between(100, 999)}` : null,
-      expirationDate: hasLot ? store.zone.day(atMs + random.between(365, 1_095) * dayMs) : null,
-      productId: product?.id ?? 0,
-      slipItemId,
-    };
+    const id = simulation.ids.next();
+    return { id, sku, quantity, ...drawLot(simulation, product, atMs), productId: product?.id ?? 0, slipItemId };
   });
   inbound.items = [...inbound.items, ...items];
   for (const item of items) store.inboundOfItem.set(item.id, inbound);
@@ -132,9 +125,6 @@ function drawSlipLines({ random }: Simulation, slip: Slip, isLast: boolean): Tru
 
 /** Plans the next truck with goods that nobody announced, two to five days later. */
 export function planUnannouncedTruck(simulation: Simulation, atMs: number): void {
-  simulation.plan(atMs + simulation.random.between(2 * 24, 5 * 24) * hourMs, {
-    kind: 'truck',
-    slipId: null,
-    isLast: true,
-  });
+  const arrivesMs = atMs + simulation.random.between(2 * 24, 5 * 24) * hourMs;
+  simulation.plan(arrivesMs, { kind: 'truck', slipId: null, isLast: true });
 }

@@ -22,28 +22,26 @@ export function planUnannouncedReturn(simulation: Simulation, shipment: Shipment
 /** Receives a return and plans to process its items, some after weeks: an old id then becomes visible late. */
 export function receiveReturn(simulation: Simulation, atMs: number, task: TaskOf<'send-back'>): void {
   const { shipmentId, authorizationId } = task;
-  const authorization = authorizationId === null ? null : simulation.store.authorizations.get(authorizationId);
+  const { random, store } = simulation;
+  const authorization = authorizationId === null ? null : store.authorizations.get(authorizationId);
   // The announced return was removed.
   if (authorization === undefined) return;
   // The announced return was processed by hand.
   if (authorization?.items.some(({ returnItemId }) => returnItemId !== null)) return;
   // The authorization may have been replaced by one for another shipment.
-  const shipment = simulation.store.shipments.get(authorization?.shipmentId ?? shipmentId);
+  const shipment = store.shipments.get(authorization?.shipmentId ?? shipmentId);
   if (shipment === undefined) return;
   if (shipment.status !== 'SHIPPED') {
     simulation.plan(atMs + dayMs, task);
     return;
   }
-  const parts =
-    authorization === null ? [drawPart(simulation, shipment)] : toAnnouncedParts(shipment, authorization.items);
+  const parts = authorization === null ? [drawPart(simulation, shipment)] : toAnnouncedParts(shipment, authorization);
   const returnId = simulation.ids.next();
-  for (const { item, quantity, reasonId } of parts.filter((part) => part.quantity > 0)) {
-    item.returned += quantity;
-    const row = createReturnItem(simulation, [returnId, authorizationId], shipment, { item, quantity, reasonId });
-    simulation.store.returnItems.add(row);
-    const waitMs = simulation.random.chance(0.15)
-      ? simulation.random.between(5, 25) * dayMs
-      : simulation.random.between(1, 60) * hourMs;
+  for (const part of parts.filter(({ quantity }) => quantity > 0)) {
+    part.item.returned += part.quantity;
+    const row = createReturnItem(simulation, [returnId, authorizationId], shipment, part);
+    store.returnItems.add(row);
+    const waitMs = random.chance(0.15) ? random.between(5, 25) * dayMs : random.between(1, 60) * hourMs;
     simulation.plan(atMs + waitMs, { kind: 'process-return', returnItemId: row.id });
   }
 }
@@ -80,12 +78,9 @@ function drawPart({ random, store }: Simulation, shipment: Shipment): ReturnPart
   return { item, quantity, reasonId: random.pick(store.lists.returnReasons).id };
 }
 
-function toAnnouncedParts(
-  shipment: Shipment,
-  lines: readonly { shipmentItemId: number; quantity: number; reasonId: number }[],
-): ReturnPart[] {
+function toAnnouncedParts(shipment: Shipment, { items }: Authorization): ReturnPart[] {
   const left = new Map(shipment.items.map((item) => [item.id, item.quantity - item.returned]));
-  return lines.flatMap(({ shipmentItemId, quantity, reasonId }) => {
+  return items.flatMap(({ shipmentItemId, quantity, reasonId }) => {
     const item = shipment.items.find(({ id }) => id === shipmentItemId);
     if (item === undefined) return [];
     const arriving = Math.min(quantity, left.get(item.id) ?? 0);
@@ -98,9 +93,8 @@ function createReturnItem(
   simulation: Simulation,
   [returnId, authorizationId]: readonly [number, number | null],
   shipment: Shipment,
-  part: ReturnPart,
+  { item, quantity, reasonId }: ReturnPart,
 ): ReturnItem {
-  const { item, quantity, reasonId } = part;
   return {
     id: simulation.ids.next(),
     returnId,

@@ -14,8 +14,7 @@ export function planFirstDay(simulation: Simulation, startMs: number): void {
 
 /** Simulates a client up to a moment. What happens does not depend on the steps in which time advances. */
 export function simulateUntil(simulation: Simulation, nowMs: number): void {
-  for (let step = simulation.agenda.peek(); step !== undefined && step.atMs <= nowMs; step = simulation.agenda.peek()) {
-    simulation.agenda.pop();
+  for (let step = simulation.agenda.take(nowMs); step !== undefined; step = simulation.agenda.take(nowMs)) {
     const perform = performers[step.task.kind] as (simulation: Simulation, atMs: number, task: Task) => void;
     perform(simulation, step.atMs, step.task);
   }

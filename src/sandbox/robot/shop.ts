@@ -22,10 +22,8 @@ const refillQuantity = 400;
 
 /** Takes an order in the robot's shop, reorders products that run out, and plans the next order. */
 export function takeOrder(simulation: Simulation, atMs: number): void {
-  planOrder(
-    simulation,
-    atMs + simulation.random.between(2, 40) * minuteMs * (defaultOrdersPerDay / simulation.options.ordersPerDay),
-  );
+  const pauseMs = simulation.random.between(2, 40) * minuteMs * (defaultOrdersPerDay / simulation.options.ordersPerDay);
+  planOrder(simulation, atMs + pauseMs);
   const draft = drawOrder(simulation, atMs, [1, 4]);
   const extra = simulation.random.chance(0.2) ? [createLine('SHIPPING', 4.95)] : [];
   placeOrder(simulation, { ...draft, lines: [...draft.lines, ...extra] }, atMs);
@@ -64,14 +62,8 @@ export function seedShipments(
       if (product === undefined) throw new Error(`Product ${item.sku} of the shop does not exist`);
       return createShipmentItem(simulation, { item, product, quantity: item.quantity }, atMs);
     });
-    const shipment = createShipment(
-      simulation,
-      order,
-      items,
-      simulation.random.pick(simulation.store.lists.warehouseCodes),
-      atMs,
-      atMs,
-    );
+    const warehouse = simulation.random.pick(simulation.store.lists.warehouseCodes);
+    const shipment = createShipment(simulation, order, items, warehouse, atMs, atMs);
     simulation.store.addShipment(shipment, order);
     simulation.store.setStatus(shipment, statuses[index % statuses.length] ?? 'READY_TO_PICK', atMs + hourMs);
     simulation.store.showShipment(shipment, nowMs);
@@ -98,18 +90,15 @@ export function placeRequestedOrder(
   atMs: number,
 ): Order {
   const draft = drawOrder(simulation, atMs, [1, 4]);
-  const requested = lines?.map((line) => ({ ...createLine(line.sku, 9.95), quantity: line.quantity }));
-  return placeOrder(
-    simulation,
-    {
-      ...draft,
-      onHold,
-      lines: requested ?? draft.lines,
-      allowPartialDelivery: (requested ?? draft.lines).length > 1,
-      externalOrderNumber: externalOrderNumber ?? draft.externalOrderNumber,
-    },
-    atMs,
-  );
+  const ordered = lines?.map(({ sku, quantity }) => ({ ...createLine(sku, 9.95), quantity })) ?? draft.lines;
+  const wanted = {
+    ...draft,
+    onHold,
+    lines: ordered,
+    allowPartialDelivery: ordered.length > 1,
+    externalOrderNumber: externalOrderNumber ?? draft.externalOrderNumber,
+  };
+  return placeOrder(simulation, wanted, atMs);
 }
 
 function drawOrder({ random, store }: Simulation, atMs: number, [fewest, most]: readonly [number, number]): OrderDraft {
@@ -190,9 +179,6 @@ function refillStock(simulation: Simulation, atMs: number): void {
   const expectedOn = store.zone.day(atMs + random.between(1, 4) * dayMs);
   const reference = `REFILL-${store.slips.size + 1}`;
   const metadata = { reference, purchases: `PUR ${store.slips.size + 1}` };
-  announceGoods(
-    simulation,
-    { expectedIn: random.pick(store.lists.warehouseCodes), expectedOn, reference, comments: null, metadata, lines },
-    atMs,
-  );
+  const expectedIn = random.pick(store.lists.warehouseCodes);
+  announceGoods(simulation, { expectedIn, expectedOn, reference, comments: null, metadata, lines }, atMs);
 }

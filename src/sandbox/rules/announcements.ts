@@ -30,7 +30,9 @@ export function announceReturn(simulation: Simulation, draft: AuthorizationDraft
     items,
   };
   simulation.store.listedAuthorizations.add(authorization);
-  planArrival(simulation, authorization, nowMs);
+  const arrivesMs = nowMs + dayMs + simulation.random.between(0, 72) * hourMs;
+  const { id: authorizationId, shipmentId } = authorization;
+  simulation.plan(arrivesMs, { kind: 'send-back', shipmentId, authorizationId });
   return authorization;
 }
 
@@ -56,11 +58,6 @@ export function removeReturn(simulation: Simulation, authorization: Authorizatio
   simulation.store.listedAuthorizations.delete([authorization]);
 }
 
-function planArrival(simulation: Simulation, { id, shipmentId }: Authorization, nowMs: number): void {
-  const arrivesMs = nowMs + dayMs + simulation.random.between(0, 72) * hourMs;
-  simulation.plan(arrivesMs, { kind: 'send-back', shipmentId, authorizationId: id });
-}
-
 function assertUnprocessed({ items }: Authorization, what: string): void {
   if (items.every(({ returnItemId }) => returnItemId === null)) return;
   throw ruleBroken(`A return of this authorization has been processed: it cannot be ${what} any more`);
@@ -78,26 +75,25 @@ function createItems(
     throw ruleBroken(`There is no shipment ${draft.shipmentId}`, '/data/relationships/shipment');
   const announced = countAnnounced(simulation, shipment.id, replaced);
   const seen = new Set<number>();
-  for (const line of draft.lines) {
+  const checked = draft.lines.map((line) => {
     if (seen.has(line.shipmentItemId) && !simulation.options.repeatedReturnLines)
       throw ruleBroken(`Several lines refer to shipment item ${line.shipmentItemId}`, line.pointer);
     seen.add(line.shipmentItemId);
-    countLine(shipment, line, announced, simulation.store.lists);
-  }
-  return draft.lines.map(({ pointer: _, claim: __, ...line }) => {
-    const { sku, productId } = findShipmentItem(shipment, line.shipmentItemId) as ShipmentItem;
+    return { line, item: countLine(shipment, line, announced, simulation.store.lists) };
+  });
+  return checked.map(({ line: { pointer: _, claim: __, ...line }, item: { sku, productId } }) => {
     return { ...line, id: simulation.ids.next(), sku, productId, returnItemId: null };
   });
 }
 
-/** Refuses a line that breaks a rule, or adds its quantity to the announced quantities. */
+/** Refuses a line that breaks a rule, or adds its quantity to the announced quantities. Returns its shipment item. */
 function countLine(
   shipment: Shipment,
   line: AuthorizationLine,
   announced: Map<number, number>,
   lists: ServiceLists,
-): void {
-  const item = findShipmentItem(shipment, line.shipmentItemId);
+): ShipmentItem {
+  const item = shipment.items.find(({ id }) => id === line.shipmentItemId);
   if (item === undefined)
     throw ruleBroken(`Shipment ${shipment.id} has no shipment item ${line.shipmentItemId}`, line.pointer);
   const { claim } = line;
@@ -111,6 +107,7 @@ function countLine(
   if (sum > item.quantity)
     throw ruleBroken(`Of shipment item ${item.id} there are not ${line.quantity} left to return`, line.pointer);
   announced.set(item.id, sum);
+  return item;
 }
 
 /** Returns the announced quantity of each item of a shipment. Leaves out the replaced authorization. */
@@ -128,42 +125,35 @@ function countAnnounced(
   return announced;
 }
 
-function findShipmentItem(shipment: Shipment, id: number): ShipmentItem | undefined {
-  return shipment.items.find((item) => item.id === id);
-}
-
 export type SlipDraft = Pick<Slip, 'expectedIn' | 'expectedOn' | 'reference' | 'comments' | 'metadata'> & {
   readonly lines: readonly { readonly sku: string; readonly quantity: number; readonly pointer?: string }[];
 };
 
 /** Announces goods to a warehouse. A truck brings them on the expected day or a few days later. */
 export function announceGoods(simulation: Simulation, draft: SlipDraft, nowMs: number): Slip {
-  checkWarehouse(simulation.store.lists, draft.expectedIn, '/data/attributes/expectedIn');
+  const { store, ids, random } = simulation;
+  checkWarehouse(store.lists, draft.expectedIn, '/data/attributes/expectedIn');
   const { lines, ...attributes } = draft;
   const products = findProducts(simulation, lines);
   const slip: Slip = {
     ...attributes,
-    id: simulation.ids.next(),
+    id: ids.next(),
     receivedOnMs: null,
     completedOnMs: null,
     status: 'EXPECTED',
     inboundId: null,
     items: lines.map(({ sku, quantity }, index) => ({
-      id: simulation.ids.next(),
+      id: ids.next(),
       sku,
       quantity,
       received: 0,
       productId: products[index]?.id ?? 0,
     })),
   };
-  simulation.store.addSlip(slip, nowMs);
-  const lateHours = simulation.random.chance(0.2) ? simulation.random.between(24, 60) : 0;
-  const dueMs =
-    simulation.store.zone.atHour(draft.expectedOn, 8) + (simulation.random.between(0, 6) + lateHours) * hourMs;
-  simulation.plan(Math.max(dueMs, nowMs + hourMs), {
-    kind: 'truck',
-    slipId: slip.id,
-    isLast: !simulation.random.chance(0.25),
-  });
+  store.addSlip(slip, nowMs);
+  const lateHours = random.chance(0.2) ? random.between(24, 60) : 0;
+  const dueMs = store.zone.atHour(draft.expectedOn, 8) + (random.between(0, 6) + lateHours) * hourMs;
+  const isLast = !random.chance(0.25);
+  simulation.plan(Math.max(dueMs, nowMs + hourMs), { kind: 'truck', slipId: slip.id, isLast });
   return slip;
 }

@@ -21,16 +21,11 @@ export type LineDraft = Pick<OrderItem, 'sku' | 'quantity' | 'fulfillFrom' | 'pr
   readonly pointer?: string;
 };
 
-type SharedMembers =
-  | 'orderedOn'
-  | 'currency'
-  | 'orderTypeId'
-  | 'shippingMethodId'
-  | 'deliveryAddress'
-  | 'billingAddress';
-
 /** An order as a request of any generation or the robot's shop asks for it. */
-export interface OrderDraft extends Omit<ChangeableOrder, 'allowPartialDelivery'>, Pick<Order, SharedMembers> {
+export interface OrderDraft
+  extends Omit<ChangeableOrder, 'allowPartialDelivery'>,
+    Omit<ChangeableRelationships, 'pickUpPoint'>,
+    Pick<Order, 'orderedOn' | 'currency'> {
   /** Null: the default of the order type applies. */
   readonly allowPartialDelivery: boolean | null;
   readonly lines: readonly LineDraft[];

@@ -3,13 +3,13 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
-import { ZodError, z } from 'zod';
+import { ZodError, type z } from 'zod';
 import { addControlRoutes } from '../control/controls.ts';
 import { changePayload, type FaultEffect, isAnswerReplaced, streamInPieces } from '../faults.ts';
 import type { Oddity } from '../findings.ts';
 import { isForm, normalizeBody, readForm } from '../normalize-body.ts';
 import { notServed, operations } from '../operations/all.ts';
-import { Call, nok, type Operation, readQuery } from '../operations/operation.ts';
+import { Call, nok, type Operation, type QueryReading, readQuery } from '../operations/operation.ts';
 import { toRichAnswer } from '../operations/v3-dialect.ts';
 import { addPageRoutes, isPageForm, renderRefusedForm, sendPage } from '../page/page.ts';
 import { type ErrorSource, Refusal, refuseOtherSites } from '../refusal.ts';
@@ -156,8 +156,10 @@ function joinTitles(problems: readonly Problem[]): string {
 }
 
 /** Answers a request for an unknown route. Says why, if it is a call that clients of similar services make. */
-function refuseRoute(path: string, reply: FastifyReply): FastifyReply {
-  const why = notServed.find(({ name }) => name.split(' ').at(-1) === path.toLowerCase())?.why;
+function refuseRoute(path: string, reply: FastifyReply, isExtra: boolean): FastifyReply {
+  const why = isExtra
+    ? 'docs/interface.md does not show it, and this sandbox is strict'
+    : notServed.find(({ name }) => name.split(' ').at(-1) === path.toLowerCase())?.why;
   const title = why === undefined ? 'There is no such route' : `There is no such route: ${why}`;
   return reply.code(404).send({ errors: [{ status: '404', title }] });
 }
@@ -174,7 +176,8 @@ async function takeRequest(
   request.client = world.findClientByToken(readBearer(request));
   if (operation === null) return undefined;
   request.logged = logRequest(request, operation?.name ?? null, world);
-  if (operation === undefined) return refuseRoute(request.logged.path, reply);
+  if (operation === undefined)
+    return refuseRoute(request.logged.path, reply, request.routeOptions.config.operation !== undefined);
   const effect = world.faults.matchRequest(operation.name, request.client);
   request.effect = effect;
   if (effect !== null) {
@@ -300,7 +303,7 @@ function recordEnd(request: FastifyRequest, status: number | null): void {
 
 /** Ignores a refusal that cannot be answered any more. Other errors are defects of the sandbox. */
 function ignoreRefusal(error: unknown): void {
-  if (error instanceof Refusal || error instanceof z.ZodError) return;
+  if (error instanceof Refusal || error instanceof ZodError) return;
   throw error;
 }
 
@@ -330,7 +333,7 @@ function readInput(
 function readBody(
   { schema, form }: { readonly schema: z.ZodType; readonly form: Operation['form'] },
   request: FastifyRequest,
-  { isStrict, isOlder, record }: Parameters<typeof readQuery>[3],
+  { isStrict, isOlder, record }: QueryReading,
 ): unknown {
   const isFormBody = isForm(request);
   if (isFormBody && form === 'never') record({ code: 'form_body', member: '', shape: 'form' });

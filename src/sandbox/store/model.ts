@@ -10,8 +10,6 @@ export type SlipStatus = (typeof slipStatuses)[number];
 
 /** Texts that the client chooses, such as `extra1`. */
 export type Texts = Readonly<Record<string, string>>;
-/** A decimal as it was sent: a number, or a string with a decimal. */
-type Decimal = number | string;
 
 /*
  * All rows are plain data, so that a state file has a line for each row. Members that end in `Ms` are moments in
@@ -43,7 +41,8 @@ export interface OrderItem {
   fulfilled: number;
   readonly fulfillFrom: string | null;
   readonly price: number | null;
-  readonly vat: Decimal | null;
+  /** A decimal as it was sent: a number, or a text. */
+  readonly vat: number | string | null;
   readonly name: string | null;
   readonly channelIdentifier: string | null;
   readonly metadata: Texts;

@@ -47,7 +47,7 @@ const listsSchema = z.strictObject({
   /** The warehouses of the fulfilment strategy. Absent: those that `mainShippingMethods` names. */
   warehouses: uniqueListSchema(z.strictObject({ id, code: text }), 1).optional(),
 });
-export type GivenLists = z.infer<typeof listsSchema>;
+type GivenLists = z.infer<typeof listsSchema>;
 type Lists = { readonly [List in keyof GivenLists]-?: NonNullable<GivenLists[List]> };
 
 const parcel = [
@@ -197,7 +197,7 @@ export type ChosenLists = z.infer<typeof chosenListsSchema>;
 
 /** Reads a file of service lists. Refuses lists that contradict each other. */
 export function readListsFile(file: string, clients: readonly string[]): ChosenLists {
-  const lists = readDocument(file, chosenListsSchema);
+  const lists = parseLists(file);
   const { clients: ownLists = {}, ...shared } = lists;
   const problems = Object.entries({ '': {}, ...ownLists }).flatMap(([name, own]) => {
     if (name !== '' && !clients.includes(name))
@@ -219,8 +219,8 @@ export class DocumentError extends Error {
   }
 }
 
-function readDocument<T extends z.ZodType>(file: string, schema: T): z.output<T> {
-  const parsed = schema.safeParse(readYaml(file));
+function parseLists(file: string): ChosenLists {
+  const parsed = chosenListsSchema.safeParse(readYaml(file));
   if (parsed.success) return parsed.data;
   const problems = parsed.error.issues.slice(0, 10).map(({ path, message }) => {
     const place = path.map(String).join('.');

@@ -1,5 +1,5 @@
 import { minuteMs } from '../../core/time.ts';
-import type { UnknownProducts } from '../options.ts';
+import type { Switches, WorldOptions } from '../options.ts';
 import type { Random } from '../random.ts';
 import type { ClientStore } from './client-store.ts';
 import type { ShipmentStatus } from './model.ts';
@@ -29,21 +29,17 @@ export interface TruckLine {
   readonly quantity: number;
 }
 
-/** A task with its moment. */
-export type PlannedTask = TimedEntry & { readonly task: Task };
+/** A task with its moment of virtual time. */
+export interface PlannedTask {
+  readonly atMs: number;
+  /** Order among the tasks of the same moment. */
+  readonly place: number;
+  readonly task: Task;
+}
 
 /** Options of the robot and the rules, for what docs/interface.md leaves open. */
-export interface SimulationOptions {
-  /** Orders per day that the robot's shop takes; 0 for none. */
-  ordersPerDay: number;
-  /** Whether shipments change after SHIPPED, and some become visible only when they are SHIPPED. */
-  lateChanges: boolean;
-  unknownProducts: UnknownProducts;
-  /** Whether several lines of a return authorization may refer to the same shipment item. */
-  repeatedReturnLines: boolean;
-  /** Whether an order may have the number of another order. */
-  repeatedNumbers: boolean;
-}
+export type SimulationOptions = Required<Pick<WorldOptions, 'ordersPerDay' | 'lateChanges'>> &
+  Pick<Switches, 'unknownProducts' | 'repeatedReturnLines' | 'repeatedNumbers'>;
 
 /** The state of a simulation without its rows and its agenda. */
 export interface SimulationState {
@@ -61,7 +57,7 @@ export class Simulation {
   readonly store: ClientStore;
   readonly random: Random;
   readonly ids: Ids;
-  readonly agenda = new Agenda<PlannedTask>();
+  readonly agenda = new Agenda();
   /** Orders that wait for goods. */
   readonly waitingForStock = new Set<number>();
   /** Orders that wait for a day, with that day. A task is planned for it. */
@@ -116,19 +112,15 @@ export class Simulation {
   }
 }
 
-interface ClientPosition {
-  readonly index: number;
-  readonly count: number;
-}
-
 /** Draws ascending ids with gaps. No two clients of a world get the same id. */
 export class Ids {
   readonly #random: Random;
-  readonly #position: ClientPosition;
+  readonly #position: { readonly index: number; readonly count: number };
   /** The last drawn number. */
   last = 1_000;
 
-  constructor(random: Random, position: ClientPosition) {
+  /** @param position of the client among the clients of the world */
+  constructor(random: Random, position: { readonly index: number; readonly count: number }) {
     this.#random = random;
     this.#position = position;
   }
@@ -139,40 +131,29 @@ export class Ids {
   }
 }
 
-/** Something that happens at a moment of virtual time. */
-interface TimedEntry {
-  readonly atMs: number;
-  /** Order among the entries of the same moment. */
-  readonly place: number;
-}
+/** The planned tasks. */
+class Agenda {
+  /** The earliest task is the last one, so that taking it moves no others. */
+  readonly #tasks: PlannedTask[] = [];
 
-/** The planned entries. */
-class Agenda<T extends TimedEntry> {
-  /** The earliest entry is the last one, so that taking it moves no others. */
-  readonly #entries: T[] = [];
-
-  get entries(): readonly T[] {
-    return this.#entries;
+  get tasks(): readonly PlannedTask[] {
+    return this.#tasks;
   }
 
-  /** Returns the earliest entry and keeps it. */
-  peek(): T | undefined {
-    return this.#entries.at(-1);
+  /** Removes and returns the earliest task, unless it is later than `untilMs`. */
+  take(untilMs: number): PlannedTask | undefined {
+    const earliest = this.#tasks.at(-1);
+    return earliest === undefined || earliest.atMs > untilMs ? undefined : this.#tasks.pop();
   }
 
-  /** Removes and returns the earliest entry. */
-  pop(): T | undefined {
-    return this.#entries.pop();
-  }
-
-  push(entry: T): void {
-    let [low, high] = [0, this.#entries.length];
+  push(planned: PlannedTask): void {
+    let [low, high] = [0, this.#tasks.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      const { atMs, place } = this.#entries[middle] as T;
-      if (atMs > entry.atMs || (atMs === entry.atMs && place > entry.place)) low = middle + 1;
+      const { atMs, place } = this.#tasks[middle] as PlannedTask;
+      if (atMs > planned.atMs || (atMs === planned.atMs && place > planned.place)) low = middle + 1;
       else high = middle;
     }
-    this.#entries.splice(low, 0, entry);
+    this.#tasks.splice(low, 0, planned);
   }
 }

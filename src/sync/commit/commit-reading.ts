@@ -22,7 +22,7 @@ import {
 } from '../../erp/runs/stream-transaction.ts';
 import { checkQuarantineShare, type DecodedPage, emptyPage, quarantineRefused } from '../reading/decode.ts';
 import type { MirroredResource, RefetchableResource } from '../reading/stream.ts';
-import { newShare, type PullContext, type ServiceClock, type Share } from '../run/pull-context.ts';
+import { newShare, type PullContext, type ServiceClock, type Share } from '../run/run.ts';
 import { findRefused } from './find-refused.ts';
 
 /** Resources read at one moment, as rows. */
@@ -71,7 +71,7 @@ export interface CommittedReading<Result> {
  * Writes one reading in one transaction under the lease. The counters of the run change only after the commit. If the
  * database refuses the data, finds the refused resources, quarantines them and writes the others.
  * @param writeExtra writes something else in the same transaction
- * @param keep returns true for families that should be written
+ * @param isWanted returns true for families that should be written
  * @throws QuarantineShareError if too many resources cannot be decoded
  * @throws LeaseLostError if the run no longer holds its lease
  */
@@ -80,10 +80,10 @@ export async function commitReading<Result = never>(
   stream: MirroredResource,
   reading: Reading,
   writeExtra: ExtraWriter<Result> = null,
-  keep: (family: Family) => boolean = () => true,
+  isWanted: (family: Family) => boolean = () => true,
 ): Promise<CommittedReading<Result>> {
   const { client, db, run, compare } = context;
-  const page = { ...reading.decoded, families: reading.decoded.families.filter(keep) };
+  const page = { ...reading.decoded, families: reading.decoded.families.filter(isWanted) };
   noteNewestDate(context.state.service, stream, page);
   try {
     if (writeExtra === null && (await countIfUnchanged(context, stream, reading, page))) return { page, result: null };
@@ -139,10 +139,10 @@ async function countIfUnchanged(
   { db, run, compare, state }: PullContext,
   stream: MirroredResource,
   reading: Reading,
-  { families, quarantined, warnings, readById }: DecodedPage,
+  { families, quarantined, warnings, mustReadById }: DecodedPage,
 ): Promise<boolean> {
   const { totals } = state;
-  if (quarantined.length > 0 || [...readById.values()].includes('always')) return false;
+  if (quarantined.length > 0 || [...mustReadById.values()].includes('always')) return false;
   if (families.length > 0 && (await mayWriteAnything(db, run.lease, stream.name, compare, stream.tables, families)))
     return false;
   totals.pages += countPages(reading);
@@ -164,14 +164,14 @@ async function updateWaiting(
   page: CommittedPage,
   somethingWaits: boolean,
 ): Promise<void> {
-  const { families, readById, written } = page;
+  const { families, mustReadById, written } = page;
   const changed = new Set(findParentChanges(stream, written).map(({ id }) => id));
   const older = new Set(written.stale);
   const ids = families.map(({ parent }) => parent.id);
   // A resource that must be read by id keeps its reread, its waiting time and its quarantine entry until that read.
-  const seen = ids.filter((id) => !readById.has(id) && !older.has(id));
+  const seen = ids.filter((id) => !mustReadById.has(id) && !older.has(id));
   const settled = reading.pages > 0 ? seen : ids.filter((id) => changed.has(id));
-  const unlinked = [...readById].filter(([id, when]) => when === 'always' || changed.has(id)).map(([id]) => id);
+  const unlinked = [...mustReadById].filter(([id, when]) => when === 'always' || changed.has(id)).map(([id]) => id);
   const doubtful = stream.get === null ? [] : written.stale;
   await requestRereads(transaction, doubtful, 'an older reading differed from the stored row');
   if (somethingWaits)

@@ -5,17 +5,24 @@
 
 import { describeError, StoppedError } from '../../core/errors.ts';
 import { addDays, dayMs, toUtcDay } from '../../core/time.ts';
-import { deleteCursors, noCursor, saveCursor } from '../../erp/pull/cursors.ts';
-import { findStillOpen, findUnlistedOpenRows, type OpenKind, type OpenRow } from '../../erp/pull/open-rows.ts';
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
-import { findRequestedRereads, findRereadsDue, postponeStillOpen, rereadsPerRun } from '../../erp/pull/rereads.ts';
+import {
+  findRequestedRereads,
+  findRereadsDue,
+  findStillOpen,
+  findUnlistedOpenRows,
+  type OpenKind,
+  type OpenRow,
+  postponeStillOpen,
+  rereadsPerRun,
+} from '../../erp/pull/rereads.ts';
 import type { DayWindow } from '../../erp/rescan/rescans.ts';
-import type { Cursor, CursorPass } from '../../erp/runs/start-run.ts';
-import { writeStream } from '../../erp/runs/stream-transaction.ts';
+import type { Cursor, CursorPass } from '../../erp/runs/ledger.ts';
+import { deleteCursors, noCursor, saveCursor, writeStream } from '../../erp/runs/stream-transaction.ts';
 import type { QueryParameters } from '../../warehouse/transport/query.ts';
 import { commitReading, unlist } from '../commit/commit-reading.ts';
 import type { DateWindow, Stream } from '../reading/stream.ts';
-import { mayWait, type PullContext, readStored, warn } from '../run/pull-context.ts';
+import { mayWait, type PullContext, readStored, warn } from '../run/run.ts';
 import { readByIds } from './read-by-ids.ts';
 import { isErrorOfOnePass, readIds, type StreamPage, toDateFilter, type WalkedPage, walkList } from './walk.ts';
 
@@ -120,7 +127,10 @@ export async function walkWhole(
   const ids = new Set<number>();
   let whole = true;
   let readNo = Number.POSITIVE_INFINITY;
-  await walkList(context, stream, parameters, noCursor, async (walked) => {
+  // What walks of other lists of the stream learned of its links holds for this list, too.
+  const cursors = [...(context.run.stored?.cursors.values() ?? [])];
+  const learned = cursors.find(({ meaning }) => meaning !== 'unknown') ?? noCursor;
+  await walkList(context, stream, parameters, { ...noCursor, meaning: learned.meaning }, async (walked) => {
     const { page, full } = walked;
     if (pass !== null) warnOfWalk(context, pass, walked);
     whole &&= !full;
@@ -265,11 +275,14 @@ async function walkDays(
   { attribute, column }: DateWindow,
   { pass, stored, days, maxPages = Number.POSITIVE_INFINITY, inTurn = (commit) => commit() }: DaysWalkOptions,
 ): Promise<DaysWalk> {
-  let [whole, rows, pages, isAtEnd] = [true, 0, 0, false];
+  let whole = true;
+  let rows = 0;
+  let pages = 0;
+  let isAtEnd = false;
   // Rows that the interrupted walk has passed may have changed since. The watermark must not pass days that no walk has
   // read again.
-  const before = stored.stale ? { ...stored, query: null, lastId: null, largestSeen: null } : stored;
-  let largest = before.largestSeen;
+  const resumed = stored.stale ? { ...stored, query: null, lastId: null, largestSeen: null } : stored;
+  let largest = resumed.largestSeen;
   let current = stored;
   const filter = toDateFilter(attribute, days);
   const write = async (walked: WalkedPage<StreamPage>) => {
@@ -285,16 +298,16 @@ async function walkDays(
     // Only the day of a time counts. The lookback covers the difference of a day.
     const dates = values.filter((value) => typeof value === 'string').map((value) => value.slice(0, 10));
     largest = findLatest([largest, ...dates.filter((date) => date <= cap)]);
-    const watermark = findLatest([before.watermark, largest]);
+    const watermark = findLatest([resumed.watermark, largest]);
     const next: Cursor = atEnd
-      ? { ...before, query: null, meaning, lastId: null, largestSeen: null, watermark }
-      : { ...before, query, meaning, lastId, largestSeen: largest };
+      ? { ...resumed, query: null, meaning, lastId: null, largestSeen: null, watermark }
+      : { ...resumed, query, meaning, lastId, largestSeen: largest };
     const isUnchanged = isSameCursor(current, next) && (stored.completed || !atEnd);
     await inTurn(() => commitWithCursor(context, stream, page, pass, isUnchanged ? null : next, atEnd));
     current = next;
     return pages >= maxPages && !atEnd ? 'stop' : undefined;
   };
-  await walkList(context, stream, filter, before, write, false);
+  await walkList(context, stream, filter, resumed, write, false);
   return { rows, whole, isAtEnd, watermark: current.watermark };
 }
 
@@ -395,7 +408,7 @@ async function readWaiting(
   const requested = waits ? await findRereads() : [];
   const quarantined = waits ? await findQuarantinedDue(db, client, stream.name) : [];
   await readByIds(context, stream, interleave([requested, unread, missing, quarantined], limit), {
-    beside: async (transaction, { absent, readNo }) => ({
+    writeExtra: async (transaction, { absent, readNo }) => ({
       changes: rereads?.absent === 'unlisted' ? await unlist(transaction, stream, absent, readNo) : [],
       result: null,
     }),

@@ -6,7 +6,7 @@ import { encodeQuery } from '../../warehouse/transport/query.ts';
 import { type CommittedPage, commitReading, type ExtraWrites } from '../commit/commit-reading.ts';
 import { decodePage } from '../reading/decode.ts';
 import type { MirroredResource } from '../reading/stream.ts';
-import { type PullContext, warn } from '../run/pull-context.ts';
+import { type PullContext, warn } from '../run/run.ts';
 
 /** Maximum number of reads that are committed together. */
 const batchSize = 50;
@@ -25,7 +25,7 @@ export interface ReadBatch extends CommittedPage {
 /** Functions that run in the transaction of each batch. */
 export interface ByIdOptions<Result> {
   /** Writes something in the transaction of each batch, which may run more than once. */
-  readonly beside: (transaction: RunTransaction, batch: ReadBatch) => Promise<ExtraWrites<Result>>;
+  readonly writeExtra: (transaction: RunTransaction, batch: ReadBatch) => Promise<ExtraWrites<Result>>;
   /** Returns those of the found and decoded ids that should be read again later. */
   readonly unsettled: (transaction: RunTransaction, ids: readonly number[]) => Promise<readonly number[]>;
 }
@@ -33,7 +33,7 @@ export interface ByIdOptions<Result> {
 /**
  * Reads resources by id, one request for each. If one cannot be read, the others are still read; the failed one is
  * tried again later, with growing pauses.
- * @returns the results of `beside`, one for each batch, without null results
+ * @returns the results of `writeExtra`, one for each batch, without null results
  * @throws WarehouseError if the service cannot be reached, refuses the credentials, asks to wait, or fails several
  * times in a row
  */
@@ -55,7 +55,7 @@ export async function readByIds<Result>(
     const reading = { readNo, pages: 0, resources: batch.data.length, decoded };
     const { result } = await commitReading(context, stream, reading, async (transaction, committed) => {
       await updateRereads(transaction, batch, committed, options.unsettled);
-      return options.beside(transaction, { ...committed, absent: batch.absent, readNo });
+      return options.writeExtra(transaction, { ...committed, absent: batch.absent, readNo });
     });
     if (result !== null) results.push(result);
     if (batch.outage) throw batch.outage;

@@ -1,6 +1,6 @@
 /**
- * Reads lists of the service: page by page, ahead of the database, or by id. A walk either reaches the end of its list
- * or fails, so it never skips rows silently.
+ * This folder: reads lists of the service page by page, ahead of the database, and resources by id. A walk either reaches
+ * the end of its list or fails, so it never skips rows silently.
  */
 
 import { createHash } from 'node:crypto';
@@ -11,7 +11,7 @@ import { toStopError, WarehouseError } from '../../core/errors.ts';
 import type { Json } from '../../core/json.ts';
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import type { DayWindow } from '../../erp/rescan/rescans.ts';
-import type { CursorMeaning } from '../../erp/runs/start-run.ts';
+import type { CursorMeaning } from '../../erp/runs/ledger.ts';
 import { drawReadNo } from '../../erp/runs/stream-transaction.ts';
 import type { ListPage, Warehouse } from '../../warehouse/client.ts';
 import { readId } from '../../warehouse/decoding/jsonapi.ts';
@@ -19,7 +19,115 @@ import { encodeQuery, type QueryParameters, readPageCursor, setPageCursor } from
 import type { Reading } from '../commit/commit-reading.ts';
 import { type DecodedPage, decodePage, QuarantineShareError, type ReadById } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
-import type { PullContext } from '../run/pull-context.ts';
+import type { PullContext } from '../run/run.ts';
+
+/** Number of resources that we ask for on each page. */
+const pageSize = 100;
+
+/** A page of a list as rows, or several pages in a row as one. */
+export type StreamPage = ListPage & Reading & { readonly release: () => void };
+
+/** Returns the query of a list's first page. Without `page[size]`, pages have 100 rows (docs/interface.md, 2.4 Paging). */
+const toListQuery = ({ warehouse }: PullContext, { list, include }: Stream, parameters: QueryParameters): string =>
+  encodeQuery({
+    ...(warehouse.takesPageSize(list) ? { 'page[size]': pageSize } : {}),
+    ...(include.length > 0 ? { include } : {}),
+    ...parameters,
+  });
+
+/** Returns the filter of a list by a date attribute. Both bounds are exclusive. */
+export const toDateFilter = (attribute: string, { after, before }: DayWindow): QueryParameters => ({
+  ...(after === null ? {} : { [`filter[${attribute}][gt]`]: after }),
+  ...(before === null ? {} : { [`filter[${attribute}][lt]`]: before }),
+});
+
+/** Walks a stream's list from `start`, and hands each page to `write` until it returns `stop`. Reads pages ahead of it. */
+export function walkList(
+  context: PullContext,
+  stream: Stream,
+  parameters: QueryParameters,
+  start: WalkStart,
+  write: (walked: WalkedPage<StreamPage>) => Promise<unknown>,
+  sorted = stream.rescan.sorted,
+): Promise<void> {
+  const { signal } = context;
+  const firstQuery = toListQuery(context, stream, parameters);
+  const fetch = (query: string, walkSignal: AbortSignal) => fetchPage(context, stream, query, walkSignal);
+  return walkAhead({ firstQuery, start, fetch, signal, pageSize, sorted }, streamPageJoiner, write);
+}
+
+/**
+ * Fetches and decodes one page of a stream's list. Draws the reading's number again before each send, also before a
+ * repeated one, because an answer is as old as its request. The caller releases the page when it is committed.
+ */
+async function fetchPage(
+  context: PullContext,
+  stream: Stream,
+  query: string,
+  signal: AbortSignal,
+): Promise<StreamPage> {
+  const { service } = context.state;
+  let readNo = 0;
+  const beforeSend = async () => {
+    readNo = await drawReadNo(context.db);
+  };
+  let release: () => void = () => undefined;
+  const keep = (given: () => void) => {
+    release = given;
+  };
+  try {
+    const page = await context.warehouse.list(stream.list, query, { signal, beforeSend, keep });
+    service.firstMs ??= page.dateMs;
+    service.lastMs = page.dateMs ?? service.lastMs;
+    const decoded = await decodePage(page, stream.decoder(context.zone));
+    return { ...page, readNo, pages: 1, resources: page.data.length, decoded, release };
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+/** A page whose answer has this number of characters or more is written alone. */
+const maxJoinedCharacters = 4_000_000;
+
+/**
+ * Joins several pages into one. Each family keeps the number of the request that fetched it. If a resource is on
+ * several pages, the last one counts. A page with undecodable resources is not joined, so that too many of them fail
+ * only that page.
+ */
+export const streamPageJoiner: PageJoiner<StreamPage> = {
+  mayJoin: ({ decoded, size }) => decoded.quarantined.length === 0 && size < maxJoinedCharacters,
+  join: (pages) => ({
+    ...(pages.at(-1) ?? pages[0]),
+    data: pages.flatMap(({ data }) => data),
+    resources: pages.reduce((sum, { resources }) => sum + resources, 0),
+    escaped: pages.some(({ escaped }) => escaped),
+    readNo: Math.min(...pages.map(({ readNo }) => readNo)),
+    pages: pages.length,
+    decoded: joinDecoded(pages),
+    release: () => {
+      for (const page of pages) page.release();
+    },
+  }),
+};
+
+function joinDecoded(pages: readonly StreamPage[]): DecodedPage {
+  const families = new Map<number, Family>();
+  const mustReadById = new Map<number, ReadById>();
+  const sources = new Map<number, Json>();
+  for (const { decoded, readNo } of pages)
+    for (const { parent, children } of decoded.families) {
+      // Delete first: the family must move to the place of its last mention, because lines are claimed in that order.
+      families.delete(parent.id);
+      families.set(parent.id, { parent: { ...parent, read_no: readNo }, children });
+      sources.set(parent.id, decoded.sources.get(parent.id) ?? null);
+      const when = decoded.mustReadById.get(parent.id);
+      if (when === undefined) mustReadById.delete(parent.id);
+      else mustReadById.set(parent.id, when);
+    }
+  const warnings = [...new Set(pages.flatMap(({ decoded }) => decoded.warnings))];
+  return { families: [...families.values()], quarantined: [], warnings, mustReadById, sources };
+}
 
 /** The members of a page that a walk needs. */
 export interface WalkablePage {
@@ -201,7 +309,7 @@ export async function walk<P extends WalkablePage>(
   };
   // Keeps nothing of a page but what the next step needs: a page may take a large part of the memory.
   const handOver = async ({ query, page, steppedBack }: WalkPosition<P>): Promise<NextStep | null> => {
-    const lastId = findLastId(page.data);
+    const lastId = readIds(page.data).at(-1) ?? null;
     const rows = page.data.length;
     // An empty page is the end of the list, even if it has a next link.
     const next = rows === 0 ? null : page.next;
@@ -293,19 +401,14 @@ export function readIds(data: readonly Json[]): number[] {
   return data.map(readId).filter((id) => id !== null);
 }
 
-function findLastId(data: readonly Json[]): number | null {
-  return readIds(data).at(-1) ?? null;
-}
-
 /** Returns the meaning of the cursors, judged by the next one. Keeps the known meaning if it fits both meanings. */
 function learnMeaning(
   before: CursorMeaning,
   query: string,
   rows: number,
   lastId: number | null,
-  next: string | null,
+  next: string,
 ): CursorMeaning {
-  if (next === null) return before;
   const [cursor, nextCursor] = [readPageCursor(query), readPageCursor(next)];
   const isId = nextCursor !== null && nextCursor === lastId;
   const isOffset = nextCursor !== null && cursor !== null && nextCursor === cursor + rows;
@@ -352,114 +455,6 @@ function isCursorRefused(error: unknown): boolean {
   return [400, 404, 410, 422].includes(error.status ?? 0);
 }
 
-/** Number of resources that we ask for on each page. */
-const pageSize = 100;
-
-/** A page of a list as rows, or several pages in a row as one. */
-export type StreamPage = ListPage & Reading & { readonly release: () => void };
-
-/** Returns the query of a list's first page. Without `page[size]`, pages have 100 rows (docs/interface.md, 2.4 Paging). */
-const toListQuery = ({ warehouse }: PullContext, { list, include }: Stream, parameters: QueryParameters): string =>
-  encodeQuery({
-    ...(warehouse.takesPageSize(list) ? { 'page[size]': pageSize } : {}),
-    ...(include.length > 0 ? { include } : {}),
-    ...parameters,
-  });
-
-/** Returns the filter of a list by a date attribute. Both bounds are exclusive. */
-export const toDateFilter = (attribute: string, { after, before }: DayWindow): QueryParameters => ({
-  ...(after === null ? {} : { [`filter[${attribute}][gt]`]: after }),
-  ...(before === null ? {} : { [`filter[${attribute}][lt]`]: before }),
-});
-
-/** Walks a stream's list from `start`, and hands each page to `write` until it returns `stop`. Reads pages ahead of it. */
-export function walkList(
-  context: PullContext,
-  stream: Stream,
-  parameters: QueryParameters,
-  start: WalkStart,
-  write: (walked: WalkedPage<StreamPage>) => Promise<unknown>,
-  sorted = stream.rescan.sorted,
-): Promise<void> {
-  const { signal } = context;
-  const firstQuery = toListQuery(context, stream, parameters);
-  const fetch = (query: string, walkSignal: AbortSignal) => fetchPage(context, stream, query, walkSignal);
-  return walkAhead({ firstQuery, start, fetch, signal, pageSize, sorted }, streamPageJoiner, write);
-}
-
-/**
- * Fetches and decodes one page of a stream's list. Draws the reading's number again before each send, also before a
- * repeated one, because an answer is as old as its request. The caller releases the page when it is committed.
- */
-async function fetchPage(
-  context: PullContext,
-  stream: Stream,
-  query: string,
-  signal: AbortSignal,
-): Promise<StreamPage> {
-  const { service } = context.state;
-  let readNo = 0;
-  const beforeSend = async () => {
-    readNo = await drawReadNo(context.db);
-  };
-  let release: () => void = () => undefined;
-  const keep = (given: () => void) => {
-    release = given;
-  };
-  try {
-    const page = await context.warehouse.list(stream.list, query, { signal, beforeSend, keep });
-    service.firstMs ??= page.dateMs;
-    service.lastMs = page.dateMs ?? service.lastMs;
-    const decoded = await decodePage(page, stream.decoder(context.zone));
-    return { ...page, readNo, pages: 1, resources: page.data.length, decoded, release };
-  } catch (error) {
-    release();
-    throw error;
-  }
-}
-
-/** A page whose answer has this number of characters or more is written alone. */
-const maxJoinedCharacters = 4_000_000;
-
-/**
- * Joins several pages into one. Each family keeps the number of the request that fetched it. If a resource is on
- * several pages, the last one counts. A page with undecodable resources is not joined, so that too many of them fail
- * only that page.
- */
-export const streamPageJoiner: PageJoiner<StreamPage> = {
-  mayJoin: ({ decoded, size }) => decoded.quarantined.length === 0 && size < maxJoinedCharacters,
-  join: (pages) => ({
-    ...(pages.at(-1) ?? pages[0]),
-    data: pages.flatMap(({ data }) => data),
-    resources: pages.reduce((sum, { resources }) => sum + resources, 0),
-    escaped: pages.some(({ escaped }) => escaped),
-    readNo: Math.min(...pages.map(({ readNo }) => readNo)),
-    pages: pages.length,
-    decoded: joinDecoded(pages),
-    release: () => {
-      for (const page of pages) page.release();
-    },
-  }),
-};
-
-function joinDecoded(pages: readonly StreamPage[]): DecodedPage {
-  const families = new Map<number, Family>();
-  const readById = new Map<number, ReadById>();
-  const sources = new Map<number, Json>();
-  for (const { decoded, readNo } of pages)
-    for (const { parent, children } of decoded.families) {
-      // Delete first: the family must move to the place of its last mention, because lines are claimed in that order.
-      families.delete(parent.id);
-      families.set(parent.id, { parent: { ...parent, read_no: readNo }, children });
-      sources.set(parent.id, decoded.sources.get(parent.id) ?? null);
-      const when = decoded.readById.get(parent.id);
-      if (when === undefined) readById.delete(parent.id);
-      else readById.set(parent.id, when);
-    }
-  const warnings = [...new Set(pages.flatMap(({ decoded }) => decoded.warnings))];
-  return { families: [...families.values()], quarantined: [], warnings, readById, sources };
-}
-
 /** A list of the service and the parameters for reading it. */
 export interface ListQuery {
   readonly operation: OperationName;
@@ -471,7 +466,7 @@ export interface ListQuery {
 }
 
 /**
- * Reads all pages of a list that a look-up of a push needs whole.
+ * Reads all pages of a list, for look-ups of pushes.
  * @throws WarehouseError if a page cannot be read, or the list has more than `maxPages` pages
  */
 export async function* listPages(

@@ -18,7 +18,7 @@ import { recordProgress } from '../../erp/runs/ledger.ts';
 import { drawReadNo, writeStream } from '../../erp/runs/stream-transaction.ts';
 import { decodeParcels, type Parcel, type ParcelList } from '../../warehouse/decoding/decode-parcels.ts';
 import { makeQuarantineEntry } from '../reading/decode.ts';
-import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
+import { type PullContext, serviceNow, warn } from '../run/run.ts';
 
 /** Ages of a shipment at which its packages are looked up again, unless track-trace knows it. */
 const rereadAgesMs = [1, 3, 7, 14, 31].map((days) => days * dayMs);

@@ -1,6 +1,6 @@
 /**
- * The jobs that pull something other than a stream (service lists, stock, track-trace), and retention. Each job commits its
- * result together with its entry in the ledger.
+ * This folder: the jobs that pull something other than a stream (service lists, stock, track-trace), and retention.
+ * Each job commits its result together with its entry in the ledger.
  */
 
 import type { Transaction } from 'kysely';
@@ -23,7 +23,7 @@ import { removeQuotedWords } from '../../erp/privacy/quoted-words.ts';
 import { maskAgedQuarantine } from '../../erp/pull/mask-quarantine.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';
 import { underLease } from '../../erp/runs/leases.ts';
-import { type PullContext, warn } from '../run/pull-context.ts';
+import { type PullContext, warn } from '../run/run.ts';
 
 /** Number of orders that one transaction looks at, and maximum number of orders that one transaction erases. */
 const searchSize = 2_000;

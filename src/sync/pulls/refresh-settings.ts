@@ -7,7 +7,7 @@ import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { type DecodedLists, decodeServiceLists } from '../../warehouse/decoding/decode-service-lists.ts';
-import { type PullContext, warn } from '../run/pull-context.ts';
+import { type PullContext, warn } from '../run/run.ts';
 
 /**
  * Reads the service lists and stores them in one transaction (docs/interface.md, 6.2 Settings). Called when

@@ -15,7 +15,7 @@ import {
   type ListedStock,
   type StockList,
 } from '../../warehouse/decoding/decode-stock.ts';
-import { type PullContext, warn } from '../run/pull-context.ts';
+import { type PullContext, warn } from '../run/run.ts';
 
 const operation = 'oldest.stock.bulk';
 /** Number of articles that are stored in one transaction. */

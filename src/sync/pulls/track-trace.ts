@@ -15,7 +15,7 @@ import { drawReadNo, writeStream } from '../../erp/runs/stream-transaction.ts';
 import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../../warehouse/decoding/decode-parcels.ts';
 import { findRefused } from '../commit/find-refused.ts';
 import { checkQuarantineShare, makeQuarantineEntry } from '../reading/decode.ts';
-import { type PullContext, warn } from '../run/pull-context.ts';
+import { type PullContext, warn } from '../run/run.ts';
 
 /** Minimum time from the end of a call to the next: once an hour (docs/interface.md, 5.1 Values), plus five seconds. */
 export const trackTraceGapMs = 3_605_000;

@@ -1,6 +1,6 @@
 import { describeError, WarehouseError } from '../../core/errors.ts';
 import type { Evidence, HoldCode } from '../../core/push/push-health.ts';
-import { findDoubtedScope, isServiceAnswer, type ScopedEvidence } from '../../core/push/push-outcome.ts';
+import { isServiceAnswer, type ScopedEvidence } from '../../core/push/push-outcome.ts';
 import { type CurrentHealth, isHeld, noteEvidence, recordProof, takeQuestion } from '../../erp/outbox/holds.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import type { PushDeps } from './send-row.ts';
@@ -24,13 +24,13 @@ export interface ClientHealthOptions {
 }
 
 /**
- * The health of one client and of its kinds, as this worker sees it. It is asked before each claim and
- * each send (`maySend`), and learns from each outcome (`note`). The database has the truth for all workers
- * (sync.push_holds); what is kept here only saves statements that would change nothing.
+ * The health of one client and of its kinds, as this worker sees it. It keeps rows from being
+ * sent while an outcome is judged (`maySend`), and learns from each outcome (`note`). The database has the truth for all
+ * workers (sync.push_holds), and claims obey it; what is kept here only saves statements that would change nothing.
  */
 export class ClientHealth {
   readonly #options: ClientHealthOptions;
-  /** Stored health by kind (empty: the client), as of the last read. */
+  /** Kinds (empty: the client) that have a stored health, as of the last read. */
   #troubled: ReadonlySet<string> = new Set();
   /** Kinds (empty: the client) that may have to be held, one entry for each outcome whose evidence is not stored yet. */
   readonly #judging: string[] = [];
@@ -165,4 +165,11 @@ async function findStatusProblem(warehouse: Warehouse, signal: AbortSignal): Pro
     const isAnswer = error instanceof WarehouseError && ((error.status ?? 500) < 500 || error.code === 'undecodable');
     return isAnswer || isServiceAnswer(error) ? null : describeError(error);
   }
+}
+
+/** Returns what may have to be held because of this evidence: the client, the kind, or nothing (null). */
+export function findDoubtedScope(news: readonly ScopedEvidence[]): 'client' | 'kind' | null {
+  const bad = news.filter(({ evidence }) => evidence === 'ask' || evidence.seen !== 'success');
+  if (bad.length === 0) return null;
+  return bad.some(({ of }) => of === 'client') ? 'client' : 'kind';
 }

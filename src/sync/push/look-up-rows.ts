@@ -129,16 +129,21 @@ function concludeFound(
   { resource, escaped, isOlder, lost, alsoInResult, reread }: LookUpResult & { readonly seen: 'there' },
 ): Conclusion {
   const reading = { stream: rule.stream, resource, escaped };
+  const isOthers = !row.replaced && (row.sinceWrittenMs === null || isOlder === true);
   const error = row.replaced
     ? earlierVersionError
-    : row.sinceWrittenMs === null || isOlder
+    : isOthers
       ? describeOthersVersion(rule, row, resource)
       : (lost ?? null);
   if (error !== null) return { verdict: { status: 'dead', error }, pushed: { result: {}, reading } };
   return {
     verdict: null,
     pushed: {
-      result: { ...rule.resultOf(resource, row.payloadRead, operations), ...alsoInResult },
+      result: {
+        ...rule.resultOf(resource, row.payloadRead, operations),
+        ...alsoInResult,
+        ...(isOthers && rule.othersNote !== undefined && { note: rule.othersNote }),
+      },
       reading,
       ...(reread === undefined ? {} : { reread: { stream: rule.stream, id: reread } }),
     },
@@ -155,7 +160,10 @@ function describeOthersVersion(
   resource: Resource,
 ) {
   const difference = rule.differs(payloadRead, resource);
-  return difference === null ? null : `the service already has one that no attempt of this row created: ${difference}`;
+  return difference === null
+    ? null
+    : `the service already has one that no attempt of this row created: ${difference}. Cancel this row; a changed one` +
+        ' needs another number, or order.replace';
 }
 
 const leaveToOperator = (why: string): AbsenceVerdict => ({

@@ -1,19 +1,18 @@
 /**
- * Sends rows of the outbox, settles them, and looks up those with an unknown outcome. A row is sent again only if it
- * was not carried out, or if its kind allows a repetition.
+ * This folder: sends rows of the outbox, settles them, and looks up those with an unknown outcome. A row is sent
+ * again only if it was not carried out, or if its kind allows a repetition.
  */
 
 import type { Database } from '../../erp/connection/pool.ts';
-import { type DueWork, readDueWork, type UnsendableRow } from '../../erp/outbox/due-work.ts';
-import type { TakenOverRow } from '../../erp/outbox/held-claims.ts';
+import { type DueWork, readDueWork } from '../../erp/outbox/claim-rows.ts';
+import type { TakenOverRow, UnsendableRow } from '../../erp/outbox/held-claims.ts';
 import { awaitsAnswer } from '../../erp/outbox/holds.ts';
-import { enterOutcomes } from '../../erp/outbox/outcomes.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
+import { enterOutcomes } from '../../erp/outbox/settle-rows.ts';
 import { ClientPusher, type PushEvents } from './client-pusher.ts';
-import { LaneReleaser } from './lane-releaser.ts';
 import type { AnyKind } from './payload/kind.ts';
-import type { RecentSends } from './recent-sends.ts';
-import type { PushDeps } from './send-row.ts';
+import type { PushDeps, RecentSends } from './send-row.ts';
+import { LaneReleaser } from './settler.ts';
 import { Upkeep } from './upkeep.ts';
 
 /**

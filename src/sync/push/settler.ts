@@ -10,17 +10,20 @@ import type { DB } from '../../erp/generated/tables.ts';
 import { appendChanges, type Change } from '../../erp/mirror/feed.ts';
 import { markUnlisted } from '../../erp/mirror/unlisted.ts';
 import { upsertFamilies } from '../../erp/mirror/upsert.ts';
-import type { Lane } from '../../erp/outbox/lanes.ts';
-import { enterNotedOutcomes } from '../../erp/outbox/outcomes.ts';
-import { type Settlement, type SettleResult, settleRows } from '../../erp/outbox/settle-rows.ts';
+import { type Lane, releaseLanes } from '../../erp/outbox/lanes.ts';
+import {
+  bringPollsForward,
+  enterNotedOutcomes,
+  type Settlement,
+  type SettleResult,
+  settleRows,
+} from '../../erp/outbox/settle-rows.ts';
 import { requestRereads } from '../../erp/pull/rereads.ts';
 import { isAcceptedUntilCommit } from '../../erp/runs/clients.ts';
-import { bringPollsForward } from '../../erp/runs/due-jobs.ts';
 import { lockStream } from '../../erp/runs/stream-transaction.ts';
 import { readId } from '../../warehouse/decoding/jsonapi.ts';
 import { decodePage } from '../reading/decode.ts';
 import type { MirroredResource } from '../reading/stream.ts';
-import { LaneReleaser } from './lane-releaser.ts';
 import type { PushDeps, PushOutcome } from './send-row.ts';
 
 /**
@@ -151,7 +154,6 @@ interface SettleContext {
   readonly worker: string;
 }
 
-/** Result of a settlement. */
 interface OutcomeResult extends SettleResult {
   /** Lanes whose next row may be sent now. Release them after the commit. */
   readonly freed: readonly Lane[];
@@ -307,4 +309,58 @@ async function writeReadings(
   const parents = written.changes.filter(({ entity }) => entity === stream.tables.parent.name);
   await stream.afterChanges?.(transaction, parents);
   return written.changes;
+}
+
+/**
+ * Releases lanes after the transaction that freed them has committed. If an ERP transaction has locked the first row of a
+ * lane, it tries again until the row is free: nothing else would make that row due for ten minutes.
+ */
+export class LaneReleaser {
+  readonly #db: Database;
+  readonly #signal: AbortSignal;
+  readonly #onReleased: () => void;
+  readonly #onError: (error: unknown) => void;
+  #left = new Map<string, Lane>();
+  #retrying = false;
+
+  /**
+   * @param signal ends the retries; other workers find the rows when they look for due rows
+   * @param onReleased called if rows are due now
+   */
+  constructor(db: Database, signal: AbortSignal, onReleased: () => void, onError: (error: unknown) => void) {
+    this.#db = db;
+    this.#signal = signal;
+    this.#onReleased = onReleased;
+    this.#onError = onError;
+  }
+
+  /** Makes the first row of each lane due. It never fails and never waits for a lock. */
+  async release(lanes: readonly Lane[]): Promise<void> {
+    try {
+      const { released, locked } = await releaseLanes(this.#db, lanes);
+      this.#keep(locked);
+      if (released > 0) this.#onReleased();
+    } catch (error) {
+      this.#keep(lanes);
+      this.#onError(error);
+    }
+    if (this.#left.size > 0) void this.#retry();
+  }
+
+  #keep(lanes: readonly Lane[]): void {
+    for (const lane of lanes) this.#left.set(JSON.stringify(lane), lane);
+  }
+
+  async #retry(): Promise<void> {
+    if (this.#retrying) return;
+    this.#retrying = true;
+    while (this.#left.size > 0 && !this.#signal.aborted) {
+      // The signal ends the wait; the condition of the loop checks it.
+      await wait(pauses.lockedLane.firstMs, undefined, { ref: false, signal: this.#signal }).catch(() => undefined);
+      const lanes = [...this.#left.values()];
+      this.#left = new Map();
+      await this.release(lanes);
+    }
+    this.#retrying = false;
+  }
 }

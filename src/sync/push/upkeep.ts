@@ -2,12 +2,18 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { operatorChoices, type UnknownRule } from '../../core/push/push-outcome.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import { markUnsendableRowsDead, type UnsendableRow } from '../../erp/outbox/due-work.ts';
-import { type HeldClaim, renewClaims, type TakenOverRow, takeOverClaims } from '../../erp/outbox/held-claims.ts';
+import {
+  type HeldClaim,
+  markUnsendableRowsDead,
+  renewClaims,
+  type TakenOverRow,
+  takeOverClaims,
+  type UnsendableRow,
+} from '../../erp/outbox/held-claims.ts';
 import { forgetOldHealth } from '../../erp/outbox/holds.ts';
 import { markAlive, markEnded, noteDatabase, type PushDatabase } from '../../erp/outbox/push-database.ts';
 import { type ClientAccount, markServed } from '../../erp/runs/clients.ts';
-import type { RecentSends } from './recent-sends.ts';
+import type { RecentSends } from './send-row.ts';
 
 /** Milliseconds between two renewals of claims, and between two searches for lost workers. */
 const upkeepMs = 3_000;
@@ -86,7 +92,7 @@ export class Upkeep {
     await Promise.all([
       this.#runOnce('renew', () => renewClaims(claimsDb, claims())),
       this.lookAtDatabase(),
-      this.#runOnce('tend', () => this.#tidyUp()),
+      this.#runOnce('tidy up', () => this.#tidyUp()),
     ]);
   }
 

@@ -69,39 +69,32 @@ class PageSizes {
       return JSON.stringify(whole);
     }
     const { id = null, type = null } = isObject(whole) ? whole : {};
-    const { text } = separate(whole);
     const tooLargeToKeep = `${size} characters; the first ${keptBeginning} are kept`;
     return JSON.stringify({
       ...(isShort(id) ? { id } : {}),
       ...(isShort(type) ? { type } : {}),
       tooLargeToKeep,
-      begins: text().slice(0, keptBeginning),
+      begins: JSON.stringify(separate(whole).rest).slice(0, keptBeginning),
     });
   }
 
   #measureWhole(whole: Json): number {
-    const { text, included } = separate(whole);
-    const resourceSize = this.#measure(whole, text);
-    return included.reduce(
-      (sum: number, resource) => sum + this.#measure(resource, () => JSON.stringify(resource)),
-      resourceSize,
-    );
+    const { rest, included } = separate(whole);
+    return included.reduce((sum: number, part) => sum + this.#measure(part, part), this.#measure(whole, rest));
   }
 
-  #measure(part: Json, text: () => string): number {
-    const known = this.#sizes.get(part);
-    if (known !== undefined) return known;
-    const size = text().length;
-    this.#sizes.set(part, size);
+  #measure(key: Json, part: Json): number {
+    const size = this.#sizes.get(key) ?? JSON.stringify(part).length;
+    this.#sizes.set(key, size);
     return size;
   }
 }
 
 /** Separates a resource from its included resources. */
-function separate(whole: Json): { readonly text: () => string; readonly included: readonly Json[] } {
-  if (!isObject(whole) || !Array.isArray(whole.included)) return { text: () => JSON.stringify(whole), included: [] };
+function separate(whole: Json): { readonly rest: Json; readonly included: readonly Json[] } {
+  if (!isObject(whole) || !Array.isArray(whole.included)) return { rest: whole, included: [] };
   const { included, ...rest } = whole;
-  return { text: () => JSON.stringify(rest), included };
+  return { rest, included };
 }
 
 const isShort = (value: Json) => ['string', 'number'].includes(typeof value) && String(value).length <= 100;
@@ -116,7 +109,7 @@ export type ReadById = 'always' | 'changed';
 export interface DecodedFamily {
   readonly family: Family;
   readonly warning?: string;
-  readonly readById?: ReadById;
+  readonly mustReadById?: ReadById;
 }
 
 /** A resource as rows, or the reason why it cannot be decoded. */
@@ -131,7 +124,7 @@ export interface DecodedPage {
   readonly quarantined: readonly QuarantineEntry[];
   readonly warnings: readonly string[];
   /** Ids that must be read by id, because their lines came without a link to them. */
-  readonly readById: ReadonlyMap<number, ReadById>;
+  readonly mustReadById: ReadonlyMap<number, ReadById>;
   /** The JSON of each family, with its included resources, by id of the parent. */
   readonly sources: ReadonlyMap<number, Json>;
 }
@@ -141,7 +134,7 @@ export const emptyPage: DecodedPage = {
   families: [],
   quarantined: [],
   warnings: [],
-  readById: new Map(),
+  mustReadById: new Map(),
   sources: new Map(),
 };
 
@@ -161,7 +154,7 @@ export async function decodePage(
   const families: Family[] = [];
   const quarantined: QuarantineEntry[] = [];
   const warnings = new Set<string>();
-  const readById = new Map<number, ReadById>();
+  const mustReadById = new Map<number, ReadById>();
   const sources = new Map<number, Json>();
   for (const [index, resource] of document.data.entries()) {
     if (index > 0 && index % resourcesPerTurn === 0) await yieldToEventLoop();
@@ -176,11 +169,11 @@ export async function decodePage(
       const { id } = decoded.family.parent;
       families.push(decoded.family);
       sources.set(id, whole);
-      if (decoded.readById) readById.set(id, decoded.readById);
+      if (decoded.mustReadById) mustReadById.set(id, decoded.mustReadById);
       if (decoded.warning !== undefined) warnings.add(decoded.warning);
     }
   }
-  return { families, quarantined, warnings: [...warnings], readById, sources };
+  return { families, quarantined, warnings: [...warnings], mustReadById, sources };
 }
 
 /** Returns why a decoded resource cannot be written with its page; null if it can. */

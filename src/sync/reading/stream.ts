@@ -1,6 +1,6 @@
 /**
- * The declaration of a stream. Its tables and its decoder follow from the fields of its resources. A resource that
- * cannot be decoded is quarantined alone; the others are stored.
+ * This folder: the declaration of a stream. Its tables and its decoder follow from the fields of its resources. A
+ * resource that cannot be decoded is quarantined alone; the others are stored.
  */
 
 import type { OperationName } from '../../../config/operations.ts';
@@ -8,8 +8,8 @@ import { isObject, type Json } from '../../core/json.ts';
 import type { Change } from '../../erp/mirror/feed.ts';
 import type { ChildTable, Family, MirrorRow, MirrorTable, MirrorTables } from '../../erp/mirror/mirror-tables.ts';
 import type { AgeColumns } from '../../erp/pull/age.ts';
-import type { OpenRow } from '../../erp/pull/open-rows.ts';
-import type { DatePass } from '../../erp/runs/start-run.ts';
+import type { OpenRow } from '../../erp/pull/rereads.ts';
+import type { DatePass } from '../../erp/runs/ledger.ts';
 import type { StreamTransaction } from '../../erp/runs/stream-transaction.ts';
 import { decodeRow, type Erasing, type ResourceFields, toColumn } from '../../warehouse/decoding/fields.ts';
 import {
@@ -19,7 +19,7 @@ import {
   type Resource,
   readId,
 } from '../../warehouse/decoding/jsonapi.ts';
-import type { PullContext } from '../run/pull-context.ts';
+import type { PullContext } from '../run/run.ts';
 import type { DecodedFamily, DecodedResource, DecodeResource } from './decode.ts';
 
 /** How the resources of a stream become rows. */
@@ -213,7 +213,7 @@ function decodeFamily(
   const parent = { ...row, raw: withoutIncluded(resource) };
   const { kept, incomplete, complement } = declaration;
   const found = kept && findKept(kept, resource, onTop);
-  if (found === undefined) isComplete &&= kept === undefined;
+  if (kept !== undefined && found === undefined) isComplete = false;
   const family = { parent: kept ? { ...parent, [kept.column]: found ?? null } : parent, children };
   const warning = isComplete || incomplete === undefined ? {} : { warning: incomplete };
   return { family, ...warning, ...complement?.(family, onTop) };

@@ -6,7 +6,7 @@ import { countRowsInWindows, findUnseenRows } from '../../erp/rescan/rows-in-win
 import type { RunTransaction } from '../../erp/runs/stream-transaction.ts';
 import { commitReading, type ExtraWrites, makeEmptyReading, unlist } from '../commit/commit-reading.ts';
 import { type Stream, toAgeColumns } from '../reading/stream.ts';
-import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
+import { type PullContext, serviceNow, warn } from '../run/run.ts';
 import { readRescanByIds } from './walk-windows.ts';
 
 /** If a list lacks more rows than this, and a larger share than `toleratedShare`, we doubt the list and mark no row. */

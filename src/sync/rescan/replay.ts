@@ -3,7 +3,7 @@ import { readNextQuarantined, releaseQuarantineRow } from '../../erp/pull/quaran
 import { commitReading } from '../commit/commit-reading.ts';
 import { decodePage } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
-import type { PullContext } from '../run/pull-context.ts';
+import type { PullContext } from '../run/run.ts';
 
 /** Number of entries read at a time. Each may have a million characters. */
 const batchSize = 10;

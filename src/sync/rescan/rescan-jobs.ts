@@ -4,7 +4,7 @@ import { findBackgroundBackfills } from '../../erp/rescan/rescans.ts';
 import { requestMissingParcelReads } from '../../erp/resources/parcel-reads.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import type { Stream } from '../reading/stream.ts';
-import { newShare, type PullContext, serviceNow, warn } from '../run/pull-context.ts';
+import { newShare, type PullContext, serviceNow, warn } from '../run/run.ts';
 import { rereadAuthorizations } from '../streams/authorizations.ts';
 import { findOrdersOfShipments } from '../streams/orders.ts';
 import { backfillStream, reconcileStream } from './rescan.ts';

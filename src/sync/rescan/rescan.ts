@@ -1,6 +1,6 @@
 /**
- * Reconciliation, backfill, refetch and the replay of the quarantine. A row is marked as unlisted only if two complete
- * walks lack it, a read by id does not find it, or an operator accepts that it is missing.
+ * This folder: reconciliation, backfill, refetch and the replay of the quarantine. A row is marked as unlisted only
+ * if two complete walks lack it, a read by id does not find it, or an operator accepts that it is missing.
  */
 
 import { addDays, daysBetween, toLocalDay, toUtcDay } from '../../core/time.ts';
@@ -15,7 +15,7 @@ import { drawReadNo } from '../../erp/runs/stream-transaction.ts';
 import { unlist } from '../commit/commit-reading.ts';
 import { readByIds } from '../paging/read-by-ids.ts';
 import { type RefetchableResource, type RescanPlan, type Stream, toAgeColumns } from '../reading/stream.ts';
-import { type PullContext, serviceNow } from '../run/pull-context.ts';
+import { type PullContext, serviceNow } from '../run/run.ts';
 import { checkUnseen, TooManyExtrasError } from './check-unseen.ts';
 import { walkWindows } from './walk-windows.ts';
 
@@ -136,7 +136,7 @@ export async function refetch(
   id: number,
 ): Promise<RefetchResult | null> {
   const [found = null] = await readByIds(context, stream, [id], {
-    beside: async (transaction, { families, written, absent, readNo }) => {
+    writeExtra: async (transaction, { families, written, absent, readNo }) => {
       const gone = await unlist(transaction, stream, absent, readNo);
       await stream.afterRefetch?.(transaction, id);
       return {

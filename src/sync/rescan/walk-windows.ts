@@ -10,7 +10,7 @@ import { type CommittedPage, commitReading, type ExtraWrites, makeEmptyReading }
 import { type ReadBatch, readByIds } from '../paging/read-by-ids.ts';
 import { readIds, toDateFilter, walkList } from '../paging/walk.ts';
 import { type Stream, toAgeColumns } from '../reading/stream.ts';
-import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
+import { type PullContext, serviceNow, warn } from '../run/run.ts';
 
 /** Maximum number of lines per page that are read by id. The next reconciliation reads the others. */
 const maxAskedPerPage = 50;
@@ -80,7 +80,7 @@ export async function walkWindows(
       const write = async (transaction: RunTransaction, committed: CommittedPage) => {
         const counts = await countHealed(transaction, context, stream, before, committed);
         // If the last page has resources to read by id, its window ends after those reads. An interruption repeats it.
-        const place = atEnd && committed.readById.size === 0 ? nextPlace : samePlace;
+        const place = atEnd && committed.mustReadById.size === 0 ? nextPlace : samePlace;
         const next: RescanStep = { ...place, ...counts, pages: page.pages, extra: 0, fetched: page.data.length };
         const ids = before.kind === 'reconcile' ? readIds(page.data) : [];
         return { changes: [], result: await saveRescan(transaction.trx, before, next, ids) };
@@ -88,12 +88,12 @@ export async function walkWindows(
       const committed = await commitReading(context, stream, page, write, keep);
       // Reads by id must not wait for memory while the page holds some.
       page.release();
-      const { families, readById } = committed.page;
+      const { families, mustReadById } = committed.page;
       rescan = committed.result ?? rescan;
-      const complete = families.filter(({ parent }) => !readById.has(parent.id));
+      const complete = families.filter(({ parent }) => !mustReadById.has(parent.id));
       rescan = await checkUnseenLines(context, stream, rescan, complete, page.pages);
-      if (readById.size > 0) {
-        const unlinkedIds = families.map(({ parent }) => parent.id).filter((id) => readById.has(id));
+      if (mustReadById.size > 0) {
+        const unlinkedIds = families.map(({ parent }) => parent.id).filter((id) => mustReadById.has(id));
         rescan = await readRescanByIds(
           context,
           stream,
@@ -101,7 +101,7 @@ export async function walkWindows(
           await chooseForReadById(context, stream, begun, unlinkedIds),
         );
       }
-      if (atEnd && readById.size > 0) {
+      if (atEnd && mustReadById.size > 0) {
         const done = rescan;
         rescan = await underLease(context.db, context.run.lease, (trx) =>
           saveRescan(trx, done, { ...nextPlace, ...zeroCounts }, []),
@@ -146,7 +146,7 @@ export async function readRescanByIds(
   onAbsent: (transaction: RunTransaction, batch: ReadBatch) => Promise<ExtraWrites<Rescan> | null> = async () => null,
 ): Promise<Rescan> {
   const batches = await readByIds(context, stream, ids, {
-    beside: async (transaction, batch) => {
+    writeExtra: async (transaction, batch) => {
       const { missing, stale } = await countHealed(transaction, context, stream, rescan, batch);
       const step = { ...rescan, ...zeroCounts, missing, stale };
       const saved = await saveRescan(transaction.trx, rescan, step, []);
@@ -176,12 +176,10 @@ async function countHealed(
   rescan: Rescan,
   { written }: CommittedPage,
 ): Promise<HealResult> {
-  const inserted = new Set<number | null>(written.inserted);
-  const changed = written.changed.filter((id) => !inserted.has(id));
   if (rescan.kind === 'reconcile') {
     const [age, now] = [toAgeColumns(stream), serviceNow(context)];
     await recordFindings(transaction, age, 'missing', written.inserted, now);
-    await recordFindings(transaction, age, 'stale', changed, now);
+    await recordFindings(transaction, age, 'stale', written.changed, now);
   }
-  return { missing: written.inserted.length, stale: changed.length };
+  return { missing: written.inserted.length, stale: written.changed.length };
 }

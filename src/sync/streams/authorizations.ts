@@ -4,7 +4,7 @@ import { count, date, defineFields, json, many, one, personal, text } from '../.
 import { unlist } from '../commit/commit-reading.ts';
 import { readByIds } from '../paging/read-by-ids.ts';
 import { declareStream, type MirroredResource } from '../reading/stream.ts';
-import { mayWait, type PullContext } from '../run/pull-context.ts';
+import { mayWait, type PullContext } from '../run/run.ts';
 
 /** Items of an announced return (docs/interface.md, 11.2 Items). */
 export const authorizationItem = defineFields('returnMerchandiseAuthorizationItem', {
@@ -74,7 +74,7 @@ export async function rereadArrivedAuthorizations(context: PullContext): Promise
 
 async function readAuthorizations(context: PullContext, ids: readonly number[]): Promise<void> {
   await readByIds(context, authorizations, ids, {
-    beside: async (transaction, { absent, readNo }) => ({
+    writeExtra: async (transaction, { absent, readNo }) => ({
       changes: await unlist(transaction, authorizations, absent, readNo),
       result: null,
     }),

@@ -1,9 +1,9 @@
 import { recordAbsences } from '../../erp/mirror/unlisted.ts';
-import { type OpenKind, sortUnlistedOpenRows } from '../../erp/pull/open-rows.ts';
+import { type OpenKind, sortUnlistedOpenRows } from '../../erp/pull/rereads.ts';
 import { count, date, defineFields, json, many, one, text, time } from '../../warehouse/decoding/fields.ts';
 import { commitReading, makeEmptyReading, unlist } from '../commit/commit-reading.ts';
 import { declareStream, type PassResults, type Stream, toAgeColumns } from '../reading/stream.ts';
-import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
+import { type PullContext, serviceNow, warn } from '../run/run.ts';
 
 /** The states in which a slip may still change (docs/interface.md, 14.3 States). */
 export const openStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING'];

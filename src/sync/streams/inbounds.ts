@@ -61,5 +61,5 @@ export const inbounds = declareStream<Stream>({
 /** Tells which inbounds must be read by id, because the list has items beside its inbounds and without a link. */
 function findUnlinked({ parent, children }: Family, onTop: IncludedIndex): Partial<DecodedFamily> {
   if (onTop.size === 0 || children.some(({ rows }) => rows.length > 0)) return {};
-  return { readById: parent.status === open.closed ? 'changed' : 'always' };
+  return { mustReadById: parent.status === open.closed ? 'changed' : 'always' };
 }

@@ -1,4 +1,4 @@
-/** The streams. Each is a declaration: list, table of fields, children, and the passes of its poll. */
+/** This folder: the streams. Each is a declaration: list, table of fields, children, and the passes of its poll. */
 
 import { findMissingOrders, requestMissingOrders } from '../../erp/pull/rereads.ts';
 import { underLease } from '../../erp/runs/leases.ts';
@@ -17,7 +17,7 @@ import {
   text,
 } from '../../warehouse/decoding/fields.ts';
 import { declareStream, type Stream } from '../reading/stream.ts';
-import type { PullContext } from '../run/pull-context.ts';
+import type { PullContext } from '../run/run.ts';
 
 /** Items of an order (docs/interface.md, 8.1 Fields). */
 export const orderItem = defineFields('orderItem', {

@@ -1,12 +1,11 @@
 import type { Change } from '../../erp/mirror/feed.ts';
-import type { OpenRow } from '../../erp/pull/open-rows.ts';
-import { findShipmentsWithOrder, requestMissingOrders } from '../../erp/pull/rereads.ts';
+import { findShipmentsWithOrder, type OpenRow, requestMissingOrders } from '../../erp/pull/rereads.ts';
 import { requestParcelReads } from '../../erp/resources/parcel-reads.ts';
 import type { StreamTransaction } from '../../erp/runs/stream-transaction.ts';
 import { count, date, defineFields, many, one, personal, text, texts, time } from '../../warehouse/decoding/fields.ts';
 import { walkWhole } from '../paging/poll.ts';
 import { declareStream, type Stream } from '../reading/stream.ts';
-import type { PullContext } from '../run/pull-context.ts';
+import type { PullContext } from '../run/run.ts';
 
 /** The states in which a shipment may still change (docs/interface.md, 10.3 States). */
 const openStatuses = ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'ERROR'];

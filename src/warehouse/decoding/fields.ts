@@ -241,9 +241,14 @@ export function decodeRow<Of extends ResourceFields>(
     }
     return { row: row as RowOf<Of> };
   } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    return { problem: { path: error instanceof PlacedError ? `${path}.${error.path}` : path, reason: error.message } };
+    return { problem: toProblem(error, path) };
   }
+}
+
+/** Returns the problem of a member. @throws the error, if it is not one of a value */
+function toProblem(error: unknown, path: string): DecodingProblem {
+  if (!(error instanceof RangeError)) throw error;
+  return { path: error instanceof PlacedError ? `${path}.${error.path}` : path, reason: error.message };
 }
 
 function readObject(value: unknown): Resource {
@@ -267,7 +272,6 @@ export function decodeMembers<Of extends Fields>(
     }
     return { value: read as { [Member in keyof Of]: ValueOf<Of[Member]> } };
   } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    return { problem: { path, reason: error.message } };
+    return { problem: toProblem(error, path) };
   }
 }

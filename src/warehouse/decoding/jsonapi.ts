@@ -1,6 +1,6 @@
 /**
- * Decoders for the answers of the service, one file per generation. A value that does not fit is named by its path,
- * never quoted.
+ * This folder: decoders for the answers of the service, one file per generation. A value that does not fit is named
+ * by its path, never quoted.
  */
 
 import { isDeepStrictEqual } from 'node:util';

@@ -10,7 +10,7 @@ const notConnected = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENOTFOUN
 const badCertificate = /^(ERR_TLS_CERT|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/;
 const maxRetryAfterMs = dayMs;
 /** 4xx statuses that do not concern the request itself. */
-const transientStatuses = new Set([401, 408, 425, 429]);
+const unrelatedStatuses = new Set([401, 408, 425, 429]);
 
 /** The error of a connection that was not made: no name, no route, no TLS. No part of a request was sent. */
 export class NotConnectedError extends Error {
@@ -93,7 +93,7 @@ export function toStatusError(operation: string, answer: StatusAnswer): Warehous
   const { status } = answer;
   const jsonBody = /\bjson\b/i.test(answer.contentType) && parseBody(answer.body) !== undefined;
   const refusal =
-    jsonBody && status >= 400 && status < 500 && !transientStatuses.has(status) ? readNokMessage(answer.body) : null;
+    jsonBody && status >= 400 && status < 500 && !unrelatedStatuses.has(status) ? readNokMessage(answer.body) : null;
   if (refusal !== null)
     return new WarehouseError('nok', `${operation}: NOK: ${refusal}`, { outcome: 'refused', status, jsonBody });
   const problems = jsonBody ? readJsonApiErrors(answer.body) : [];

@@ -1,5 +1,6 @@
 /**
- * Requests to the service: HTTP, token, links and queries. A token is sent only to the origin of the client's base URL.
+ * This folder: requests to the service: HTTP, token, links and queries. A token is sent only to the origin of the
+ * client's base URL.
  */
 
 import { setTimeout as wait } from 'node:timers/promises';
@@ -72,7 +73,7 @@ export interface RawAnswer extends HttpAnswer {
 
 const isDone = (status: number) => status >= 200 && status < 300;
 
-/** Maximum number of attempts of a read, which is safe to repeat. They take about ten seconds. */
+/** Maximum number of attempts of a read, which is safe to repeat. Without Retry-After, their pauses take less than 2 s. */
 const maxReads = 4;
 /** If the Retry-After is longer than this, the read fails at once, with the Retry-After in its error. */
 const maxReadWaitMs = 10_000;

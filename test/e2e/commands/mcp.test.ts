@@ -70,19 +70,6 @@ test('an assistant reads what a viewer sees, and can change nothing', async () =
   });
 });
 
-test('without --allow-actions an action is refused', async () => {
-  await fill();
-  const { call } = await connect();
-  for (const [name, given] of [
-    ['retry', { id: 1 }],
-    ['cancel', { id: 1, sure: true }],
-    ['pause', { job: 'pull-orders' }],
-  ] as const)
-    await expect(call(name, given)).rejects.toThrow(`${name} not found`);
-  expect(await database.query('select status from fulfilment.outbox')).toEqual([{ status: 'dead' }]);
-  expect(await database.query('select action from sync.audit')).toEqual([]);
-});
-
 test('with --allow-actions rows and jobs are changed, each with an entry of the audit', async () => {
   await fill();
   const { call, list } = await connect('--allow-actions');

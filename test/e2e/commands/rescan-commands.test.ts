@@ -19,8 +19,6 @@ const run = (...args: string[]) => runCommand(args, env({ LOG_LEVEL: 'silent' })
 const pollAll = async () => {
   for (const { name } of streams) done(await pull(`pull-${name}` as 'pull-shipments'));
 };
-const count = async (table: string) =>
-  (await database.query<{ n: number }>(`select count(*)::int as n from ${table}`))[0]?.n ?? 0;
 
 describe('wrong usage ends with 2 and says what to do', () => {
   test.each<[string[], RegExp]>([
@@ -63,7 +61,7 @@ test('refetch reads a return authorization that was not pushed from here', async
   const id = String(readOne(created).id);
   const refetch = async (which: string) => (await run('refetch', 'return-merchandise-authorizations', which)).output;
   expect(await refetch(id)).toContain('was missing in the tables; stored now');
-  expect(await count('fulfilment.return_merchandise_authorization_items')).toBe(1);
+  expect(await database.count('fulfilment.return_merchandise_authorization_items')).toBe(1);
   expect(await refetch(id)).toContain('is the same in the tables and at the service');
   expect(await refetch('999999999')).toContain('is not known to the service');
   await client.ask('v3.returnMerchandiseAuthorizations.delete', { path: { id } });
@@ -132,10 +130,10 @@ test('quarantine list and show name the cause; replay releases it and overwrites
   expect((await run('quarantine', 'replay')).output).toContain('default shipments: 0 released, 1 kept');
   // Instead of an upgrade that can decode the document, the test makes the stored document decodable.
   await database.query(`update sync.quarantine set document = replace(document, '"soon"', 'null')`);
-  const before = await count('fulfilment.shipments');
+  const before = await database.count('fulfilment.shipments');
   expect((await run('quarantine', 'replay', 'shipments')).output).toContain('default shipments: 1 released, 0 kept');
-  expect(await count('fulfilment.shipments')).toBe(before + 1);
-  expect(await count('sync.quarantine')).toBe(0);
+  expect(await database.count('fulfilment.shipments')).toBe(before + 1);
+  expect(await database.count('sync.quarantine')).toBe(0);
   // The tables now hold a newer reading, so replaying an older one changes nothing.
   await sandbox.clearFaults();
   done(await pull('pull-orders'));

@@ -1,15 +1,17 @@
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { afterEach, expect, test } from 'vitest';
 import { removeQuotes } from '../../../src/core/quote.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { tracingOptions, useProcesses } from '../../helpers/processes/processes.ts';
-import { SandboxControl } from '../../helpers/sandbox-control.ts';
+import { startSandbox, tracingOptions, useProcesses } from '../../helpers/processes/processes.ts';
+import { useServices } from '../../helpers/processes/service.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const processes = useProcesses();
+const services = useServices();
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
   for (const close of closers.splice(0)) await close();
@@ -75,25 +77,14 @@ async function startProxy(target: URL) {
   };
 }
 
-/** Starts a collector that keeps the traces it receives. */
+/** Starts a collector that keeps what it receives. */
 async function startCollector() {
   const received: string[] = [];
-  const server = createServer((asked, reply) => {
-    let text = '';
-    asked.on('data', (piece: Buffer) => {
-      text += piece.toString();
-    });
-    asked.on('end', () => {
-      received.push(`${asked.url} ${text}`);
-      reply.end('{}');
-    });
+  const { url } = await services.start(async (asked, reply) => {
+    received.push(`${asked.url} ${await text(asked)}`);
+    reply.end('{}');
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closers.push(
-    () => server.close(),
-    () => server.closeAllConnections(),
-  );
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received };
+  return { url: url.href, received };
 }
 
 const json = (status: number, body: unknown): Answer => ({
@@ -104,10 +95,8 @@ const json = (status: number, body: unknown): Answer => ({
 const title = [{ title: 'Kanarie-last of Kanariestraat is not known' }];
 
 test('no personal data or secret gets into a log, an error, a metric, a trace or a URL', async () => {
-  const line = await processes
-    .cli(['sandbox', '--strict', '--port', '0', '--speed', '0', '--clients', 'kanarie-user', '--orders-per-day', '20'])
-    .line('Sandbox at ');
-  const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
+  const options = ['--clients', 'kanarie-user', '--orders-per-day', '20'];
+  const { control: sandbox } = await startSandbox(processes.cli, ...options);
   const proxy = await startProxy(sandbox.url);
   const collector = await startCollector();
   const receiver = await startCollector();
@@ -204,7 +193,7 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
     expect([path, texts.filter((text) => canary.test(text) && !text.includes('kanarie.kind'))]).toEqual([path, []]);
   }
   const metrics = await (await admin('/metrics')).text();
-  await waitFor('the alert', () => receiver.received.includes('/kanarie-path {}'));
+  await waitFor('the alert', () => receiver.received.includes('/base/kanarie-path {}'));
   worker.kill('SIGTERM');
   await worker.ended;
 

@@ -7,7 +7,7 @@ import getPort from 'get-port';
 import { Webhook } from 'standardwebhooks';
 import { afterEach, expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
+import { insertOrders } from '../../helpers/order-payload.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { useServices } from '../../helpers/processes/service.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -57,12 +57,7 @@ test('every event arrives, in the order of its order, though the receiver is awa
   };
   let worker = await start();
   await waitFor('the first loads', async () => (await database.query('select from sync.freshness')).length >= 5);
-  await database.query(
-    `insert into fulfilment.outbox (kind, reference, payload)
-    select 'order.create', 'SO-' || n, jsonb_set($1, '{externalOrderNumber}', to_jsonb('SO-' || n))
-    from generate_series(1, 20) n`,
-    [orderPayload('SO-1')],
-  );
+  await insertOrders(database, 1, 20);
   const countEvents = async (where: string) => (await database.query(`select from sync.events where ${where}`)).length;
   await waitFor('all orders', async () => (await countEvents(`type = 'order.accepted'`)) === 20);
   await waitFor('an attempt', () => attempts.length > 0);

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -70,7 +70,9 @@ async function startWorker() {
   for (const sandbox of [fair, other]) await sandbox.advance(3 * 86_400);
   const proxy = await HostileProxy.start(other.url, new Random(seed));
   closers.push(proxy.close);
-  const file = join(mkdtempSync(join(tmpdir(), 'fulfilment-sync-hostile-')), 'clients.json');
+  const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-hostile-'));
+  closers.push(async () => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'clients.json');
   const account = { username: 'default', password: 'default' };
   const clients = [
     { key: 'default', baseUrl: fair.url, ...account },

@@ -170,13 +170,6 @@ describe('a worker with the services of several clients', () => {
         `select last_error, last_success_at from sync.jobs where job = 'pull-shipments' and client = '${client}'`,
       )
     )[0];
-  const countRows = async (client: string) =>
-    (
-      await database.query<{ n: number }>(
-        `select count(*)::int as n from fulfilment.shipments where client = '${client}'`,
-      )
-    )[0]?.n;
-
   test('holds only as much of their answers as its memory allows, and keeps the others going', async () => {
     const rows = 18_600;
     const pad = Array.from({ length: 22 }, (_, n) => ({ [`member${n}`]: `value ${'x'.repeat(90)}` }));
@@ -220,21 +213,6 @@ describe('a worker with the services of several clients', () => {
     });
     expect(await readRuns('good')).toMatchObject({ last_error: null });
   }, 600_000);
-
-  test('refuses a link that grows with each page, and stores no long query', async () => {
-    const growing: Answer = (response, request) => {
-      const page = Number(/cursor(?:\]|%5D)=(\d+)/.exec(request.url ?? '')?.[1] ?? 0) + 1;
-      const next = `?page[cursor]=${page}&x=${'a'.repeat(12_000_000 * page)}`;
-      sendJson(response, 200, { data: [shipment(page)], links: { next } });
-    };
-    const worker = await start({ growing });
-    const said = await waitFor('the failure', async () => (await readRuns('growing'))?.last_error, 120_000);
-    expect(said).toMatch(/links\.next has 120000\d\d characters; the maximum is 8192/);
-    await waitFor('a run of the good client', async () => (await readRuns('good'))?.last_success_at ?? null);
-    expect(await countRows('growing')).toBe(1);
-    expect(await database.query('select from sync.cursors where length(query) > 8192')).toEqual([]);
-    expect(worker.child.exitCode).toBeNull();
-  }, 150_000);
 });
 
 describe('a worker whose service is hostile', () => {

@@ -5,7 +5,7 @@ import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
 import { connectDatabase } from '../../../src/app/deps/database.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
+import { insertOrders } from '../../helpers/order-payload.ts';
 import { hasPgbouncer, type Pgbouncer, startPgbouncer } from '../../helpers/processes/pgbouncer.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
@@ -24,13 +24,6 @@ async function openPooler(mode: 'session' | 'transaction'): Promise<Pgbouncer> {
   return pooler;
 }
 
-const insertOrders = (from: number, to: number) =>
-  database.query(
-    `insert into fulfilment.outbox (kind, reference, payload)
-    select 'order.create', 'SO-' || n, jsonb_set($1, '{externalOrderNumber}', to_jsonb('SO-' || n))
-    from generate_series($2::int, $3::int) n`,
-    [orderPayload('SO-1'), from, to],
-  );
 const countDone = async () => (await database.query(`select from fulfilment.outbox where status = 'done'`)).length;
 /** Counts the sessions of Postgres that a worker has, of those that it opens for its work. */
 const countConnections = async () =>
@@ -55,10 +48,10 @@ describe.skipIf(!hasPgbouncer)('with pgbouncer', () => {
       expect((await runCommand(['migrate'], env)).code).toBe(0);
       const worker = processes.cli(['worker'], env);
       await worker.line('worker_started');
-      await insertOrders(1, 50);
+      await insertOrders(database, 1, 50);
       await waitFor('the first orders', async () => (await countDone()) === 50);
       await pooler.restart();
-      await insertOrders(51, 60);
+      await insertOrders(database, 51, 60);
       await waitFor('the other orders', async () => (await countDone()) === 60);
       await waitFor(
         'the tables',
@@ -109,7 +102,7 @@ test('a worker opens at most 16 connections', async () => {
   await sandbox.advance(3 * 86_400);
   const worker = processes.cli(['worker'], workerEnv(database.url, sandbox));
   await worker.line('worker_started');
-  await insertOrders(1, 500);
+  await insertOrders(database, 1, 500);
   let most = 0;
   await waitFor('all orders', async () => {
     most = Math.max(most, await countConnections());

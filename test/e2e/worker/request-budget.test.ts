@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
+import { insertOrders } from '../../helpers/order-payload.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
@@ -10,12 +10,7 @@ const perSecond = 20;
 
 test('two workers and a command keep REQUESTS_PER_SECOND together, also after a kill -9', async () => {
   const sandbox = await processes.sandbox();
-  await database.query(
-    `insert into fulfilment.outbox (kind, reference, payload)
-    select 'order.create', 'SO-' || n, jsonb_set($1, '{externalOrderNumber}', to_jsonb('SO-' || n))
-    from generate_series(1, 400) n`,
-    [orderPayload('SO-1')],
-  );
+  await insertOrders(database, 1, 400);
   const env = workerEnv(database.url, sandbox, { REQUESTS_PER_SECOND: String(perSecond) });
   const startedSecond = Math.floor(Date.now() / 1_000);
   const workers = [processes.cli(['worker'], env), processes.cli(['worker'], env)] as const;

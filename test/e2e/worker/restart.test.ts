@@ -1,10 +1,9 @@
 import { expect, test } from 'vitest';
 import { type ConfigFolder, useConfigFolders } from '../../helpers/config/config-folder.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
+import { insertOrders } from '../../helpers/order-payload.ts';
 import type { CliProcess } from '../../helpers/processes/cli-process.ts';
-import { useProcesses } from '../../helpers/processes/processes.ts';
-import { SandboxControl } from '../../helpers/sandbox-control.ts';
+import { startSandbox, useProcesses } from '../../helpers/processes/processes.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
@@ -12,11 +11,7 @@ const processes = useProcesses();
 const makeFolder = useConfigFolders();
 
 /** Starts a sandbox with two clients. Its time does not advance by itself. */
-async function startSandbox(): Promise<SandboxControl> {
-  const args = ['--strict', '--port', '0', '--speed', '0', '--clients', 'north,south'];
-  const line = await processes.cli(['sandbox', ...args]).line('Sandbox at ');
-  return new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
-}
+const startTwoClients = async () => (await startSandbox(processes.cli, '--clients', 'north,south')).control;
 
 /** Starts a worker with the files of a folder, and these variables of its own. */
 const startWorker = (folder: ConfigFolder, own: Record<string, string> = {}) =>
@@ -49,13 +44,6 @@ const waitForEvent = (worker: CliProcess, event: string, number = 1): Promise<Lo
 const countRows = async (query: string) => (await database.query(`select from ${query}`)).length;
 const countShipments = (client: string) => countRows(`fulfilment.shipments where client = '${client}'`);
 
-const insertOrders = (client: string, from: number, to: number) =>
-  database.query(
-    `insert into fulfilment.outbox (client, kind, reference, payload)
-    select $1, 'order.create', 'SO-' || n, jsonb_set($2, '{externalOrderNumber}', to_jsonb('SO-' || n))
-    from generate_series($3::int, $4::int) n`,
-    [client, orderPayload('SO-1'), from, to],
-  );
 const countDone = () => countRows(`fulfilment.outbox where status = 'done'`);
 
 async function stop(worker: CliProcess): Promise<void> {
@@ -67,7 +55,7 @@ async function stop(worker: CliProcess): Promise<void> {
 }
 
 test('SIGHUP takes over a password, a client and lines of --env-file, and logs the time without a worker', async () => {
-  const [sandbox, folder] = [await startSandbox(), makeFolder()];
+  const [sandbox, folder] = [await startTwoClients(), makeFolder()];
   for (const client of ['north', 'south']) await sandbox.seed(3, { client });
   folder.clients(sandbox.url, 'north');
   folder.replace('password-north', 'wrong');
@@ -86,7 +74,7 @@ test('SIGHUP takes over a password, a client and lines of --env-file, and logs t
   await waitForEvent(worker, 'worker_restarted', 2);
   await waitFor('the new client', async () => (await countShipments('south')) === 3);
   // The line that switched pushes off is gone.
-  await insertOrders('south', 1, 1);
+  await insertOrders(database, 1, 1, 'south');
   await waitFor('its order', async () => (await countDone()) === 1);
   const [, , admin] = eventsOf(worker, 'admin_listening');
   const metrics = await (await fetch(`http://127.0.0.1:${admin?.port}/metrics`)).text();
@@ -98,15 +86,13 @@ test('SIGHUP takes over a password, a client and lines of --env-file, and logs t
 });
 
 test('a wrong configuration is named and changes nothing; one that cannot start ends the process', async () => {
-  const [sandbox, folder] = [await startSandbox(), makeFolder()];
+  const [sandbox, folder] = [await startTwoClients(), makeFolder()];
   await sandbox.seed(2, { client: 'north' });
   folder.clients(sandbox.url, 'north');
   folder.env({ ADMIN_PORT: '0', SCHEDULE_PULL_SHIPMENTS: '1s' });
   await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { delayMs: 3_000 } });
   const worker = startWorker(folder);
-  await waitFor('a run under way', async () =>
-    (await sandbox.requests()).some(({ operation }) => operation === 'v3.shipments.list'),
-  );
+  await waitFor('a run under way', async () => (await sandbox.count('v3.shipments.list')) > 0);
   folder.replace('clients.json', `[{"key": "north", "baseUrl": "ftp://x", "username": "u", "password": "s3cret"}]`);
   folder.env({ ADMIN_PORT: '0', SCHEDULE_PULL_SHIPMENTS: 'sometimes' });
   worker.kill('SIGHUP');
@@ -128,7 +114,7 @@ test('a wrong configuration is named and changes nothing; one that cannot start 
 });
 
 test('rows and runs under way at a SIGHUP are neither lost nor doubled; further signals make one restart', async () => {
-  const [sandbox, folder] = [await startSandbox(), makeFolder()];
+  const [sandbox, folder] = [await startTwoClients(), makeFolder()];
   await sandbox.seed(1_000, { client: 'north' });
   folder.clients(sandbox.url, 'north');
   // Orders would give the shipments their numbers, which is a second change of each.
@@ -137,12 +123,16 @@ test('rows and runs under way at a SIGHUP are neither lost nor doubled; further 
     { operation: 'v3.orders.create', effect: { delayMs: 2_000 } },
     { operation: 'v3.shipments.list', effect: { delayMs: 500 } },
   );
-  await insertOrders('north', 1, 40);
+  await insertOrders(database, 1, 40, 'north');
   const worker = startWorker(folder);
   await waitFor('some rows and pages', async () => (await countDone()) > 0 && (await countShipments('north')) > 0);
   worker.kill('SIGHUP');
   await worker.line('worker_restarting');
-  for (const signal of ['SIGHUP', 'SIGHUP', 'SIGHUP'] as const) worker.kill(signal);
+  for (let signals = 0; signals < 3; signals += 1) {
+    worker.kill('SIGHUP');
+    // Signals at once would be one signal for the worker.
+    await sandbox.requests();
+  }
   await waitForEvent(worker, 'worker_restarting', 2);
   await waitFor('all rows', async () => (await countDone()) === 40);
   await sandbox.clearFaults();
@@ -162,7 +152,7 @@ const alterDatabase = (change: string) =>
   `do $$ begin execute format('alter database %I ${change}', current_database()); end $$`;
 
 test('SIGHUP ends no worker that starts or stops, and SIGTERM during a restart stops', async () => {
-  const [sandbox, folder] = [await startSandbox(), makeFolder()];
+  const [sandbox, folder] = [await startTwoClients(), makeFolder()];
   await sandbox.seed(1, { client: 'south' });
   folder.clients(sandbox.url, 'north');
   folder.env({ ADMIN_PORT: '0' });
@@ -176,10 +166,8 @@ test('SIGHUP ends no worker that starts or stops, and SIGTERM during a restart s
     await database.query(alterDatabase('reset default_transaction_read_only'));
     await waitFor('the client that was added during the start', async () => (await countShipments('south')) === 1);
     await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 3_000 } });
-    await insertOrders('north', 1, 1);
-    await waitFor('an order under way', async () =>
-      (await sandbox.requests()).some(({ operation }) => operation === 'v3.orders.create'),
-    );
+    await insertOrders(database, 1, 1, 'north');
+    await waitFor('an order under way', async () => (await sandbox.count('v3.orders.create')) > 0);
     worker.kill('SIGHUP');
     await waitForEvent(worker, 'worker_restarting', 2);
     worker.kill('SIGTERM');

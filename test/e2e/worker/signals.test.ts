@@ -22,7 +22,7 @@ test('a worker that is asked to stop waits for its push; asked twice, it ends at
   const first = processes.cli(['worker'], workerEnv(database.url, sandbox));
   await first.line('worker_started');
   await insertOrder();
-  const posted = async () => (await sandbox.requests()).some(({ operation }) => operation === 'v3.orders.create');
+  const posted = async () => (await sandbox.count('v3.orders.create')) > 0;
   await waitFor('the order under way', posted);
   first.kill('SIGTERM');
   expect(await first.ended).toEqual({ code: 0, signal: null });
@@ -34,9 +34,7 @@ test('a worker that is asked to stop waits for its push; asked twice, it ends at
   await database.query(`delete from fulfilment.outbox`);
   const place = await sandbox.lastPlace();
   await insertOrder();
-  await waitFor('an order that is not answered', async () =>
-    (await sandbox.requests(place)).some(({ operation }) => operation === 'v3.orders.create'),
-  );
+  await waitFor('an order that is not answered', async () => (await sandbox.count('v3.orders.create', place)) > 0);
   second.kill('SIGTERM');
   await second.line('worker_stopping');
   second.kill('SIGTERM');
@@ -77,7 +75,7 @@ test.skipIf(!inject('redisAvailable'))(
     const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, { REDIS_URL: redis?.url ?? '' }));
     try {
       await worker.line('worker_started');
-      const hangs = async () => (await sandbox.requests()).some(({ operation }) => operation === 'v3.shipments.list');
+      const hangs = async () => (await sandbox.count('v3.shipments.list')) > 0;
       await waitFor('a run under way', hangs);
     } finally {
       await redis?.stop();

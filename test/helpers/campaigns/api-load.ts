@@ -1,18 +1,21 @@
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
+import type { ApiRight } from '../../../config/files.ts';
 import { orderPayload } from '../order-payload.ts';
 import { waitFor } from '../wait.ts';
 
+/** An entry of API_TOKENS_FILE for a token. */
+export const toTokenEntry = (token: string, client = 'default', rights: readonly ApiRight[] = ['read', 'write']) => ({
+  name: token,
+  sha256: createHash('sha256').update(token).digest('hex'),
+  client,
+  rights: [...rights],
+  requestsPerSecond: 10_000,
+});
+
 /** Writes a file of tokens, all of the client `default` with both rights. */
 export function writeTokens(path: string, tokens: readonly string[]): void {
-  const entries = tokens.map((token) => ({
-    name: token,
-    sha256: createHash('sha256').update(token).digest('hex'),
-    client: 'default',
-    rights: ['read', 'write'],
-    requestsPerSecond: 10_000,
-  }));
-  writeFileSync(path, JSON.stringify(entries));
+  writeFileSync(path, JSON.stringify(tokens.map((token) => toTokenEntry(token))));
 }
 
 interface OrderLoad {

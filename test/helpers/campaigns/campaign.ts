@@ -7,8 +7,8 @@ import { streams } from '../../../jobs/registry.ts';
 import { Random } from '../../../src/sandbox/random.ts';
 import type { TestDatabase } from '../database.ts';
 import type { CliProcess } from '../processes/cli-process.ts';
-import type { useProcesses } from '../processes/processes.ts';
-import { type FaultRule, SandboxControl } from '../sandbox-control.ts';
+import { startSandbox, type useProcesses } from '../processes/processes.ts';
+import type { FaultRule, SandboxControl } from '../sandbox-control.ts';
 import { waitFor } from '../wait.ts';
 import { readFaults } from './fault-effects.ts';
 
@@ -75,12 +75,12 @@ export class Campaign {
   readonly counts: CampaignCounts = { steps: 0, kills: 0, stops: 0, faults: 0 };
   readonly sandbox: SandboxControl;
 
-  private constructor({ seed, database, processes }: CampaignOptions, sandbox: URL) {
+  private constructor({ seed, database, processes }: CampaignOptions, sandbox: SandboxControl) {
     this.#random = new Random(seed);
     this.#processes = processes;
     this.#database = database;
-    this.sandbox = new SandboxControl(sandbox);
-    const clients = campaignClients.map((key) => ({ key, baseUrl: sandbox.href, username: key, password: key }));
+    this.sandbox = sandbox;
+    const clients = campaignClients.map((key) => ({ key, baseUrl: sandbox.url.href, username: key, password: key }));
     const file = join(this.#folder, 'clients.json');
     writeFileSync(file, JSON.stringify(clients));
     const schedules = streams.map(({ name }) => [toScheduleVariable(`pull-${name}`), '1s']);
@@ -97,10 +97,9 @@ export class Campaign {
 
   static async start(settings: CampaignOptions): Promise<Campaign> {
     const { seed, processes, ordersPerDay } = settings;
-    const options = ['--speed', '0', '--seed', `${seed}`, '--orders-per-day', `${ordersPerDay}`, '--late-changes'];
-    const args = ['sandbox', '--strict', '--port', '0', '--clients', campaignClients.join(','), ...options];
-    const line = await processes.cli(args).line('Sandbox at ');
-    const campaign = new Campaign(settings, new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
+    const options = ['--seed', `${seed}`, '--orders-per-day', `${ordersPerDay}`, '--late-changes'];
+    const clients = ['--clients', campaignClients.join(',')];
+    const campaign = new Campaign(settings, (await startSandbox(processes.cli, ...clients, ...options)).control);
     await campaign.sandbox.switches({
       cursor: (['id', 'offset', 'opaque'] as const)[seed % 3] ?? 'id',
       included: seed % 2 === 0 ? 'inside' : 'top',

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jobNames, toScheduleVariable } from '../../../config/jobs.ts';
 import type { CliProcess } from '../processes/cli-process.ts';
-import type { useProcesses } from '../processes/processes.ts';
+import { startSandbox, type useProcesses } from '../processes/processes.ts';
 import { runCommand } from '../processes/run-command.ts';
-import { SandboxControl } from '../sandbox-control.ts';
+import type { SandboxControl } from '../sandbox-control.ts';
 
 type Processes = ReturnType<typeof useProcesses>;
 
@@ -47,9 +47,8 @@ export class Fleet {
     { databaseUrl, clients, env = {}, ordersPerDay = 0 }: FleetOptions,
   ): Promise<Fleet> {
     const names = clients.map(({ key }) => key);
-    const args = ['--port', '0', '--speed', '0', '--clients', names.join(','), '--orders-per-day', `${ordersPerDay}`];
-    const line = await processes.cli(['sandbox', '--strict', ...args]).line('Sandbox at ');
-    const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
+    const options = ['--clients', names.join(','), '--orders-per-day', `${ordersPerDay}`];
+    const { control: sandbox } = await startSandbox(processes.cli, ...options);
     const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-fleet-'));
     const file = join(folder, 'clients.json');
     const entries = clients.map(({ key, baseUrl = sandbox.url.href, password = key }) => ({

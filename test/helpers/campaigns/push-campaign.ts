@@ -7,9 +7,9 @@ import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { Random } from '../../../src/sandbox/random.ts';
 import type { CliProcess } from '../processes/cli-process.ts';
 import { memoryFolder } from '../processes/memory-folder.ts';
-import type { useProcesses } from '../processes/processes.ts';
+import { startSandbox, type useProcesses } from '../processes/processes.ts';
 import { postgresBin } from '../processes/test-servers.ts';
-import { SandboxControl } from '../sandbox-control.ts';
+import type { SandboxControl } from '../sandbox-control.ts';
 import { waitFor } from '../wait.ts';
 
 interface CampaignParts {
@@ -66,9 +66,7 @@ export class PushCampaign {
   ): Promise<PushCampaign> {
     const postgres = await startEmbeddedPostgres({}, memoryFolder(), postgresBin);
     await migrateDatabase(postgres.url, silentLogger);
-    const args = ['sandbox', '--strict', '--port', '0', '--speed', '0', '--seed', `${seed}`, '--orders-per-day', '0'];
-    const line = await processes.cli(args).line('Sandbox at ');
-    const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
+    const { control: sandbox } = await startSandbox(processes.cli, '--seed', `${seed}`, '--orders-per-day', '0');
     return new PushCampaign({ seed, processes, postgres, sandbox, env });
   }
 

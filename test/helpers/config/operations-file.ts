@@ -1,6 +1,7 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
 import { type OperationName, type Operations, operations } from '../../../config/operations.ts';
 
 /** Switches by the name of their operation. */
@@ -14,9 +15,11 @@ export function withSwitches(switches: Switches): Operations {
   return { ...operations, ...Object.fromEntries(changed) };
 }
 
-/** Writes a file for WAREHOUSE_OPERATIONS_FILE that changes only switches. Returns its path. */
+/** Writes a file for WAREHOUSE_OPERATIONS_FILE that changes only switches, for one test. Returns its path. */
 export function writeSwitches(switches: Switches): string {
-  const file = join(mkdtempSync(join(tmpdir(), 'operations-')), 'operations.json');
+  const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-operations-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'operations.json');
   const entries = list(switches).map(([name, entry]) => {
     const { method, path } = operations[name];
     return [name, { method, path, ...entry }];

@@ -13,8 +13,9 @@ async function end(processes: CliProcess[]): Promise<void> {
 /** Starts a sandbox process that the test may kill. Its time does not advance by itself. */
 export async function startSandbox(
   cli: (args: readonly string[]) => CliProcess,
+  ...options: readonly string[]
 ): Promise<{ process: CliProcess; control: SandboxControl }> {
-  const process = cli(['sandbox', '--strict', '--port', '0', '--speed', '0']);
+  const process = cli(['sandbox', '--strict', '--port', '0', '--speed', '0', ...options]);
   const line = await process.line('Sandbox at ');
   return { process, control: new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? '')) };
 }

@@ -3,8 +3,8 @@ import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import * as openAlerts from '../../../src/erp/alerts/open-alerts.ts';
 import * as alertPosts from '../../../src/erp/alerts/posts.ts';
-import { lockName, tryRunExclusively } from '../../../src/erp/connection/locks.ts';
 import type { Database } from '../../../src/erp/connection/pool.ts';
+import { lockName, tryRunExclusively } from '../../../src/erp/connection/transaction.ts';
 import * as deliverEvents from '../../../src/erp/events/deliver-events.ts';
 import * as makeEvents from '../../../src/erp/events/make-events.ts';
 import { readFigures } from '../../../src/erp/figures/read-figures.ts';
@@ -32,16 +32,20 @@ import * as actions from '../../../src/erp/outbox/operator-actions.ts';
 import { delayGates, markEnded, noteDatabase } from '../../../src/erp/outbox/push-database.ts';
 import { listOutbox, readOutbox } from '../../../src/erp/outbox/read-outbox.ts';
 import { findRenameTo, findTargetIds, readSentTarget } from '../../../src/erp/outbox/renames.ts';
-import { insertFollowUps } from '../../../src/erp/outbox/settle-rows.ts';
+import { bringPollsForward, insertFollowUps } from '../../../src/erp/outbox/settle-rows.ts';
 import * as agedData from '../../../src/erp/privacy/aged-data.ts';
 import { maskAgedReturns, returnTables } from '../../../src/erp/privacy/aged-returns.ts';
 import { eraseOrder } from '../../../src/erp/privacy/erase-orders.ts';
 import { findOrders } from '../../../src/erp/privacy/find-orders.ts';
 import { maskAgedQuarantine } from '../../../src/erp/pull/mask-quarantine.ts';
-import { findStillOpen } from '../../../src/erp/pull/open-rows.ts';
 import * as quarantine from '../../../src/erp/pull/quarantine.ts';
 import * as rereads from '../../../src/erp/pull/rereads.ts';
-import { findMissingOrders, findShipmentsWithOrder, requestMissingOrders } from '../../../src/erp/pull/rereads.ts';
+import {
+  findMissingOrders,
+  findShipmentsWithOrder,
+  findStillOpen,
+  requestMissingOrders,
+} from '../../../src/erp/pull/rereads.ts';
 import * as diagnosis from '../../../src/erp/reports/database-facts.ts';
 import { readDatabaseClock, readJobStatus } from '../../../src/erp/reports/job-status.ts';
 import * as orderSearch from '../../../src/erp/reports/order-search.ts';
@@ -64,16 +68,15 @@ import { endHoldWaits, readClients } from '../../../src/erp/runs/clients.ts';
 import * as dueJobs from '../../../src/erp/runs/due-jobs.ts';
 import { passGate, readGates } from '../../../src/erp/runs/gates.ts';
 import { renewLeases } from '../../../src/erp/runs/leases.ts';
-import { endRun, recordProgress } from '../../../src/erp/runs/ledger.ts';
+import { endRun, findRefusal, recordProgress, startRun } from '../../../src/erp/runs/ledger.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/erp/runs/pauses.ts';
 import { takeRequests } from '../../../src/erp/runs/request-budgets.ts';
-import { findRefusal, startRun } from '../../../src/erp/runs/start-run.ts';
 import { recordConfirmations } from '../../../src/erp/runs/stream-transaction.ts';
 import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
 import { findBlockers } from '../../../src/erp/schema/migrate.ts';
 import { assertCodeFits, assertSchemaFits } from '../../../src/erp/schema/schema-fit.ts';
 import { toAgeColumns } from '../../../src/sync/reading/stream.ts';
-import { newTotals } from '../../../src/sync/run/pull-context.ts';
+import { newTotals } from '../../../src/sync/run/run.ts';
 import { inbounds } from '../../../src/sync/streams/inbounds.ts';
 import { shipments } from '../../../src/sync/streams/shipments.ts';
 
@@ -285,7 +288,7 @@ async function callSchedules(db: Database): Promise<void> {
   await callRun(db);
   await dueJobs.readScheduleClock(db);
   await dueJobs.ensureJobs(db, [{ ...job, stream: null, due: now, latest: now }]);
-  await db.transaction().execute((trx) => dueJobs.bringPollsForward(trx, client, ['shipments']));
+  await db.transaction().execute((trx) => bringPollsForward(trx, client, ['shipments']));
   await dueJobs.requestRun(db, job, 'x');
   await dueJobs.reviveAbandoned(db);
   await db.transaction().execute((trx) => dueJobs.recordAbandonedRuns(trx, [job]));

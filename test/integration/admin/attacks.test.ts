@@ -103,14 +103,13 @@ test('a session ends after an hour without a request, and the stream of events d
 
 test('a form that is loaded right after the start is accepted, even if the secret is read late', async () => {
   const { promise: page, resolve: setPage } = Promise.withResolvers<Response>();
-  const blocked = "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
   const visitor = await database
     .open(1)
     .transaction()
     .execute(async (trx) => {
       await sql`lock table sync.admin_secrets in access exclusive mode`.execute(trx);
       const started = await admin({ ADMIN_TOKEN: token });
-      await waitFor('the secret to be waited for', async () => (await database.query(blocked)).length > 0);
+      await database.waitForBlocked('the secret to be waited for');
       setPage(started.visitor.get('/login'));
       // This request is sent second: a login page that did not wait would be written by now.
       expect((await started.visitor.get('/livez')).status).toBe(200);
@@ -160,9 +159,4 @@ test('a new token ends the sessions of the former one', async () => {
     const there = new Visitor(`http://127.0.0.1:${port}`);
     return (await there.get('/', { cookie })).status === 303;
   });
-});
-
-test('browsers are told to send the origin of our own forms', async () => {
-  const { visitor } = await admin();
-  expect((await visitor.get('/schedules')).headers.get('referrer-policy')).toBe('same-origin');
 });

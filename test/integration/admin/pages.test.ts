@@ -138,7 +138,7 @@ test('the page follows a retried row until it settles, and says that it failed a
     [id],
   );
   const page = await read();
-  expect(page).toContain('The row was made due, but it failed again: no such code');
+  expect(page).toContain('The row was made due, but it failed again. The reason is below.');
   expect(page).toContain('<div>checked</div>');
   expect(page).not.toContain('http-equiv="refresh"');
   await database.query(`update sync.outbox_attempts set at = at - interval '1 hour'`);
@@ -158,6 +158,19 @@ test('a refused replacement keeps the text, names the place, and can be stored a
   expect((await replace({ payload: '{"locale": 7}', sure: 'on' })).status).toBe(303);
   const history = await database.query<{ by: string }>(`select by from sync.outbox_attempts where step = 'replaced'`);
   expect(history).toEqual([{ by: 'page 127.0.0.1' }]);
+});
+
+test('a failed run shows a reason once that is a warning of an earlier pass, too', async () => {
+  const { visitor } = await admin();
+  const reason = 'v3.shipments.list: answered 503';
+  await database.query(
+    `insert into sync.runs (client, job, trigger, worker, lease_key, started_at, status, finished_at, error, warnings)
+     values ('default', 'pull-shipments', 'schedule', 'w', 1, now(), 'failed', now(), $1, array[$1, 'another'])`,
+    [reason],
+  );
+  const page = await (await visitor.get('/runs')).text();
+  expect(page.split(reason)).toHaveLength(2);
+  expect(page).toContain('<p>another</p>');
 });
 
 test('no page turns the text of a row into markup', async () => {

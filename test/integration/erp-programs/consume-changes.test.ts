@@ -4,7 +4,6 @@ import { appendChanges } from '../../../src/erp/mirror/feed.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
-import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], lively);
@@ -95,10 +94,7 @@ describe('consume_changes', () => {
     await first.query('begin');
     expect(await consume(first, 2)).toEqual([1, 2]);
     const others = consume(second);
-    await waitFor(
-      'the second reader to wait',
-      async () => (await database.query("select from pg_stat_activity where wait_event_type = 'Lock'")).length > 0,
-    );
+    await database.waitForBlocked('the second reader to wait');
     await first.query('commit');
     expect(await others).toEqual([3]);
   });

@@ -32,10 +32,28 @@ test('a parcel has the link of its carrier, encoded, and its contents; a code th
   ]);
 });
 
-test('the address of a carrier is a web address', async () => {
-  await expect(
-    database.query(
-      `insert into fulfilment.carrier_links (shipping_method, url) values ('PARCEL', 'javascript:alert(1)')`,
-    ),
-  ).rejects.toThrow('carrier_links_url_check');
+test('every place gives the link that the service names, if neither the code nor the carrier has one', async () => {
+  await database.query(`
+    insert into fulfilment.orders (client, id, external_order_number, raw, read_no) values ('default', 5, 'SO-1', '{}', 1);
+    insert into fulfilment.shipments (client, id, order_id, status, raw, read_no)
+    values ('default', 7, 5, 'SHIPPED', '{"attributes": {"tracking": {"url": "https://service.example/7"}}}', 1);
+    insert into fulfilment.shipment_items (client, id, shipment_id, sku, quantity, raw) values ('default', 1, 7, 'MUG', 1, '{}')`);
+  const readLinks = () =>
+    database.query(`
+      select tracking_url, (fulfilment.order_state('SO-1')).tracking_urls,
+        (select tracking_url from fulfilment.parcel_overview) as parcel
+      from fulfilment.shipment_lines`);
+  const url = 'https://service.example/7';
+  expect(await readLinks()).toEqual([{ tracking_url: url, tracking_urls: [], parcel: null }]);
+  await database.query(`
+    insert into fulfilment.parcels (client, shipment_id, package_number, track_and_trace_code, raw, read_no)
+    values ('default', 7, 'A', '3S1', '{}', 1)`);
+  expect(await readLinks()).toEqual([{ tracking_url: url, tracking_urls: [url], parcel: url }]);
+});
+
+test('the address of a carrier is a web address with known values to fill in', async () => {
+  const insert = (url: string) =>
+    database.query(`insert into fulfilment.carrier_links (shipping_method, url) values ('PARCEL', $1)`, [url]);
+  await expect(insert('javascript:alert(1)')).rejects.toThrow('carrier_links_url_check');
+  await expect(insert('https://carrier.example/{kode}')).rejects.toThrow('carrier_links_placeholders');
 });

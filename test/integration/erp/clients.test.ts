@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { toIdentity } from '../../../config/files.ts';
-import { runJob } from '../../../src/app/worker/runner.ts';
+import { runJob } from '../../../src/app/worker/runs.ts';
 import { acceptIdentity } from '../../../src/erp/maintenance/accept-identity.ts';
-import { startRun } from '../../../src/erp/runs/start-run.ts';
+import { startRun } from '../../../src/erp/runs/ledger.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
@@ -18,8 +18,6 @@ const pullOther = usePuller(database, other);
 const outbox = usePusher(database, sandbox);
 const outboxOther = usePusher(database, other);
 
-const countRows = async (table: string) =>
-  (await database.query<{ n: number }>(`select count(*)::int as n from ${table}`))[0]?.n;
 const accept = ({ keepCursors = false } = {}) =>
   acceptIdentity(
     database.db,
@@ -39,7 +37,7 @@ describe('another base URL for a client', () => {
     expect(refused).toMatchObject({ because: expect.stringContaining(sandbox.url.href) });
     await outboxOther.push();
     expect(await other.requests()).toEqual([]);
-    expect(await countRows('fulfilment.shipments')).toBe(30);
+    expect(await database.count('fulfilment.shipments')).toBe(30);
     expect((await outbox.rows())[0]).toMatchObject({ status: 'pending', attempts: 0 });
     // The accepted account is still read meanwhile.
     done(await pull('pull-shipments'));
@@ -51,7 +49,7 @@ describe('another base URL for a client', () => {
       deadRows: 0,
     });
     done(await pullOther('pull-shipments'));
-    expect(await countRows('fulfilment.shipments')).toBe(70);
+    expect(await database.count('fulfilment.shipments')).toBe(70);
     await outboxOther.push();
     expect((await outbox.rows())[0]).toMatchObject({ status: 'done' });
     expect(await pull('pull-shipments')).toMatchObject({ status: 'skipped', reason: 'identity' });
@@ -88,21 +86,21 @@ describe('another base URL for a client', () => {
       `insert into sync.erasures (client, entity, id, erased_by) values ('default', 'orders', 1, 'test')`,
     );
     await accept({ keepCursors: true });
-    expect(await countRows('sync.erasures')).toBe(1);
+    expect(await database.count('sync.erasures')).toBe(1);
     await database.query(`update sync.clients set identity = 'x', base_url = 'http://x.test/'`);
     await accept();
-    expect(await countRows('sync.erasures')).toBe(0);
+    expect(await database.count('sync.erasures')).toBe(0);
   });
 
   test('that is accepted ends a run of the former one: it writes nothing more', async () => {
     await sandbox.seed(500);
     await sandbox.faults({ operation: 'v3.shipments.list', effect: { delayMs: 300 } });
     const running = pull('pull-shipments');
-    await waitFor('a page', async () => ((await countRows('fulfilment.shipments')) ?? 0) >= 100);
+    await waitFor('a page', async () => (await database.count('fulfilment.shipments')) >= 100);
     await accept();
-    const written = await countRows('fulfilment.changes');
+    const written = await database.count('fulfilment.changes');
     expect(await running).toMatchObject({ status: 'abandoned' });
-    expect(await countRows('fulfilment.changes')).toBe(written);
+    expect(await database.count('fulfilment.changes')).toBe(written);
     expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
   });
 
@@ -126,12 +124,10 @@ describe('another base URL for a client', () => {
     await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 1_500 } });
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     const pushing = outbox.push();
-    await waitFor('the order under way', async () =>
-      (await sandbox.requests()).some(({ operation }) => operation === 'v3.orders.create'),
-    );
+    await waitFor('the order under way', async () => (await sandbox.count('v3.orders.create')) > 0);
     expect(await accept()).toMatchObject({ deadRows: 1 });
     await pushing;
-    expect(await countRows('fulfilment.orders')).toBe(0);
+    expect(await database.count('fulfilment.orders')).toBe(0);
     expect((await outbox.row(id)).status).toBe('dead');
   });
 });

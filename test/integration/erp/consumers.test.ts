@@ -56,7 +56,7 @@ function start(name: keyof typeof programs, reference: string) {
 }
 
 beforeEach(async () => {
-  await database.query(tables);
+  await database.query(`create schema shop; ${tables}`);
   await database.query('grant usage on schema shop to fulfilment_writer');
   await database.query('grant select, insert, update on all tables in schema shop to fulfilment_writer');
 });

@@ -17,7 +17,7 @@ function readBlocks(page: string): string[] {
   return [...text.matchAll(/```sql\n(.*?)```/gs)].map(([, block = '']) => block);
 }
 
-test('the SQL of docs/first-order.md leads from the first query to orders that are done', async () => {
+test('the SQL of docs/first-order.md leads from the first query to an order and a return that are done', async () => {
   await sandbox.advance(12 * 86_400);
   for (const job of ['refresh-settings', 'pull-shipments', 'pull-orders'] as const) done(await pull(job));
   const [asAdministrator = '', ...blocks] = readBlocks('first-order.md');
@@ -32,8 +32,8 @@ test('the SQL of docs/first-order.md leads from the first query to orders that a
         results.push((await sql.raw<Record<string, unknown>>(statement).execute(session)).rows);
       await outbox.push();
     }
-    const [orders, lines, , , , feed, , , codes, , sent, , dead, replaced] = results;
-    expect(results).toHaveLength(14);
+    const [orders, lines, , , , feed, , , codes, , sent, , dead, replaced, , announced] = results;
+    expect(results).toHaveLength(16);
     expect(orders).toHaveLength(20);
     expect(lines?.[0]).toMatchObject({ status: expect.any(String), quantity: expect.any(Number) });
     expect(feed).toHaveLength(500);
@@ -46,7 +46,9 @@ test('the SQL of docs/first-order.md leads from the first query to orders that a
     expect((await outbox.rows()).map(({ reference, status }) => [reference, status])).toEqual([
       ['SO-1001', 'done'],
       ['SO-1002', 'done'],
+      ['RET-1001', 'done'],
     ]);
+    expect(announced).toEqual([{ status: 'pending', last_error: null, announced: null }]);
   } finally {
     await database.query('drop owned by erp_app cascade; drop role erp_app');
   }

@@ -1,13 +1,19 @@
 import { sql } from 'kysely';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { LeaseLostError } from '../../../src/core/errors.ts';
-import { noCursor } from '../../../src/erp/pull/cursors.ts';
-import { bringPollsForward, findDueJobs, requestRun, reviveAbandoned } from '../../../src/erp/runs/due-jobs.ts';
+import { bringPollsForward } from '../../../src/erp/outbox/settle-rows.ts';
+import { findDueJobs, requestRun, reviveAbandoned } from '../../../src/erp/runs/due-jobs.ts';
 import { type Lease, LeaseKeeper, underLease } from '../../../src/erp/runs/leases.ts';
-import { endRun, recordProgress } from '../../../src/erp/runs/ledger.ts';
-import type { Cursor, Run } from '../../../src/erp/runs/start-run.ts';
-import { type RunRequest, startRun } from '../../../src/erp/runs/start-run.ts';
-import { newTotals } from '../../../src/sync/run/pull-context.ts';
+import {
+  type Cursor,
+  endRun,
+  type Run,
+  type RunRequest,
+  recordProgress,
+  startRun,
+} from '../../../src/erp/runs/ledger.ts';
+import { noCursor } from '../../../src/erp/runs/stream-transaction.ts';
+import { newTotals } from '../../../src/sync/run/run.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
@@ -41,13 +47,6 @@ describe('a lease', () => {
     await endDone(await beginOrFail('first'));
     const runs = await Promise.all(Array.from({ length: 8 }, (_, index) => begin(`worker ${index}`)));
     expect(runs.filter((run) => run !== null)).toHaveLength(1);
-  });
-
-  test('is acquired under a larger key after it was released', async () => {
-    const first = await beginOrFail('a');
-    expect(await begin('b')).toBeNull();
-    await endDone(first);
-    expect((await acquire('b')).key).toBeGreaterThan(first.lease.key);
   });
 
   test('that was taken over lets its old holder write nothing', async () => {
@@ -288,8 +287,7 @@ describe('runs', () => {
       return (await database.query(held)).length > 0;
     });
     const next = start('manual');
-    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-    await waitFor('the next run to wait for it', async () => (await database.query(waiting)).length > 0);
+    await database.waitForBlocked('the next run to wait for it');
     const over = `select 1 where clock_timestamp() > (select xact_start + interval '200 ms' from pg_stat_activity
       where datname = current_database() and wait_event_type = 'Lock' limit 1)`;
     await waitFor('the lease to run out', async () => (await database.query(over)).length > 0);
@@ -364,13 +362,6 @@ describe('runs', () => {
       if (result.kind === 'started') await endDone(result.run);
     }
     expect((await read())?.ms).toBe(phaseMs);
-  });
-
-  test('one of many starts begins a run that is due', async () => {
-    await endDone(await start());
-    await database.query(`update sync.jobs set due_at = now() - interval '1 second'`);
-    const results = await Promise.all(Array.from({ length: 6 }, () => startRun(database.db, request)));
-    expect(results.filter(({ kind }) => kind === 'started')).toHaveLength(1);
   });
 
   test('a run knows what is stored of its stream', async () => {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { tryRunExclusively } from '../../../src/erp/connection/locks.ts';
+import { tryRunExclusively } from '../../../src/erp/connection/transaction.ts';
 import { acceptIdentity } from '../../../src/erp/maintenance/accept-identity.ts';
 import { isAcceptedUntilCommit } from '../../../src/erp/runs/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -8,7 +8,6 @@ import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
-import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
@@ -46,12 +45,7 @@ test('an account is not accepted while a run with the former account begins', as
   const beginning = await database.db.startTransaction().execute();
   expect(await isAcceptedUntilCommit(beginning, former)).toBe(true);
   const accepting = acceptIdentity(database.db, { ...former, identity: 'next' }, true, 'test');
-  await waitFor('the acceptance to wait', async () => {
-    const waiting = await database.query(
-      `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
-    );
-    return waiting.length > 0;
-  });
+  await database.waitForBlocked('the acceptance to wait');
   await beginning.commit().execute();
   expect(await accepting).toMatchObject({ accepted: true });
 });

@@ -7,7 +7,7 @@ import { checkDatabase } from '../../../src/app/doctor/checks.ts';
 import { findProblems } from '../../../src/app/health/problems.ts';
 import { readCurrentState } from '../../../src/app/health/state.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
-import { notifyPushers } from '../../../src/erp/connection/notify.ts';
+import { notifyPushers } from '../../../src/erp/connection/listener.ts';
 import { startPostgres } from '../../helpers/processes/postgres-server.ts';
 import type { TestPostgres } from '../../helpers/processes/test-servers.ts';
 import { waitFor } from '../../helpers/wait.ts';

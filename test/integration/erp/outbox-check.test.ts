@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
+import { registerClients } from '../../../src/erp/runs/clients.ts';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -40,6 +41,8 @@ describe('fulfilment.outbox_check', () => {
       ],
     ],
     ['order.create', order({ items: [] }), ['items: must have at least 1 entries']],
+    ['order.create', order({ orderType: undefined }), ['orderType: give either orderType (code) or orderTypeId']],
+    ['order.create', order({ orderTypeId: 7 }), ['orderType: give either orderType (code) or orderTypeId']],
     ['order.create', line({ quantity: 1.5 }), ['items[0].quantity: must be a whole number']],
     ['order.create', line({ price: true }), ['items[0].price: has none of the permitted forms']],
     ['order_attachment.create', label({ printStrategy: 'NEVER' }), ['printStrategy: must be "REQUIRED"']],
@@ -47,6 +50,16 @@ describe('fulfilment.outbox_check', () => {
     ['order.cancel', null, ['payload: is missing']],
   ])('names the problems of %s %j', async (kind, payload, problems) => {
     expect(await check(kind, payload)).toEqual(problems);
+  });
+
+  test('names a client that no worker was ever set up with, once there are others', async () => {
+    const check = () =>
+      database.query("select path, problem from fulfilment.outbox_check('order.cancel', '{}', 'shop2')");
+    expect(await check()).toEqual([]);
+    await registerClients(database.db, [{ client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
+    expect(await check()).toEqual([
+      { path: 'client', problem: 'no worker was ever set up with client shop2; known are default' },
+    ]);
   });
 
   test('names an unknown kind with those that are known', async () => {
@@ -67,10 +80,10 @@ describe('a hostile payload costs little:', () => {
 
   test.each<[string, () => string, string, number]>([
     ['16 MB', () => JSON.stringify({ a: 'x'.repeat(17_000_000) }), 'payload: has 17000009 bytes', 1],
-    ['deep nesting', () => `{"pickUpPoint": ${deep(1_000)}, "a": ${deep(1_000)}}`, 'a: is not a known', 5],
+    ['deep nesting', () => `{"pickUpPoint": ${deep(1_000)}, "a": ${deep(1_000)}}`, 'a: is not a known', 6],
     ['many wrong lines', () => withItems(repeat('1', 1_000_000)), 'items[0]: must be an object', 101],
     ['many unknown members', () => `{${Array.from({ length: 200_000 }, (_, n) => `"k${n}":1`)}}`, 'k', 101],
-    ['a long name', () => JSON.stringify({ ['x'.repeat(1_000_000)]: 1 }), `${'x'.repeat(100)}: is not`, 5],
+    ['a long name', () => JSON.stringify({ ['x'.repeat(1_000_000)]: 1 }), `${'x'.repeat(100)}: is not`, 6],
     ['many right lines', () => withItems(repeat('{"sku":"A","quantity":1}', 100_000)), 'items: has 100000 entries', 1],
     [
       'huge numbers',

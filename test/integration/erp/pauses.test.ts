@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { registerClients } from '../../../src/erp/runs/clients.ts';
 import { ensureJobs, findDueJobs } from '../../../src/erp/runs/due-jobs.ts';
+import { startRun } from '../../../src/erp/runs/ledger.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/erp/runs/pauses.ts';
-import { startRun } from '../../../src/erp/runs/start-run.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';

@@ -13,8 +13,7 @@ const sandbox = useSandbox(['default'], quiet);
 const pull = usePuller(database, sandbox);
 const outbox = usePusher(database, sandbox);
 const prune = () => pull('prune', { env: { RETENTION_DAYS: '30' } });
-const countRows = async (table: string, where = 'true') =>
-  (await database.query<{ n: number }>(`select count(*)::int as n from ${table} where ${where}`))[0]?.n;
+const countRows = (table: string, where = 'true') => database.count(`${table} where ${where}`);
 const old = `now() - interval '31 days'`;
 const young = `now() - interval '29 days'`;
 

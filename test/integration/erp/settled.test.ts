@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Listener } from '../../../src/erp/connection/listener.ts';
 import { appendChanges } from '../../../src/erp/mirror/feed.ts';
 import { takeOverClaims } from '../../../src/erp/outbox/held-claims.ts';
-import { sweepOutcomes } from '../../../src/erp/outbox/outcomes.ts';
+import { sweepOutcomes } from '../../../src/erp/outbox/settle-rows.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';

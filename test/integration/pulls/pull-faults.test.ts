@@ -6,7 +6,6 @@ import { useDatabase } from '../../helpers/database.ts';
 import { useServices } from '../../helpers/processes/service.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { useSandbox } from '../../helpers/sandbox.ts';
-import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox();
@@ -14,8 +13,7 @@ const pull = usePuller(database, sandbox);
 const services = useServices();
 
 const list = 'v3.shipments.list';
-const count = async () =>
-  (await database.query<{ n: number }>('select count(*)::int as n from fulfilment.shipments'))[0]?.n;
+const count = () => database.count('fulfilment.shipments');
 const cursor = async () =>
   (await database.query<{ query: string }>(`select query from sync.cursors where pass = 'new'`))[0]?.query;
 const differences = () => compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments']);
@@ -44,14 +42,6 @@ describe('a run that meets', () => {
     await expectRecovery();
   });
 
-  test('a next link that repeats fails, and keeps the pages read', async () => {
-    await sandbox.seed(250);
-    await sandbox.faults({ operation: list, after: 1, count: 1, effect: { repeatNext: true } });
-    expect(code(await pull('pull-shipments'))).toBe('link_repeats');
-    expect(await count()).toBe(200);
-    await expectRecovery();
-  });
-
   test.each([
     ['a body cut short', { truncate: true }, 'connection_lost'],
     ['a list without data', { set: [{ path: ['data'], value: 'none' }] }, 'undecodable'],
@@ -66,21 +56,6 @@ describe('a run that meets', () => {
     ).toEqual([{ last_outcome: 'failed', consecutive_failures: 1 }]);
     expect(await cursor()).toMatch(/cursor/);
     await expectRecovery();
-  });
-
-  test('a few passing faults repeats its requests and is done', async () => {
-    await sandbox.seed(350);
-    const passingFaults = [
-      { truncate: true },
-      { status: 503, retryAfter: '0' },
-      { reset: true },
-      { expireTokens: true },
-    ];
-    await sandbox.faults(
-      ...passingFaults.map((effect, index) => ({ operation: list, after: index, count: 1, effect })),
-    );
-    done(await pull('pull-shipments'));
-    expect(await count()).toBe(350);
   });
 
   test('an error text that Postgres cannot store is still recorded as failed', async () => {
@@ -168,12 +143,7 @@ test('a session that Postgres ends in the middle of a page fails the run, not th
   await blocker.transaction().execute(async (trx) => {
     await sql`lock table fulfilment.shipments in access exclusive mode`.execute(trx);
     running = pull('pull-shipments');
-    const waiting = () =>
-      database.query<{ pid: number }>(
-        `select pid from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
-      );
-    const [session] = await waitFor('the page to wait', async () => ((await waiting()).length > 0 ? waiting() : null));
-    await database.query('select pg_terminate_backend($1)', [session?.pid]);
+    await database.query('select pg_terminate_backend($1)', [await database.waitForBlocked('the page to wait')]);
   });
   expect((await running)?.status).toBe('failed');
   await expectRecovery();

@@ -16,24 +16,6 @@ const ids = async () =>
     ({ id }) => id,
   );
 
-test('returns equal the sandbox; a second poll reads the date window again and writes nothing', async () => {
-  await sandbox.advance(40 * day);
-  const first = done(await pull('pull-return-items'));
-  expect(await differences()).toEqual([]);
-  const count = (await ids()).length;
-  expect(count).toBeGreaterThan(100);
-  expect(first).toMatchObject({ created: count, pages: Math.ceil(count / 100) });
-  const place = await sandbox.lastPlace();
-  expect(done(await pull('pull-return-items'))).toMatchObject({ created: 0, updated: 0, stale: 0 });
-  const [{ newest, written } = { newest: '', written: 0 }] = await database.query<{ newest: string; written: number }>(`
-    select max(processed_on) as newest, (select count(*)::int from fulfilment.changes) as written
-    from fulfilment.return_items`);
-  expect(written).toBe(count);
-  const from = new Date(Date.parse(newest) - 8 * day * 1_000).toISOString().slice(0, 10);
-  const [asked] = await sandbox.requestsTo('/v3/returnItems', place);
-  expect(asked?.query).toContain(`filter%5BprocessedOn%5D%5Bgt%5D=${from}`);
-});
-
 test('daily polls find a return with a low id processed late, and one that is restocked later', async () => {
   await sandbox.advance(15 * day);
   done(await pull('pull-return-items'));
@@ -49,20 +31,6 @@ test('daily polls find a return with a low id processed late, and one that is re
   }
   expect(late).toBeGreaterThan(0);
   expect(restocked).toBeGreaterThan(0);
-});
-
-test('a return that cannot be decoded stays in quarantine until the list shows a good version', async () => {
-  await sandbox.advance(12 * day);
-  const set = [{ path: ['data', 1, 'attributes', 'processedOn'], value: 'yesterday' }];
-  await sandbox.faults({ operation: list, count: 1, effect: { set } });
-  done(await pull('pull-return-items'));
-  expect(await database.query('select stream, member_path from sync.quarantine')).toEqual([
-    { stream: 'return-items', member_path: 'attributes.processedOn' },
-  ]);
-  expect(await differences()).toHaveLength(1);
-  done(await pull('pull-return-items'));
-  expect(await differences()).toEqual([]);
-  expect(await database.query('select 1 from sync.quarantine')).toEqual([]);
 });
 
 test('a walk that was cut short 20 days ago starts again at the first page', async () => {

@@ -24,6 +24,19 @@ async function countRowVersions(): Promise<number> {
   return row?.written ?? 0;
 }
 
+test('a full page of open shipments is no warning if other lists of the service gave next links', async () => {
+  await sandbox.seed(250);
+  await pull('pull-shipments');
+  const [{ open } = { open: 0 }] = await database.query<{ open: number }>(
+    `select count(*)::int as open from fulfilment.shipments where status not in ('SHIPPED', 'ERROR')`,
+  );
+  await sandbox.seed(100 - open, { statuses: ['READY_TO_PICK'] });
+  const place = await sandbox.lastPlace();
+  expect(done(await pull('pull-shipments'))).toMatchObject({ warnings: [] });
+  const lists = (await sandbox.requests(place)).filter(({ query }) => query.includes('status'));
+  expect(lists).toHaveLength(1);
+});
+
 describe('many shipments', () => {
   test('equal the sandbox; a second poll reads 1 page of the new pass and writes 0 row versions', async () => {
     await sandbox.seed(350, {

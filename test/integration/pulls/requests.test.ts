@@ -99,18 +99,8 @@ describe('the requests of a poll, without those for a token,', () => {
       const body = { data: { type: 'inboundPackingSlip', attributes }, included: [item] };
       await client.ask('v3.inboundPackingSlips.create', { body });
     }
-    const completed = async (table: string) =>
-      (
-        await database.query<{ n: number }>(
-          `select count(*)::int as n from fulfilment.${table} where status = 'COMPLETED'`,
-        )
-      )[0]?.n ?? 0;
-    const open = async (table: string) =>
-      (
-        await database.query<{ n: number }>(
-          `select count(*)::int as n from fulfilment.${table} where status <> 'COMPLETED'`,
-        )
-      )[0]?.n ?? 0;
+    const completed = (table: string) => database.count(`fulfilment.${table} where status = 'COMPLETED'`);
+    const open = (table: string) => database.count(`fulfilment.${table} where status <> 'COMPLETED'`);
     for (const [stream, table] of [
       ['inbounds', 'inbounds'],
       ['inbound-packing-slips', 'inbound_packing_slips'],

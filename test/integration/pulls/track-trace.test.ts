@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { runJob } from '../../../src/app/worker/runner.ts';
+import { runJob } from '../../../src/app/worker/runs.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { startSandbox, useProcesses } from '../../helpers/processes/processes.ts';
 import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';

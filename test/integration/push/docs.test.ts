@@ -36,7 +36,7 @@ test('the SQL of docs/outbox.md works for a role that may only write to the outb
   expect(open).toEqual([]);
   expect(dead).toMatchObject([
     {
-      reference: 'SO-1002',
+      reference: 'SO-2002',
       last_error:
         'the payload cannot be sent: items[0].quantity: must be at least 1; deliveryAddress.houseNumber: is required for NL, unless street1 has it',
     },

@@ -4,17 +4,14 @@ import { sql } from 'kysely';
 import type { ClientBase } from 'pg';
 import { describe, expect, test } from 'vitest';
 import { connectForWriting, openPool } from '../../../src/app/deps/database.ts';
-import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
-import { openPusher, type PushConnections } from '../../../src/app/worker/open-pusher.ts';
-import { toClientIdentity } from '../../../src/app/worker/runner.ts';
+import type { PushConnections } from '../../../src/app/worker/open-pusher.ts';
 import { makePoolConfig, openDatabase } from '../../../src/erp/connection/pool.ts';
 import { takeOverClaims } from '../../../src/erp/outbox/held-claims.ts';
 import { registerClients } from '../../../src/erp/runs/clients.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { makeConfig } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -107,10 +104,12 @@ describe('a client that this worker does not push for', () => {
     expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0, last_error: null });
   });
 
-  test('that no worker knows has ten minutes to be set up', async () => {
+  test('that no worker knows has ten minutes to be set up, and its rows say so at once', async () => {
     const id = await outbox.insert('order.cancel', 'SO-1', {}, 'shop-z');
     await outbox.push();
-    expect(await outbox.row(id)).toMatchObject({ status: 'pending' });
+    expect(await database.query('select id, status, because from fulfilment.outbox_open')).toEqual([
+      { id, status: 'pending', because: 'no worker was ever set up with client shop-z; known are default' },
+    ]);
     await database.query("update fulfilment.outbox set created_at = now() - interval '601 seconds'");
     await outbox.push();
     expect(await outbox.row(id)).toMatchObject({
@@ -170,15 +169,11 @@ test('an order whose rows take too long to write does not stop the others; it is
       when (new.external_order_number = 'SO-3') execute function public.take_long()`);
   for (let index = 1; index <= 6; index++)
     await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`));
-  const config = makeConfig(database, sandbox);
-  await registerClients(database.db, config.clients.map(toClientIdentity));
-  const { warehouses, close } = openWarehouses(config);
   // A statement of this pool is cancelled after 1.6 seconds.
   const main = connectForWriting(database.url, silentLogger, 'push', 6, 2_000, true);
   const claims = connectForWriting(database.url, silentLogger, 'claims', 1);
-  const setup = { config, databaseUrl: database.url, warehouses, worker: 'test', log: silentLogger };
-  await openPusher(setup, { main, claims }).pusher.drain();
-  await Promise.all([main.close(), claims.close(), close()]);
+  outbox.connect({ main, claims });
+  await outbox.push();
   const done = await outbox.rows("status = 'done'");
   expect(done.map(({ reference }) => reference)).toEqual(['SO-1', 'SO-2', 'SO-3', 'SO-4', 'SO-5', 'SO-6']);
   const slow = done[2]?.result?.orderId;

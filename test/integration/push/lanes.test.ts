@@ -173,10 +173,8 @@ test('a row that is inserted after a long blocked lane does not wait for it', as
   const other = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
   await outbox.push();
   expect(await outbox.row(other)).toMatchObject({ status: 'done' });
-  const [postponed] = await database.query(
-    "select count(*)::int as count from fulfilment.outbox where status = 'pending' and next_attempt_at > now() + interval '9 minutes'",
-  );
-  expect(postponed).toEqual({ count: 1500 });
+  const postponed = "fulfilment.outbox where status = 'pending' and next_attempt_at > now() + interval '9 minutes'";
+  expect(await database.count(postponed)).toBe(1500);
 });
 
 test('later rows wait until an attempt that was cut off can no longer undo them', async () => {

@@ -3,20 +3,18 @@ import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { usePusher } from '../../helpers/pusher.ts';
+import { short, usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
-const short = { HTTP_TIMEOUT_MS: '1500' };
 
 const readHoldCodes = async () =>
   (await database.query("select code from sync.push_holds where send_window is not null or kind = '' order by 1")).map(
     ({ code }) => code,
   );
-const countPosts = async () =>
-  (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create').length;
+const countPosts = () => sandbox.count('v3.orders.create');
 
 /** Starts a proxy in front of the sandbox that refuses requests beyond `limit` a second. */
 async function startLimiter(limit: number) {
@@ -92,8 +90,7 @@ describe('a look-up', () => {
          nextval('sync.read_no'), 1, now() from generate_series(1, 150) n`,
       [JSON.stringify(orderPayload('?'))],
     );
-  const countListRequests = async () =>
-    (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.list').length;
+  const countListRequests = () => sandbox.count('v3.orders.list');
 
   test('whose answer cannot be read does not prevent the look-up of other numbers', async () => {
     await insertTwoBatches();
@@ -157,9 +154,7 @@ describe('an operation that is refused', () => {
     expect(await outbox.row(release)).toMatchObject({ status: 'pending', attempts: 0 });
     for (const id of await Promise.all(others)) expect(await outbox.row(id)).toMatchObject({ status: 'done' });
     // Each of the three workers needs a token at its start, and possibly another one after the refusal.
-    expect((await sandbox.requests(place)).filter(({ operation }) => operation === 'common.token').length).toBeLessThan(
-      7,
-    );
+    expect(await sandbox.count('common.token', place)).toBeLessThan(7);
   });
 
   test('with 404 does not hold its kind if any worker has carried it out before', async () => {

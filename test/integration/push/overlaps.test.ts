@@ -1,15 +1,12 @@
 import { type Kysely, sql } from 'kysely';
 import pg from 'pg';
 import { describe, expect, test } from 'vitest';
-import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
-import { createLogger } from '../../../src/app/logging/create-logger.ts';
-import { openPusher } from '../../../src/app/worker/open-pusher.ts';
 import type { DB } from '../../../src/erp/generated/tables.ts';
 import { claimRows } from '../../../src/erp/outbox/claim-rows.ts';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { makeConfig, usePuller } from '../../helpers/puller.ts';
+import { usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -62,9 +59,7 @@ describe('a poll and a push of one order at the same time', () => {
     await outbox.insert('order.update', 'SO-1', { reference: 'new' });
     await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { delayMs: 1_500 } });
     const pushing = outbox.push();
-    await waitFor('the change to be under way', async () =>
-      (await sandbox.requests()).some(({ operation }) => operation === 'v3.orders.update'),
-    );
+    await waitFor('the change to be under way', async () => (await sandbox.count('v3.orders.update')) > 0);
     // Simulates a poll that asked meanwhile and stored the order without the pushed change.
     await database.query("update fulfilment.orders set read_no = nextval('sync.read_no'), locale = 'x'");
     await pushing;
@@ -91,9 +86,7 @@ describe('a poll and a push of one order at the same time', () => {
     });
     const place = await sandbox.lastPlace();
     const polling = pull('pull-orders');
-    await waitFor('the poll to have asked', async () =>
-      (await sandbox.requests(place)).some(({ operation }) => operation === 'v3.orders.list'),
-    );
+    await waitFor('the poll to have asked', async () => (await sandbox.count('v3.orders.list', place)) > 0);
     await outbox.insert('order.update', 'SO-1', { reference: 'new' });
     await outbox.push();
     expect(await readStoredReference()).toBe('new');
@@ -150,21 +143,11 @@ test('the commit of a cancellation wakes a row that was inserted behind it befor
   const dead = await outbox.insert('order.update', 'SO-1', { nonsense: 1 });
   await outbox.push();
   expect(await outbox.row(dead)).toMatchObject({ status: 'dead' });
-  const config = makeConfig(database, sandbox);
-  const { warehouses, close } = openWarehouses(config);
-  const log = createLogger('silent');
-  const { pusher, close: closePusher } = openPusher({
-    config,
-    databaseUrl: database.url,
-    warehouses,
-    worker: 'test',
-    log,
-  });
   const listener = new pg.Client(database.url);
   await listener.connect();
+  const { pusher, stop } = await outbox.start();
   listener.on('notification', ({ payload = '' }) => void pusher.notice(payload));
   await listener.query('listen fulfilment_outbox');
-  pusher.start();
   let behind = 0;
   await database.db.transaction().execute(async (erp) => {
     await sql`select fulfilment.outbox_cancel(${dead})`.execute(erp);
@@ -180,8 +163,7 @@ test('the commit of a cancellation wakes a row that was inserted behind it befor
   });
   await waitFor('the row to be done', async () => (await outbox.row(behind)).status === 'done');
   await listener.end();
-  await pusher.stop(1_000);
-  await Promise.all([closePusher(), close()]);
+  await stop(1_000);
 });
 
 const readIdentity = async () =>

@@ -171,7 +171,9 @@ test.each(unlisted)(
     expect(await database.query(check, ['order.create', ': ', JSON.stringify(payload), 'default'])).toEqual([
       { problem },
     ]);
-    expect(await database.query(check, ['order.create', ': ', JSON.stringify(payload), 'other'])).toEqual([]);
+    expect(await database.query(check, ['order.create', ': ', JSON.stringify(payload), 'other'])).toEqual([
+      { problem: 'client: no worker was ever set up with client other; known are default' },
+    ]);
   },
 );
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
+import { insertOrders } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -8,16 +8,10 @@ import { waitFor } from '../../helpers/wait.ts';
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
-const countPosts = async () =>
-  (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create').length;
+const countPosts = () => sandbox.count('v3.orders.create');
 
 test('a slot sends further rows before the first is settled, up to 256', async () => {
-  await database.query(
-    `insert into fulfilment.outbox (kind, reference, payload)
-     select 'order.create', 'SO-' || n, jsonb_set($1::jsonb, '{externalOrderNumber}', to_jsonb('SO-' || n))
-     from generate_series(1, 300) n`,
-    [JSON.stringify(orderPayload('?'))],
-  );
+  await insertOrders(database, 1, 300);
   // Every settlement fails, and is tried again, until the trigger is gone. A sequence also counts what is rolled back.
   await database.query(`
     create sequence public.refusals;

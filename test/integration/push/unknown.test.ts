@@ -6,7 +6,7 @@ import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePuller } from '../../helpers/puller.ts';
-import { usePusher } from '../../helpers/pusher.ts';
+import { short, usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import type { FaultRule } from '../../helpers/sandbox-control.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -15,24 +15,8 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 const pull = usePuller(database, sandbox);
-/** A short timeout, so that a request without an answer takes a test little time. */
-const short = { HTTP_TIMEOUT_MS: '1500' };
 
-const readOrderNumbers = async () => {
-  const state = await sandbox.call<{
-    clients: { orders: { resource: { attributes: { externalOrderNumber: string } } }[] }[];
-  }>('GET', '/_sandbox/state');
-  return state.clients[0]?.orders.map(({ resource }) => resource.attributes.externalOrderNumber) ?? [];
-};
-const countPosts = async () =>
-  (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create').length;
-/** Pushes several times, and makes all waiting rows and look-ups due after each push. */
-async function pushRounds(times: number): Promise<void> {
-  for (let round = 0; round < times; round++) {
-    await outbox.push(short);
-    await outbox.hurry();
-  }
-}
+const countPosts = () => sandbox.count('v3.orders.create');
 
 describe('an order whose outcome is unknown', () => {
   test.each<[string, FaultRule['effect']]>([
@@ -44,8 +28,8 @@ describe('an order whose outcome is unknown', () => {
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.push(short);
     expect(await outbox.row(id)).toMatchObject({ status: 'unknown', attempts: 1, written_at: expect.any(Date) });
-    await pushRounds(1);
-    await pushRounds(1);
+    await outbox.pushRounds(1);
+    await outbox.pushRounds(1);
     expect(await outbox.row(id)).toMatchObject({
       status: 'done',
       attempts: 1,
@@ -81,7 +65,7 @@ describe('an order whose outcome is unknown', () => {
     await outbox.hurry();
     await outbox.push(short);
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
-    expect(await readOrderNumbers()).toEqual(['SO-1']);
+    expect(await sandbox.orderNumbers()).toEqual(['SO-1']);
   });
 
   test('stays unknown if the look-up fails or returns a number that was not asked for', async () => {
@@ -110,7 +94,7 @@ describe('an order whose outcome is unknown', () => {
       'the answer to the look-up has another order number; the look-up is tried again',
       expect.stringMatching(/^an order in the answer cannot be read: attributes: .*; the look-up is tried again$/),
     ]);
-    await pushRounds(2);
+    await outbox.pushRounds(2);
     expect(await outbox.row(id)).toMatchObject({ status: 'done' });
     expect(await countPosts()).toBe(1);
   });
@@ -170,12 +154,12 @@ describe('a kind that cannot be looked up', () => {
       items: [{ shipmentItemId: line?.id, quantity: 1, reason: 'DAMAGED' }],
     };
     const id = await outbox.insert('return.create', 'RET-1', payload);
-    await pushRounds(4);
+    await outbox.pushRounds(4);
     const row = await outbox.row(id);
     expect(row).toMatchObject({ status: 'unknown', attempts: 1, next_attempt_at: null });
     expect(row.last_error).toBe(
       'v3.returnMerchandiseAuthorizations.create: the connection broke before the answer was complete. It may have been carried out,' +
-        ' and the service cannot be asked. Check there, then run `outbox done` if it was carried out, or `outbox retry` to send it again',
+        ' and the service cannot be asked. Check there, then mark it as done if it was carried out, or retry it to send it again',
     );
     const sent = (await sandbox.requests()).filter(
       ({ operation }) => operation === 'v3.returnMerchandiseAuthorizations.create',
@@ -185,8 +169,7 @@ describe('a kind that cannot be looked up', () => {
 
   describe('a return label', () => {
     const labelFault = { operation: 'v2.returnLabel.get', count: 1, effect: { reset: true, afterEffect: true } };
-    const countLabels = async () =>
-      (await sandbox.requests()).filter(({ operation }) => operation === 'v2.returnLabel.get').length;
+    const countLabels = () => sandbox.count('v2.returnLabel.get');
     const insertLabel = async () => {
       await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
       await outbox.push();
@@ -230,7 +213,7 @@ describe('an inbound packing slip whose outcome is unknown', () => {
   test('is found among the open slips by reference and warehouse', async () => {
     await sandbox.faults({ ...createFault, effect: { reset: true, afterEffect: true } });
     const id = await outbox.insert('inbound_packing_slip.create', 'PO-1', slip);
-    await pushRounds(2);
+    await outbox.pushRounds(2);
     expect(await outbox.row(id)).toMatchObject({
       status: 'done',
       attempts: 1,
@@ -243,7 +226,7 @@ describe('an inbound packing slip whose outcome is unknown', () => {
     await outbox.push();
     await sandbox.faults({ ...createFault, effect: { status: 500 } });
     const id = await outbox.insert('inbound_packing_slip.create', 'PO-1', slip);
-    await pushRounds(5);
+    await outbox.pushRounds(5);
     expect(await outbox.row(id)).toMatchObject({
       status: 'unknown',
       attempts: 1,

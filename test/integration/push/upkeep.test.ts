@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { registerClients } from '../../../src/erp/runs/clients.ts';
-import { RecentSends } from '../../../src/sync/push/recent-sends.ts';
+import { RecentSends } from '../../../src/sync/push/send-row.ts';
 import { Upkeep } from '../../../src/sync/push/upkeep.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -34,17 +34,10 @@ test('claims are renewed even while the other upkeep waits for a lock', async ()
   await other.transaction().execute(async (trx) => {
     await sql`select from sync.clients for update`.execute(trx);
     waiting = upkeep.once();
-    await waitFor('the upkeep to wait for the lock', async () => {
-      await sql`select 1`.execute(trx);
-      const blocked = await database.query(
-        "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
-      );
-      return blocked.length > 0;
-    });
+    await database.waitForBlocked('the upkeep to wait for the lock');
     await database.query("update fulfilment.outbox set lease_until = now() + interval '1 second'");
     void upkeep.once();
     await waitFor('the claim to be renewed', async () => {
-      await sql`select 1`.execute(trx);
       const renewed = await database.query(
         "select from fulfilment.outbox where lease_until > now() + interval '8 seconds'",
       );

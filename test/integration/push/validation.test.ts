@@ -57,7 +57,11 @@ const orders: [string, Record<string, unknown>, string][] = [
     withAddress({ houseNumber: undefined, street1: 'Keizersgracht' }),
     'deliveryAddress.houseNumber: is required for NL, unless street1 has it',
   ],
-  ['another number', { externalOrderNumber: 'SO-2' }, 'externalOrderNumber: must equal the reference of the row, SO-1'],
+  [
+    'another number',
+    { externalOrderNumber: 'SO-2' },
+    'externalOrderNumber: must equal the reference of the row, "SO-1"',
+  ],
   [
     'a document that is not a pdf',
     { attachments: [{ filename: 'a.pdf', content: base64('hello') }] },
@@ -129,7 +133,7 @@ const others: [string, string, unknown, string][] = [
     'order.update',
     'SO-404',
     { reference: 'x' },
-    'the service has no order with the number SO-404; once it has, retry this row',
+    'the service has no order with the number SO-404; once it has, retry this row, or replace its payload by the same one',
   ],
   [
     'order.release',
@@ -141,7 +145,7 @@ const others: [string, string, unknown, string][] = [
     'order.create',
     'SO-1',
     orderPayload('SO-1', { items: [{ sku: 'MUG-RED', quantity: 3 }] }),
-    'the service already has one that no attempt of this row created: it has 2 x MUG-BLUE, but the row asks for 3 x MUG-RED',
+    'the service already has one that no attempt of this row created: it has 2 x MUG-BLUE, but the row asks for 3 x MUG-RED. Cancel this row; a changed one needs another number, or order.replace',
   ],
   [
     'return.delete',
@@ -165,7 +169,7 @@ const others: [string, string, unknown, string][] = [
     'order.crate',
     'SO-1',
     {},
-    `there is no kind order.crate; known are ${outboxKinds
+    `there is no kind order.crate; cancel this row, and insert it with one of ${outboxKinds
       .map(({ name }) => name)
       .sort()
       .join(', ')}`,

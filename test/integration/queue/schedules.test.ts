@@ -151,7 +151,12 @@ test('overdue runs begin without the queue, and never twice at the same time', a
     const schedules = new Schedules(deps, new Map());
     await schedules.prepare();
     await database.query(`update sync.jobs set due_at = now() - interval '6 seconds' where job like 'pull-%'`);
-    const runs = new Runs(deps, schedules, new AbortController().signal, () => undefined);
+    const runs = new Runs(
+      deps,
+      (name) => schedules.fire(name),
+      new AbortController().signal,
+      () => undefined,
+    );
     const due = await schedules.findOverdue();
     runs.start([...due, ...due]);
     await runs.ended();

@@ -20,12 +20,7 @@ const addOrders = (count: number, { daysAgo, fromId = 900_000 }: { daysAgo: numb
      from generate_series(1, $1) n`,
     [count, daysAgo, fromId],
   );
-const countUnlisted = async () =>
-  (
-    await database.query<{ count: number }>(
-      'select count(*)::int as count from fulfilment.orders where unlisted_since is not null',
-    )
-  )[0]?.count;
+const countUnlisted = () => database.count('fulfilment.orders where unlisted_since is not null');
 const readReconciliations = (stream = 'orders') =>
   database.query<{ outcome: string; error: string | null; slice: string; extra: number }>(
     `select outcome, error, windows -> 1 ->> 'before' as slice, extra from sync.rescans where stream = $1 order by id`,

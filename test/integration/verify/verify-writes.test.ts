@@ -56,9 +56,7 @@ test('Ctrl-C ends the checks, and cancels the orders that were placed', async ()
     ],
     { WAREHOUSE_PASSWORD: 'default', HTTP_TIMEOUT_MS: '2000' },
   );
-  await waitFor('the update', async () =>
-    (await sandbox.requests()).some(({ operation }) => operation === 'v3.orders.update'),
-  );
+  await waitFor('the update', async () => (await sandbox.count('v3.orders.update')) > 0);
   process.kill('SIGINT');
   expect(await process.ended).toMatchObject({ code: 1 });
   const left = process.lines.filter((text) => text.startsWith('Left at the service: ') && text.includes('VERIFY-'));

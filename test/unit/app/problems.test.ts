@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import { expect, test } from 'vitest';
 import { readConfig } from '../../../config/env.ts';
 import type { Problem } from '../../../src/app/health/problem.ts';
@@ -6,6 +7,7 @@ import type { CurrentState, LateJob } from '../../../src/app/health/state.ts';
 import type { StoredHealth } from '../../../src/erp/outbox/holds.ts';
 import type { JobStatus } from '../../../src/erp/reports/job-status.ts';
 import type { OutboxStatus } from '../../../src/erp/reports/outbox-status.ts';
+import type { StreamStatus } from '../../../src/erp/reports/stream-status.ts';
 import type { KnownClient } from '../../../src/erp/runs/clients.ts';
 
 const now = new Date('2026-05-04T12:00:00Z');
@@ -40,6 +42,7 @@ const rows: OutboxStatus = {
 const makeClient = (changes: Partial<KnownClient> = {}) =>
   ({
     client: 'shop',
+    acceptedAt: ago(600),
     servedAt: ago(0.2),
     offeredBaseUrl: null,
     holdCode: null,
@@ -51,7 +54,7 @@ const makeLate = (job: string): LateJob => ({
 });
 function find(
   snapshot: Partial<CurrentState['snapshot']>,
-  { stale = [], clockSkewMs = 0 }: Partial<CurrentState> = {},
+  { stale = [], clockSkewMs = 0, diskFullSince = null }: Partial<CurrentState> = {},
 ) {
   const empty = { streams: [], outbox: [], holds: [], gates: [], pauses: [], database: null };
   const all = {
@@ -59,7 +62,7 @@ function find(
     ...{ events: [], alerts: { failing: 0, abandoned: 0, oldestAt: null, lastError: null }, drift: [] },
     ...snapshot,
   };
-  return findProblems({ snapshot: all, stale, clockSkewMs, isScheduled: () => true }, config);
+  return findProblems({ snapshot: all, stale, clockSkewMs, diskFullSince, isScheduled: () => true }, config);
 }
 const describe = (problems: readonly Problem[]) =>
   problems.map(
@@ -103,9 +106,10 @@ test('one failed poll is a note until another request confirms that the service 
 test('when the service answers again, what failed is a note: it runs again by itself', () => {
   const recovered = [...failing, makeJob('pull-inbounds', { lastSuccessAt: ago(0.5) })];
   const hold = makeHold({ untilInMs: -1, sendWindow: 5 });
-  expect(describe(find({ jobs: recovered, holds: [hold] }))).toEqual([
+  expect(describe(find({ jobs: recovered, holds: [hold], outbox: [rows] }))).toEqual([
     'note shop: the service answers again; 3 jobs run again by themselves; 5 rows are sent at a time, and more with each that is done; null (shop pull-orders, shop pull-shipments, shop reconcile)',
   ]);
+  expect(find({ holds: [hold] })).toEqual([]);
 });
 
 test('refused credentials are one problem that needs a person', () => {
@@ -122,11 +126,21 @@ test('refused credentials are one problem that needs a person', () => {
   ]);
 });
 
-test('a rate limit is a note: nothing is to be done', () => {
+test('a rate limit is a note while only rows wait, a warning if jobs fail, and needs a person if that lasts', () => {
   const holds = [makeHold({ code: 'too_fast', reason: 'v3.orders.create: answered 429', sendWindow: 4 })];
-  expect(describe(find({ holds, jobs: [makeFailing('pull-orders', 'v3.orders.list: answered 429')] }))).toEqual([
-    'note shop: the service limits the rate (429); rows are sent as fast as it takes them, and no attempt counts; nothing to do; REQUESTS_PER_SECOND avoids the refusals (shop pull-orders)',
+  const failFor = (minutes: number) => [makeFailing('pull-orders', 'v3.orders.list: answered 429', minutes)];
+  expect(find({ holds })).toMatchObject([{ code: 'rate_limited', severity: 'note' }]);
+  expect(describe(find({ holds, jobs: failFor(10) }))).toEqual([
+    'warn shop: the service limits the rate (429) since 11:18 UTC; 1 job waits, nothing is lost, and no attempt counts; nothing to do unless it lasts; REQUESTS_PER_SECOND avoids the refusals (shop pull-orders)',
   ]);
+  // A late job is not hidden under a note.
+  expect(find({ holds }, { stale: [makeLate('pull-orders')] }).map(({ code }) => code)).toEqual([
+    'job_late',
+    'rate_limited',
+  ]);
+  expect(describe(find({ holds, jobs: failFor(45) }))[0]).toContain(
+    'set REQUESTS_PER_SECOND below the limit, or ask the operator of the service to raise it',
+  );
 });
 
 test.each<[string, Partial<StoredHealth>, string]>([
@@ -155,10 +169,21 @@ test.each<[string, Partial<StoredHealth>, string]>([
     since: ago(10),
     ...changes,
   });
-  const found = describe(find({ holds: [hold], jobs: [makeJob('pull-orders')] }));
+  const found = describe(find({ holds: [hold], jobs: [makeJob('pull-orders')], outbox: [rows] }));
   expect(found).toHaveLength(1);
   expect(found[0]).toContain(expected.split('; 12 rows')[0]);
   expect(found[0]).toContain('all other requests continue');
+});
+
+test('the first load of a list that fails follows from it', () => {
+  const stream = { client: 'shop', stream: 'orders', job: 'pull-orders', firstLoad: true, fetchedSoFar: null };
+  const found = find({
+    jobs: [makeFailing('pull-orders', away, 45, { failedAlone: true }), makeJob('pull-shipments')],
+    streams: [{ ...stream, lastSuccessAt: null, quarantined: 0, gaps: [], openRescans: [] } as unknown as StreamStatus],
+  });
+  expect(found.map(({ code, follows }) => [code, follows.map(({ code: of }) => of).sort()])).toEqual([
+    ['operation_failing', ['job_failing', 'stream_first_load']],
+  ]);
 });
 
 test('a list that fails while others are read is an operation, not the service', () => {
@@ -174,8 +199,10 @@ test('a full database is one problem of all clients', () => {
   expect(
     describe(find({ jobs: [makeFailing('pull-orders', full), { ...makeFailing('prune', full), client: 'other' }] })),
   ).toEqual([
-    'bad every client: the disk of Postgres is full; 2 jobs fail since 11:50 UTC; free space, or enlarge the disk; the workers then continue by themselves (shop pull-orders, other prune)',
+    'bad every client: the disk of Postgres is full since 11:50 UTC; nothing is lost; free space, or enlarge the disk; the workers then continue by themselves (shop pull-orders, other prune)',
   ]);
+  const unrecorded = find({ clients: [makeClient({ queueAwaySince: ago(5) })] }, { diskFullSince: ago(2) });
+  expect(unrecorded.map(({ code }) => code)).toEqual(['database_full']);
 });
 
 test('late jobs without a worker are a lost worker; with one, its slots are taken', () => {
@@ -186,6 +213,12 @@ test('late jobs without a worker are a lost worker; with one, its slots are take
       'start a worker that has this client in its configuration (shop pull-orders, shop pull-shipments)',
   ]);
   expect(describe(lost(null))[0]).toContain('no worker has ever served this client; 2 jobs and 12 rows wait');
+  const many = ['a', 'b', 'c', 'd', 'e'].map((client) => makeClient({ client, servedAt: ago(5) }));
+  const late = many.map(({ client }) => ({ ...makeLate('pull-orders'), client }));
+  expect(describe(find({ clients: many }, { stale: late }))).toEqual([
+    'bad several clients: no worker has served 5 clients (a, b, c and 2 more) since 11:55 UTC; 5 jobs wait, and nothing is lost; ' +
+      'start a worker that has these clients in its configuration (a pull-orders, b pull-orders, c pull-orders, d pull-orders, e pull-orders)',
+  ]);
   expect(find({ clients: [makeClient({ servedAt: null })] })).toEqual([]);
   expect(describe(find({}, { stale }))).toEqual([
     'bad shop: a worker serves this client, but 2 jobs have not begun since 11:30 UTC: long runs take every slot; start another worker (shop pull-orders, shop pull-shipments)',
@@ -194,7 +227,7 @@ test('late jobs without a worker are a lost worker; with one, its slots are take
 
 test('a wrong clock and an account that is not accepted need a person', () => {
   expect(describe(find({}, { clockSkewMs: -90_000 }))).toEqual([
-    'bad every client: the clocks of this machine and of the database differ by 90s; synchronise both with NTP ()',
+    `bad every client: the clock of ${hostname()} is 90s behind the database's; synchronise both with NTP ()`,
   ]);
   const parked = makeClient({
     offeredBaseUrl: 'https://new.example',
@@ -203,6 +236,19 @@ test('a wrong clock and an account that is not accepted need a person', () => {
   });
   const found = find({ clients: [parked], outbox: [rows] }, { stale: [makeLate('pull-orders')] });
   expect(found.map(({ code, follows }) => [code, follows.length])).toEqual([['client_parked', 1]]);
+});
+
+test('a quarantine is a warning, and a run that was not made is told until one is done', () => {
+  const stream = { client: 'shop', stream: 'orders', job: 'pull-orders', quarantined: 2, lastSuccessAt: now };
+  expect(describe(find({ streams: [{ ...stream, gaps: [], openRescans: [] } as unknown as StreamStatus] }))).toEqual([
+    'warn shop orders: 2 resources are in quarantine: they could not be decoded or stored; read the reasons, and tell the operator of the service; a correct version releases it by itself ()',
+  ]);
+  const skipped = (lastSuccessAt: Date) =>
+    find({
+      jobs: [makeJob('pull-orders', { lastSkipAt: ago(5), lastSkipReason: '1 missed', skips: 1, lastSuccessAt })],
+    });
+  expect(skipped(ago(10)).map(({ code }) => code)).toEqual(['job_skipped']);
+  expect(skipped(ago(1))).toEqual([]);
 });
 
 test('a job that fails by itself needs a person when it has failed for half an hour', () => {

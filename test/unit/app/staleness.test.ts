@@ -57,6 +57,13 @@ describe('a job', () => {
     ['that was never done', { lastSuccessAt: null }, '10m', ['not run']],
     ['that was switched on a moment ago', { lastSuccessAt: null, dueAt: minutesAgo(-5) }, '10m', []],
     ['whose first run is under way', { lastSuccessAt: null, running: true }, '10m', []],
+    ['late, but under way', { lastSuccessAt: minutesAgo(31), running: true, lastStartedAt: minutesAgo(59) }, '10m', []],
+    [
+      'under way for more than an hour',
+      { lastSuccessAt: minutesAgo(90), running: true, lastStartedAt: minutesAgo(61) },
+      '10m',
+      ['not run'],
+    ],
   ])('%s', (_what, changes, schedule, expected) => expect(findReasons(changes, schedule)).toEqual(expected));
 
   test('of a client that was just accepted is not late', () =>

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { renderCharts } from '../../../src/app/admin/pages/charts.ts';
 import { wantsJson } from '../../../src/app/admin/send-page.ts';
 import { buildTrends, findFirstStep, findPercentile } from '../../../src/app/health/trends.ts';
 import type { Figure, Measure } from '../../../src/erp/figures/read-figures.ts';
@@ -51,6 +52,17 @@ describe('the series of a chart', () => {
     expect(waits[0]?.values).toEqual([expect.closeTo(0.939, 3), null, null, null]);
     expect(waits[1]?.values[0]).toBeCloseTo(35.7, 0);
   });
+});
+
+test('a longer span is drawn once it shows more than the shorter one', () => {
+  const days = { span: '2 days', figureMinutes: 60, minutes: 60, count: 48 } as const;
+  const draw = (...figures: Figure[]) => {
+    const spans = [build(...figures), buildTrends(figures, days, now, ['orders', 'shipments'])];
+    return [...renderCharts(spans).text.matchAll(/<h2>The last (.+?)<\/h2>/g)].map(([, span]) => span);
+  };
+  expect(draw()).toEqual(['1 hour']);
+  expect(draw(figure('rows', 'orders', '12:00', 1))).toEqual(['1 hour']);
+  expect(draw(figure('rows', 'orders', '11:00', 1))).toEqual(['1 hour', '2 days']);
 });
 
 test('a percentile is at most 9 % away from each time of its span', () => {

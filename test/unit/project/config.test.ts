@@ -124,25 +124,6 @@ describe('readConfig', () => {
     expect(withBulk).toEqual({ method: 'GET', path: '/stock/bulk/{all}', documented: false });
     const known = readConfig(needs, { ...base, WAREHOUSE_OPERATIONS_FILE: right }).operations['v2.order.release'];
     expect(known).toEqual({ method: 'POST', path: '/v2/order/release', documented: true });
-    const label = { method: 'GET', path: '/v2/returnlabel/get/{shipmentId}', repeatable: true };
-    const labels = file('labels.json', JSON.stringify({ 'v2.returnLabel.get': label }));
-    const repeatable = readConfig(needs, { ...base, WAREHOUSE_OPERATIONS_FILE: labels }).operations;
-    expect(repeatable['v2.returnLabel.get']).toEqual({ ...label, documented: false });
-    const update = { method: 'PATCH', path: '/v3/orders/{id}', takes: ['orderType'] };
-    const updates = file('updates.json', JSON.stringify({ 'v3.orders.update': update }));
-    const taking = readConfig(needs, { ...base, WAREHOUSE_OPERATIONS_FILE: updates }).operations;
-    expect(taking['v3.orders.update']).toEqual({ ...update, documented: false });
-    const takes = file('takes.json', '{"v3.orders.create": {"method": "POST", "path": "/v3/orders", "takes": []}}');
-    expect(readProblems({ ...base, WAREHOUSE_OPERATIONS_FILE: takes })).toEqual([
-      'WAREHOUSE_OPERATIONS_FILE: v3.orders.create: takes belongs to v3.orders.update only',
-    ]);
-    const orders = file(
-      'orders.json',
-      '{"v3.orders.create": {"method": "POST", "path": "/v3/orders", "repeatable": true}}',
-    );
-    expect(readProblems({ ...base, WAREHOUSE_OPERATIONS_FILE: orders })).toEqual([
-      'WAREHOUSE_OPERATIONS_FILE: v3.orders.create: repeatable belongs to v2.returnLabel.get only',
-    ]);
     const bad = file(
       'bad.json',
       '{"v9.none": {"method": "GET", "path": "/x"}, "v2.order.add": {"method": "GET", "path": "x"}}',

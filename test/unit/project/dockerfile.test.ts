@@ -26,29 +26,6 @@ describe('Dockerfile', () => {
     }
   });
 
-  test('copies between stages only what an earlier stage has', () => {
-    const between = lines.filter((line) => line.includes('COPY --from='));
-    expect(between).toEqual([
-      'COPY --from=build /build/package.json /build/package-lock.json /build/.npmrc ./',
-      'COPY --from=build /build/dist-without-maps dist',
-      'COPY --from=dependencies /app/node_modules node_modules',
-      'COPY --from=build /build/dist dist',
-    ]);
-    const stages = lines.filter((line) => line.startsWith('FROM '));
-    // The last one is built by default. One argument pins the base image of all.
-    expect(stages).toEqual([
-      // biome-ignore-start lint/suspicious/noTemplateCurlyInString: this is the syntax of the Dockerfile
-      'FROM ${NODE_IMAGE} AS build',
-      'FROM ${NODE_IMAGE} AS dependencies',
-      'FROM ${NODE_IMAGE} AS base',
-      // biome-ignore-end lint/suspicious/noTemplateCurlyInString: as above
-      'FROM base AS sandbox',
-      'FROM base AS worker',
-    ]);
-    expect(manifest.scripts.build).toBe('rolldown -c');
-    expect(read('rolldown.config.ts')).toContain("dir: 'dist'");
-  });
-
   test('runs existing scripts, is not root, and starts the program that package.json names', () => {
     const scripts = [...dockerfile.matchAll(/npm run ([\w-]+)/g)].map(([, name]) => name ?? '');
     expect(scripts).toEqual(['build']);

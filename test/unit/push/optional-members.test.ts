@@ -4,9 +4,9 @@ import { type OperationName, type Operations, operations } from '../../../config
 import { optionalMembers } from '../../../config/optional-members.ts';
 import { isObject, type Json } from '../../../src/core/json.ts';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
-import { anyCode } from '../../../src/sync/push/payload/find-code.ts';
 import { type AnyKind, applyOperations } from '../../../src/sync/push/payload/kind.ts';
 import { checkPayload, toPayloadSchema } from '../../../src/sync/push/payload/payload.ts';
+import { anyCode } from '../../../src/sync/push/payload/setting-codes.ts';
 import { withSwitches } from '../../helpers/config/operations-file.ts';
 
 const read = (name: string) => readFileSync(new URL(`../../../docs/${name}`, import.meta.url), 'utf8');

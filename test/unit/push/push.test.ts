@@ -2,12 +2,8 @@ import { describe, expect, test } from 'vitest';
 import type { ErrorCode } from '../../../src/core/error-codes.ts';
 import { WarehouseError } from '../../../src/core/errors.ts';
 import { judgeAbsence, type LookedUpRow } from '../../../src/core/push/judge-absence.ts';
-import {
-  type FailedAttempt,
-  findDoubtedScope,
-  judgeFailure,
-  readEvidence,
-} from '../../../src/core/push/push-outcome.ts';
+import { type FailedAttempt, judgeFailure, readEvidence } from '../../../src/core/push/push-outcome.ts';
+import { findDoubtedScope } from '../../../src/sync/push/client-health.ts';
 import { batchRows } from '../../../src/sync/push/kinds/order/look-up-orders.ts';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import { maskPayload, maskResult } from '../../../src/sync/push/payload/mask.ts';
@@ -49,13 +45,14 @@ describe('the outcome of a failed attempt', () => {
     ['429', answer(429), 'pending'],
     ['500', answer(500), 'unknown'],
     ['502 of a proxy', answer(502, html), 'unknown'],
+    ['503', answer(503), 'unknown'],
     ['503 with Retry-After', answer(503, { retryAfter: '3' }), 'pending'],
     ['403 of a proxy', answer(403, html), 'pending'],
     ['302', answer(302), 'unknown'],
-    ['422', answer(422), 'unknown'],
+    ['422', answer(422), 'dead'],
   ])('%s', (_name, error, status) => {
     // The service may make the change before it redirects the request.
-    expect(judge(error).status).toBe(status);
+    expect(judge(error, { doubtsRefusal: false }).status).toBe(status);
   });
 
   test('a refusal makes a row dead at once, unless the refusal is in doubt', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { ErrorCode } from '../../../src/core/error-codes.ts';
-import { type Outcome, WarehouseError, type WarehouseErrorDetails } from '../../../src/core/errors.ts';
+import { WarehouseError, type WarehouseErrorDetails } from '../../../src/core/errors.ts';
 import { readRetryDelayMs } from '../../../src/warehouse/transport/http.ts';
 import {
   readRetryAfterMs,
@@ -61,20 +61,6 @@ describe('toStatusError', () => {
     retryAfter: undefined,
     dateMs: null,
   };
-  test.each<[number, Partial<StatusAnswer>, Outcome]>([
-    [400, {}, 'refused'],
-    [400, { contentType: 'text/html', body: '<html>' }, 'not_executed'],
-    [401, {}, 'not_executed'],
-    [408, {}, 'unknown'],
-    [429, {}, 'not_executed'],
-    [500, {}, 'unknown'],
-    [503, {}, 'unknown'],
-    [503, { retryAfter: '1' }, 'not_executed'],
-    [302, {}, 'unknown'],
-  ])('%i %j is %s', (status, change, outcome) => {
-    expect(toStatusError('v3.orders.list', { ...answer, ...change, status }).outcome).toBe(outcome);
-  });
-
   test('quotes the title of an error and nothing else of the body', () => {
     const { message } = toStatusError('v3.orders.list', { ...answer, status: 400 });
     expect(message).toBe('v3.orders.list: answered 400: «No such thing»');

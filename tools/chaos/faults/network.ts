@@ -1,13 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Random } from '../../../src/sandbox/random.ts';
-import type { Fault } from '../fault.ts';
 import type { NetworkState } from '../proxy.ts';
+import type { Fault } from '../stage.ts';
 
-const targets = {
-  postgres: 'Postgres',
-  redis: 'Redis',
-  service: 'the service',
-} as const;
+const targets = { postgres: 'Postgres', redis: 'Redis', service: 'the service' } as const;
 
 interface Kind {
   readonly name: string;

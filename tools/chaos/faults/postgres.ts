@@ -1,7 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Fault } from '../fault.ts';
 import { workerRole } from '../servers.ts';
-import type { Stage } from '../stage.ts';
+import type { Fault, Stage } from '../stage.ts';
 
 const endOthers = `select pg_terminate_backend(pid) from pg_stat_activity
   where datname = current_database() and pid <> pg_backend_pid()`;
@@ -10,9 +9,7 @@ export const postgresFaults: readonly Fault[] = [
   {
     name: 'postgres-crash',
     about: 'immediate stop, and started again within 2 s',
-    strike: async ({ random, parts }) => {
-      await parts.servers.postgres.crash(random.between(0, 2_000));
-    },
+    strike: ({ random, parts }) => parts.servers.postgres.crash(random.between(0, 2_000)),
   },
   {
     name: 'postgres-connections',

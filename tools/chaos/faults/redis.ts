@@ -1,33 +1,28 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import type { Fault } from '../fault.ts';
-import type { Stage } from '../stage.ts';
+import type { Fault, Stage } from '../stage.ts';
 
 export const redisFaults: readonly Fault[] = [
   {
     name: 'redis-kill',
     about: 'SIGKILL, and started again within 3 s, empty',
     queue: 'redis',
-    strike: async ({ random, parts }) => {
-      await parts.servers.redis.restart(random.between(0, 3_000), 'SIGKILL');
-    },
+    strike: ({ random, parts }) => parts.servers.redis.restart(random.between(0, 3_000), 'SIGKILL'),
   },
   {
     name: 'redis-flush',
     about: 'FLUSHALL',
     queue: 'redis',
-    strike: async (stage) => {
-      await runCommand(stage, async (redis) => redis.flushall());
-    },
+    strike: (stage) => runCommand(stage, (redis) => redis.flushall()),
   },
   {
     name: 'redis-memory',
     about: 'out of memory: every write is refused',
     queue: 'redis',
     strike: async (stage) => {
-      await runCommand(stage, async (redis) => redis.config('SET', 'maxmemory', '1'));
+      await runCommand(stage, (redis) => redis.config('SET', 'maxmemory', '1'));
       await wait(stage.random.between(1_000, 4_000));
-      await runCommand(stage, async (redis) => redis.config('SET', 'maxmemory', '0'));
+      await runCommand(stage, (redis) => redis.config('SET', 'maxmemory', '0'));
     },
   },
 ];

@@ -7,16 +7,8 @@ import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
 import { readPushDatabase } from '../../../src/erp/outbox/push-database.ts';
 import { followUpRules, outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import { waitFor } from '../../../test/helpers/wait.ts';
-import type { Fault } from '../fault.ts';
-import type { Stage } from '../stage.ts';
-
-/** A row of the outbox as the ERP remembers it. */
-interface BookedRow {
-  readonly client: string;
-  readonly kind: string;
-  readonly reference: string;
-  readonly payload: unknown;
-}
+import type { OrderRow } from '../load.ts';
+import type { Fault, Stage } from '../stage.ts';
 
 /** Faults that need an operator: the database goes back to an older state (docs/operations.md). */
 export const restoreFaults: readonly Fault[] = [
@@ -78,14 +70,14 @@ async function loseLaterRows(stage: Stage, backUp: () => Promise<void>, restore:
 }
 
 /** Locks the outbox against inserts, reads all rows that the ERP has inserted so far, and restores. */
-async function restoreAfterLastOrder(stage: Stage, restore: () => Promise<void>): Promise<readonly BookedRow[]> {
+async function restoreAfterLastOrder(stage: Stage, restore: () => Promise<void>): Promise<readonly OrderRow[]> {
   const client = new pg.Client(stage.parts.database.superUrl);
   // The restore ends this connection.
   client.on('error', () => undefined);
   await client.connect();
   await client.query('begin');
   await client.query('lock table fulfilment.outbox in exclusive mode');
-  const { rows } = await client.query<BookedRow>(
+  const { rows } = await client.query<OrderRow>(
     'select client, kind, reference, payload from fulfilment.outbox order by id',
   );
   await restore();
@@ -96,7 +88,7 @@ async function restoreAfterLastOrder(stage: Stage, restore: () => Promise<void>)
  * Does what an ERP does after a restore: inserts the rows that the restored outbox lacks. An order that the service
  * already has is inserted as done.
  */
-async function bookAgain(stage: Stage, booked: readonly BookedRow[]): Promise<void> {
+async function bookAgain(stage: Stage, booked: readonly OrderRow[]): Promise<void> {
   const { clients } = await stage.parts.sandbox.call<{
     clients: { client: string; orders: { resource: { attributes: { externalOrderNumber: string } } }[] }[];
   }>('GET', '/_sandbox/state?lists=orders');

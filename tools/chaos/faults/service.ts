@@ -3,8 +3,7 @@ import { streams } from '../../../jobs/registry.ts';
 import type { Random } from '../../../src/sandbox/random.ts';
 import { pushFaults, readFaults } from '../../../test/helpers/campaigns/fault-effects.ts';
 import type { FaultRule } from '../../../test/helpers/sandbox-control.ts';
-import type { Fault } from '../fault.ts';
-import type { Stage } from '../stage.ts';
+import type { Fault, Stage } from '../stage.ts';
 
 const reads = streams.flatMap(({ list, get }) => (get ? [list, get] : [list]));
 const pushes = ['v3.orders.create', 'v3.orders.update'];
@@ -42,10 +41,8 @@ async function misbehave(
   await sandbox.clearFaults();
 }
 
-const pickTwo = (random: Random, effects: readonly FaultRule['effect'][]) => [
-  random.pick(effects),
-  random.pick(effects),
-];
+const pickTwo = (random: Random, effects: readonly FaultRule['effect'][]) =>
+  Array.from({ length: 2 }, () => random.pick(effects));
 
 const drawReadEffects = ({ random }: Stage) => pickTwo(random, readFaults(random));
 

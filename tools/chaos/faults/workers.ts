@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Fault } from '../fault.ts';
+import type { Fault } from '../stage.ts';
 
 const twoHoursMs = 7_200_000;
 
@@ -7,9 +7,7 @@ export const workerFaults: readonly Fault[] = [
   {
     name: 'worker-kill',
     about: 'SIGKILL',
-    strike: async (stage) => {
-      stage.replace(await stage.pickWorker(), 'SIGKILL');
-    },
+    strike: async (stage) => stage.replace(await stage.pickWorker(), 'SIGKILL'),
   },
   {
     name: 'worker-freeze',
@@ -25,9 +23,7 @@ export const workerFaults: readonly Fault[] = [
   {
     name: 'worker-stop',
     about: 'SIGTERM, and another in its place at once',
-    strike: async (stage) => {
-      stage.replace(await stage.pickWorker(), 'SIGTERM');
-    },
+    strike: async (stage) => stage.replace(await stage.pickWorker(), 'SIGTERM'),
   },
   {
     name: 'worker-clock',

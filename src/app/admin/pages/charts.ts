@@ -44,9 +44,21 @@ const charts: readonly (ChartStyle & {
   },
 ];
 
-/** Renders the charts of all spans. */
+/** Renders the charts of all spans. A longer span is left out while it would show no more than the one before. */
 export function renderCharts(spans: readonly Trends[]): Html {
-  return html`${spans.map(renderSpan)}`;
+  const toMinutes = ({ times, stepMinutes }: Trends) => times.length * stepMinutes;
+  const shown = spans.filter((trends, index) => {
+    const before = spans[index - 1];
+    return before === undefined || countSteps(trends) * trends.stepMinutes > toMinutes(before);
+  });
+  return html`${shown.map(renderSpan)}`;
+}
+
+/** Returns the number of steps from the first figure until now: fewer than the span has, if the system is younger. */
+function countSteps(trends: Trends): number {
+  const firsts = charts.flatMap(({ member }) => trends[member].map(({ values }) => values.findIndex(Boolean)));
+  const count = trends.times.length;
+  return count - Math.min(count, ...firsts.filter((first) => first >= 0));
 }
 
 /** Minimum number of steps that are drawn. */
@@ -54,15 +66,12 @@ const minSteps = 8;
 
 function renderSpan(trends: Trends, index: number): Html {
   const { span, stepMinutes } = trends;
-  // A young system has no figures of most of the span: only what there is is drawn.
   const count = trends.times.length;
-  const firsts = charts.flatMap(({ member }) => trends[member].map(({ values }) => values.findIndex(Boolean)));
-  const begun = Math.min(count, ...firsts.filter((first) => first >= 0));
-  const from = Math.max(0, Math.min(begun, count - minSteps));
-  const drawn = from === 0 ? span : formatSpan((count - from) * stepMinutes * 60);
-  const cut = ({ name, values }: Series): Series => ({ name, values: values.slice(from) });
+  const drawn = Math.min(count, Math.max(minSteps, countSteps(trends)));
+  const drawnSpan = drawn === count ? span : formatSpan(drawn * stepMinutes * 60);
+  const cut = ({ name, values }: Series): Series => ({ name, values: values.slice(count - drawn) });
   const drawings = charts.map(({ member, ...style }) =>
-    renderChart(style, { id: `chart-${index}-${member}`, span: drawn, series: trends[member].map(cut) }),
+    renderChart(style, { id: `chart-${index}-${member}`, span: drawnSpan, series: trends[member].map(cut) }),
   );
   return html`<h2>The last ${span}</h2><div class="charts">${drawings}</div>`;
 }

@@ -11,7 +11,7 @@ import type { ListedRun, RunFilter } from '../../../erp/reports/run-list.ts';
 import type { AuditRow } from '../../../erp/runs/audit.ts';
 import { formatTimes } from '../../health/problem.ts';
 import type { Snapshot } from '../../health/snapshot.ts';
-import { ago, badge, choice, moment, type Tone, table } from './view.ts';
+import { ago, badge, choice, linkClient, linkRows, moment, type Tone, table } from './view.ts';
 
 /** Names that a run can have: jobs, and commands whose runs are recorded. */
 export const runJobs = [...jobNames, 'replay', 'refetch'] as const;
@@ -28,7 +28,7 @@ export function renderRunsPage(
 ): Html {
   const rows = runs.map((run) => [
     run.id,
-    run.client,
+    linkClient('/runs', run.client),
     run.job,
     badge(tones[run.status] ?? 'note', run.status),
     moment(run.startedAt),
@@ -36,7 +36,7 @@ export function renderRunsPage(
     `${run.fetched} in ${run.pages} pages`,
     `${run.created} / ${run.updated} / ${run.removed}`,
     run.quarantined,
-    html`${run.error}${run.warnings.map((warning) => html`<p>${warning}</p>`)}<small>${run.trigger}, ${run.worker}</small>`,
+    html`${run.error}${run.warnings.filter((warning) => warning !== run.error).map((warning) => html`<p>${warning}</p>`)}<small>${run.trigger}, ${run.worker}</small>`,
   ]);
   const headings = [
     'run',
@@ -78,7 +78,7 @@ export function renderQuarantinePage(
 ): Html {
   const cells = rows.map((row) => [
     row.id,
-    row.client,
+    linkClient('/quarantine', row.client),
     row.stream,
     row.resourceId ?? '–',
     html`<code>${row.memberPath || '–'}</code>`,
@@ -103,8 +103,8 @@ export function renderAuditPage(rows: readonly AuditRow[]): Html {
   const cells = rows.map(({ at, by, action, client, detail }) => [
     moment(at),
     action.replaceAll('_', ' '),
-    client ?? 'every client',
-    detail,
+    client === null ? 'every client' : linkClient('/runs', client),
+    linkRows(detail),
     by,
   ]);
   return html`<h1>Audit</h1>
@@ -125,11 +125,15 @@ export function renderSchedulesPage(
     ({ client, job }) =>
       configuredClients.has(client) && job in config.schedules && (only === undefined || client === only),
   );
-  const rows = jobs.map((job) => [job.client, job.job, ...toCells(job, snapshot, config, csrf)]);
+  const rows = jobs.map((job) => [
+    linkClient('/schedules', job.client),
+    job.job,
+    ...toCells(job, snapshot, config, csrf),
+  ]);
   const pushers = [...configuredClients]
     .filter((client) => only === undefined || client === only)
     .map((client) => [
-      client,
+      linkClient('/schedules', client),
       pushJob.name,
       config.pushSweepMs === null ? 'off' : 'when rows arrive',
       '–',

@@ -8,7 +8,7 @@ import { allowedFrom, type OutboxAction } from '../../../erp/outbox/operator-act
 import { type OutboxDetail, type OutboxSummary, outboxStatuses } from '../../../erp/outbox/read-outbox.ts';
 import { outboxKinds } from '../../../sync/push/kinds/registry.ts';
 import { adviseOperator } from '../../terminal/outbox-row.ts';
-import { ago, badge, choice, moment, type Tone, table } from './view.ts';
+import { ago, badge, choice, linkClient, linkRows, moment, type Tone, table } from './view.ts';
 
 /** The filter of the list. */
 export interface OutboxSelection {
@@ -20,7 +20,7 @@ export interface OutboxSelection {
 
 const tones: Readonly<Record<string, Tone>> = {
   dead: 'bad',
-  unknown: 'bad',
+  unknown: 'warn',
   pending: 'note',
   sending: 'note',
   done: 'good',
@@ -41,7 +41,7 @@ export function renderOutboxPage(
   const cells = rows.map((row) => [
     html`<a href="/outbox/${row.id}">${row.id}</a>`,
     renderStatus(row.status),
-    row.client,
+    linkClient('/outbox', row.client),
     row.kind,
     linkReference(row),
     row.attempts,
@@ -110,16 +110,9 @@ function describeLastAction(row: OutboxDetail, now: Date): { readonly text: stri
   if (row.waitsFor !== null) return { text: `${done}. It waits for row ${row.waitsFor}.`, isBad: false };
   if (latest === undefined)
     return { text: `${done}. This page shows the result as soon as there is one.`, isBad: false };
-  if (row.status === 'dead')
-    return { text: `${done}, but it failed again: ${row.lastError ?? 'see the attempts'}`, isBad: true };
-  return { text: `${done}, but it is ${row.status}: ${row.lastError ?? 'see the attempts'}`, isBad: true };
+  if (row.status === 'dead') return { text: `${done}, but it failed again. The reason is below.`, isBad: true };
+  return { text: `${done}, but it is ${row.status}. The reason is below.`, isBad: true };
 }
-
-/** Makes links of the numbers of rows in a text. */
-const linkRows = (text: string): Child =>
-  text
-    .split(/(row \d+)/)
-    .map((part) => (/^row \d+$/.test(part) ? html`<a href="/outbox/${part.slice(4)}">${part}</a>` : part));
 
 /** Links the reference of a row to its order, if it is that of an order. */
 const linkReference = ({ client, kind, reference }: OutboxSummary): Child =>

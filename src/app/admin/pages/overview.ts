@@ -8,7 +8,7 @@ import type { StreamStatus } from '../../../erp/reports/stream-status.ts';
 import type { Overview } from '../../health/overview.ts';
 import { formatCount, type Problem } from '../../health/problem.ts';
 import { renderCharts } from './charts.ts';
-import { ago, badge, sparkline, type Tone, table } from './view.ts';
+import { ago, badge, linkClient, sparkline, type Tone, table } from './view.ts';
 
 /** Maximum number of problems on the page. The rest is counted. */
 const problemsShown = 50;
@@ -81,16 +81,29 @@ function renderProblems(problems: readonly Problem[]): Html {
   return html`<h2>Problems</h2><ul class="problems">${problems.slice(0, problemsShown).map(renderProblem)}</ul>${more > 0 ? html`<p>And ${more} more. To see all: <code>fulfilment-sync status</code></p>` : ''}`;
 }
 
+/** What a link from a problem says, by the first part of its path. */
+const pageLabels: Readonly<Partial<Record<string, string>>> = {
+  outbox: 'Show the rows',
+  runs: 'Show the runs',
+  schedules: 'Show the schedules',
+};
+
+/** Renders the link from a problem to the page where it is looked into and acted on. */
+function renderLink(page: string, subject: string): Html {
+  const label = pageLabels[/\w+/.exec(page)?.[0] ?? ''] ?? 'Show more';
+  return html` <a class="act" href="${page}" aria-label="${label} of ${subject}">${label}</a>`;
+}
+
 /** Renders a problem. What follows from it is folded under it. */
 function renderProblem({ severity, subject, text, remedy, page, follows }: Problem): Html {
-  const details = page === undefined ? '' : html` <a href="${page}" aria-label="Details of ${subject}">Details</a>`;
-  const advice = remedy === null ? '' : html`<p class="remedy">→ ${remedy}</p>`;
+  const link = page === undefined ? '' : renderLink(page, subject);
+  const advice = remedy === null ? link : html`<p class="remedy">→ ${remedy}${link}</p>`;
   const items = follows.map((other) => html`<li><b>${other.subject}</b>: ${other.text}</li>`);
   const folded =
     follows.length === 0
       ? ''
       : html`<details><summary>${follows.length} more that ${follows.length === 1 ? 'follows' : 'follow'} from it</summary><ul>${items}</ul></details>`;
-  return html`<li>${badge(severity, severityLabels[severity])} <div><b>${subject}</b>: ${text}${details}${advice}${folded}</div></li>\n`;
+  return html`<li>${badge(severity, severityLabels[severity])} <div><b>${subject}</b>: ${text}${advice}${folded}</div></li>\n`;
 }
 
 /** Renders the streams: a row for each client, a column for each stream. */
@@ -105,7 +118,7 @@ function renderStreams({ snapshot, stale, recent, isScheduled }: Overview): Html
   const barsByStream = new Map(recent.map(({ client, stream, rows }) => [`${client}/${stream}`, rows]));
   const lateJobs = new Map(stale.map((one) => [`${one.client}/${one.job}`, one]));
   const rows = [...byClient].map(([client, clientStreams]) => [
-    html`<b>${client}</b>`,
+    linkClient('/charts', client),
     ...known.map((name) => {
       const row = clientStreams.find(({ stream }) => stream === name);
       if (row === undefined) return '–';
@@ -151,12 +164,13 @@ function describeReconciliation({ reconciledAt, missing, stale, extra, quarantin
 /** Renders the number of rows of each status. */
 function renderOutbox(rows: readonly OutboxStatus[]): Html {
   const sum = (value: (row: OutboxStatus) => number) => rows.reduce((total, row) => total + value(row), 0);
+  const toDecide = sum((row) => row.toDecide);
   const stages = [
     ['dead', sum(({ dead }) => dead), 'refused or given up; stuck until you act'],
     [
       'unknown',
       sum(({ unknown }) => unknown),
-      `${sum(({ toDecide }) => toDecide)} stuck until you act; the rest is being looked up`,
+      toDecide === 0 ? 'looked up by itself' : `${toDecide} stuck until you act`,
     ],
     ['pending', sum(({ pending }) => pending), 'sent when their turn comes'],
     ['sending', sum(({ sending }) => sending), 'under way'],
@@ -164,10 +178,10 @@ function renderOutbox(rows: readonly OutboxStatus[]): Html {
   ] as const;
   const boxes = stages.map(
     ([status, number, note]) =>
-      html`<li class="${number > 0 && (status === 'dead' || status === 'unknown') ? 'bad' : ''}"><a href="/outbox?status=${status}"><b>${number}</b> ${status}</a><small>${note}</small></li>`,
+      html`<li class="${(status === 'dead' && number > 0) || (status === 'unknown' && toDecide > 0) ? 'bad' : ''}"><a href="/outbox?status=${status}"><b>${number}</b> ${status}</a><small>${note}</small></li>`,
   );
   const clientRows = rows.map((row) => [
-    html`<a href="/outbox?client=${encodeURIComponent(row.client)}">${row.client}</a>`,
+    linkClient('/outbox', row.client),
     row.dead,
     row.unknown,
     row.pending,

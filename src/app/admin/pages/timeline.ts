@@ -7,7 +7,7 @@ import { quote } from '../../../core/quote.ts';
 import { formatSpan } from '../../../core/time.ts';
 import type { FoundOrder } from '../../../erp/reports/order-search.ts';
 import type { EventSource, OrderEvent } from '../../../erp/reports/order-timeline.ts';
-import { badge, type Tone, table } from './view.ts';
+import { badge, linkClient, type Tone, table } from './view.ts';
 
 /** An event in words. */
 export interface TimelineEntry {
@@ -37,7 +37,7 @@ export const toOrderPath = (client: string, number: string): string =>
 export function renderOrdersPage(found: readonly FoundOrder[], text: string | undefined, limit: number): Html {
   const rows = found.map(({ client, number, foundBy }) => [
     html`<a href="${toOrderPath(client, number)}">${number}</a>`,
-    client,
+    linkClient('/outbox', client),
     foundBy.join(', '),
   ]);
   const nothing = html`<p class="none">No order found for “${text}”. Rows of the outbox are found as long as RETENTION_DAYS keeps them.</p>`;
@@ -138,7 +138,7 @@ export function renderTimelinePage(
         entry.outboxId === null ? entry.text : html`<a href="/outbox/${entry.outboxId}">${entry.text}</a>`
       }${entry.error === null ? '' : html`<small>${entry.error}</small>`}<small>${describePause(entries, index)}</small></div></li>\n`,
   );
-  return html`<h1>Order ${number}</h1><p>Client <b>${client}</b>. Times are in UTC. <a href="/outbox?${new URLSearchParams({ client, reference: number }).toString()}">Open outbox rows</a></p>
+  return html`<h1>Order ${number}</h1><p>Client ${linkClient('/outbox', client)}. Times are in UTC. <a href="/outbox?${new URLSearchParams({ client, reference: number }).toString()}">Open outbox rows</a></p>
 ${ids.length > 1 ? several : ''}<ol class="stages">${stages}</ol>
 <h2>Timeline</h2>
 <ol class="timeline">${items}</ol>

@@ -53,7 +53,8 @@ ${live ? html`<script src="/assets/page.js" defer></script><noscript><meta http-
 
 /** Renders a whole page. */
 export function renderPage({ title, path, loggedIn, message, live, isFollowed, csrf }: Frame, body: Child): string {
-  const isHere = (place: string) => (place === '/' ? path === '/' : path.startsWith(place));
+  const at = path === '/order' ? '/orders' : path;
+  const isHere = (place: string) => (place === '/' ? at === '/' : at.startsWith(place));
   const links = navigation.map(
     ([place, name]) =>
       html`<li><a href="${place}"${isHere(place) ? new Html(' aria-current="page"') : ''}>${name}</a></li>`,
@@ -65,7 +66,7 @@ export function renderPage({ title, path, loggedIn, message, live, isFollowed, c
   return renderDocument(
     { title, live: live === true, isFollowed: isFollowed === true },
     html`<a class="skip" href="#main">Skip to content</a>
-<header><a class="name" href="/">fulfilment-sync</a><nav aria-label="Pages"><ul>${links}</ul></nav><form class="search" method="get" action="/orders" role="search" aria-label="Find an order"><input type="search" name="q" aria-label="Order, shipment or tracking code" placeholder="Order, shipment, parcel" required maxlength="200"> <button class="quiet">Find</button></form>${logout}</header>
+<header><a class="name" href="/">fulfilment-sync</a><nav aria-label="Pages"><ul>${links}</ul></nav><form class="search" method="get" action="/orders" role="search" aria-label="Find an order"><input type="search" name="q" aria-label="Order, shipment or tracking code" placeholder="Order or parcel" required maxlength="200"> <button class="quiet">Find</button></form>${logout}</header>
 <main id="main" tabindex="-1">
 ${message === undefined ? '' : html`<p class="said" role="status">${message}</p>`}
 ${body}
@@ -131,6 +132,16 @@ export function table(caption: string, headings: readonly string[], rows: readon
   return html`<table><caption>${caption}</caption><thead><tr>${head}</tr></thead><tbody>
 ${body}</tbody></table>`;
 }
+
+/** Renders the name of a client as a link to what a page shows of it alone. */
+export const linkClient = (page: string, client: string): Html =>
+  html`<a href="${page}?client=${encodeURIComponent(client)}">${client}</a>`;
+
+/** Makes links of the numbers of outbox rows in a text. */
+export const linkRows = (text: string): Child =>
+  text
+    .split(/(row \d+)/)
+    .map((part) => (/^row \d+$/.test(part) ? html`<a href="/outbox/${part.slice(4)}">${part}</a>` : part));
 
 /** Renders a field of a filter form. */
 export function choice(

@@ -1,5 +1,6 @@
 /**
- * The kinds of outbox rows. No kind imports another kind. Code that two kinds share is in a separate file.
+ * This folder: the kinds of outbox rows. No kind imports another kind. Code that two kinds share is in a separate
+ * file.
  */
 
 import type { Operations } from '../../../../config/operations.ts';

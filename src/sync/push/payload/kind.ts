@@ -1,6 +1,6 @@
 /**
- * The declaration of outbox kinds, and the checking, showing and masking of payloads. The whole payload is checked
- * before any request is sent.
+ * This folder: the declaration of outbox kinds, and the checking, showing and masking of payloads. The whole payload
+ * is checked before any request is sent.
  */
 
 import { z } from 'zod';
@@ -12,10 +12,10 @@ import type { ClaimedRow } from '../../../erp/outbox/claim-rows.ts';
 import type { PushTarget } from '../../../erp/outbox/held-claims.ts';
 import type { UnknownRow } from '../../../erp/outbox/look-ups.ts';
 import type { Warehouse, WriteRequest } from '../../../warehouse/client.ts';
+import type { SettingList } from '../../../warehouse/decoding/decode-service-lists.ts';
 import type { Resource } from '../../../warehouse/decoding/jsonapi.ts';
 import type { HttpAnswer } from '../../../warehouse/transport/http.ts';
 import type { MirroredResource } from '../../reading/stream.ts';
-import type { CodeFinder } from './find-code.ts';
 
 /** Maximum number of problems that an error lists. */
 const maxListed = 100;
@@ -61,6 +61,38 @@ export class LostMembersError extends CodedError {
     super('members_lost', message);
     this.reading = reading;
   }
+}
+
+/** Compares payloads with the lists of the service. */
+export interface CodeFinder {
+  /** @param idMember member of the payload that takes an id instead of the code */
+  readonly find: (
+    list: SettingList,
+    code: string,
+    idMember: string,
+    signal: AbortSignal,
+  ) => Promise<{ id: number } | CodeProblem>;
+  /** Returns the problem of a code that a list lacks, as `describeUnlisted` does; null if there is none. */
+  readonly findListProblem: (
+    list: SettingList,
+    code: string,
+    form: RegExp,
+    signal: AbortSignal,
+  ) => Promise<string | null>;
+  /**
+   * Returns the warehouses that offer a main shipping method; none if the lists do not tell.
+   * @param wanted warehouses that should be among them
+   */
+  readonly findWarehouses: (
+    methodId: number,
+    wanted: readonly string[],
+    signal: AbortSignal,
+  ) => Promise<readonly string[]>;
+}
+
+/** A code without exactly one id, in words. */
+export interface CodeProblem {
+  readonly problem: string;
 }
 
 /** The context of a payload check. */
@@ -156,6 +188,8 @@ export interface LookUpRule<P> {
   ) => Promise<ReadonlyMap<number, LookUpResult>>;
   /** Returns in words how the found resource differs from the payload; null if it does not. */
   readonly differs: (payload: P, resource: Resource) => string | null;
+  /** What the result notes if no attempt of the row created the found resource: what `differs` does not compare. */
+  readonly othersNote?: string;
   /** Returns the row's `result` for a found resource. */
   readonly resultOf: (resource: Resource, payload: P, operations: Operations) => PushResult['result'];
   /** The next step if look-ups have not found the resource: send the row again, or let a person decide. */

@@ -2,13 +2,12 @@ import { expect, test } from 'vitest';
 import { writeSwitches } from '../../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../../helpers/database.ts';
 import { orderPayload } from '../../../helpers/order-payload.ts';
-import { usePusher } from '../../../helpers/pusher.ts';
+import { short, usePusher } from '../../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
-const short = { HTTP_TIMEOUT_MS: '1500' };
 
 const createOrder = async () => {
   await outbox.insert(

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { takeOverClaims } from '../../../../src/erp/outbox/held-claims.ts';
 import { useDatabase } from '../../../helpers/database.ts';
 import { orderPayload } from '../../../helpers/order-payload.ts';
-import { usePusher } from '../../../helpers/pusher.ts';
+import { short, usePusher } from '../../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
 import type { FaultRule } from '../../../helpers/sandbox-control.ts';
 import { waitFor } from '../../../helpers/wait.ts';
@@ -10,8 +10,6 @@ import { waitFor } from '../../../helpers/wait.ts';
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
-/** A short timeout, so that a request without an answer takes a test little time. */
-const short = { HTTP_TIMEOUT_MS: '1500' };
 
 const createOrder = async (number: string) => {
   await outbox.insert('order.create', number, orderPayload(number, { reference: 'old' }));
@@ -20,8 +18,7 @@ const createOrder = async (number: string) => {
 const insertRename = (from: string, to: string) => outbox.insert('order.rename', from, { externalOrderNumber: to });
 const readNumbers = async () =>
   (await database.query('select external_order_number as n from fulfilment.orders order by id')).map(({ n }) => n);
-const countUpdates = async () =>
-  (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.update').length;
+const countUpdates = () => sandbox.count('v3.orders.update');
 /** Renames at the service, as somebody else does. */
 const renameElsewhere = async (externalOrderNumber: string) => {
   const [order] = await database.query<{ id: number }>('select id from fulfilment.orders order by id');

@@ -1,14 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { useDatabase } from '../../../helpers/database.ts';
 import { orderPayload } from '../../../helpers/order-payload.ts';
-import { usePusher } from '../../../helpers/pusher.ts';
+import { short, usePusher } from '../../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
 import type { FaultRule } from '../../../helpers/sandbox-control.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
-const short = { HTTP_TIMEOUT_MS: '1500' };
 const wanted = orderPayload('SO-1', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] });
 
 interface SandboxOrder {
@@ -23,12 +22,7 @@ async function readOrders(): Promise<[string, number][]> {
     included.reduce((sum, { type, attributes }) => sum + (type === 'orderItem' ? (attributes.quantity ?? 0) : 0), 0),
   ]);
 }
-async function pushRounds(times: number): Promise<void> {
-  for (let round = 0; round < times; round++) {
-    await outbox.push(short);
-    await outbox.hurry();
-  }
-}
+
 async function createOrder(): Promise<number> {
   const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await outbox.push(short);
@@ -56,9 +50,9 @@ describe.each(['v3.orders.update', 'v3.orders.cancel', 'v3.orders.create'] as co
     await sandbox.switches({ repeatedNumbers: true });
     await sandbox.faults({ operation, count: 1, effect: { noAnswer: true, afterEffect } });
     const id = await outbox.insert('order.replace', 'SO-1', wanted);
-    await pushRounds(1);
+    await outbox.pushRounds(1);
     expect(await outbox.row(id)).toMatchObject({ status: 'unknown' });
-    await pushRounds(4);
+    await outbox.pushRounds(4);
     expect(await readOrders()).toEqual([
       [`SO-1-R${id}`, 0],
       ['SO-1', 5],
@@ -72,7 +66,7 @@ test('a refused rename is dead, and nothing was changed', async () => {
   const refusal: FaultRule['effect'] = { status: 422 };
   await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: refusal });
   const id = await outbox.insert('order.replace', 'SO-1', wanted);
-  await pushRounds(2);
+  await outbox.pushRounds(2);
   expect(await outbox.row(id)).toMatchObject({ status: 'dead', last_error: expect.stringContaining('422') });
   expect(await readOrders()).toEqual([['SO-1', 2]]);
 });
@@ -81,7 +75,7 @@ test('an order whose items are shipped is not touched', async () => {
   await createOrder();
   await sandbox.advance(2 * 86_400);
   const id = await outbox.insert('order.replace', 'SO-1', wanted);
-  await pushRounds(2);
+  await outbox.pushRounds(2);
   expect(await outbox.row(id)).toMatchObject({
     status: 'dead',
     last_error: expect.stringMatching(/cannot be replaced, because shipment \d+ has items of it/),
@@ -106,7 +100,7 @@ test('an order that could only be cancelled in part is not created again, and th
     effect: { set: [{ path: ['data'], value: [] }] },
   });
   const id = await outbox.insert('order.replace', 'SO-1', wanted);
-  await pushRounds(2);
+  await outbox.pushRounds(2);
   expect(await outbox.row(id)).toMatchObject({
     status: 'dead',
     last_error: expect.stringMatching(
@@ -120,12 +114,12 @@ test('a new order that is refused can be corrected: the row then creates it', as
   const former = await createOrder();
   await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { status: 422 } });
   const id = await outbox.insert('order.replace', 'SO-1', wanted);
-  await pushRounds(3);
+  await outbox.pushRounds(3);
   const row = await outbox.row(id);
   expect(row).toMatchObject({ status: 'dead' });
   expect(row.last_error).toContain(`The replaced order ${former} is cancelled and has the number SO-1-R${id}`);
   await database.query('select fulfilment.outbox_replace($1, $2)', [id, JSON.stringify(wanted)]);
-  await pushRounds(3);
+  await outbox.pushRounds(3);
   expect(await outbox.row(id)).toMatchObject({ status: 'done', result: { replacedOrderId: former } });
   expect(await readOrders()).toEqual([
     [`SO-1-R${id}`, 0],

@@ -1,8 +1,6 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { operations, takenMembers } from '../../../../config/operations.ts';
+import { takenMembers } from '../../../../config/operations.ts';
+import { writeSwitches } from '../../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../../helpers/database.ts';
 import { orderPayload } from '../../../helpers/order-payload.ts';
 import { usePusher } from '../../../helpers/pusher.ts';
@@ -13,12 +11,9 @@ const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 
 /** Writes a file that says what updates take. Returns the environment of a worker that uses it. */
-function takeMembers(takes: readonly string[], more: object = {}) {
-  const file = join(mkdtempSync(join(tmpdir(), 'operations-')), 'operations.json');
-  const { method, path } = operations['v3.orders.update'];
-  writeFileSync(file, JSON.stringify({ 'v3.orders.update': { method, path, takes, ...more } }));
-  return { WAREHOUSE_OPERATIONS_FILE: file };
-}
+const takeMembers = (takes: readonly string[], more: object = {}) => ({
+  WAREHOUSE_OPERATIONS_FILE: writeSwitches({ 'v3.orders.update': { takes, ...more } }),
+});
 
 const createOrder = () =>
   outbox.insert(
@@ -77,5 +72,5 @@ test('the members that the file does not name, and items, are refused with what 
     expect(error).toContain(
       `${member}: the interface does not show that the service takes it in an update. If it does, add "${member}" to "takes"`,
     );
-  expect(error).toContain('create an order with another number, because this number stays taken');
+  expect(error).toContain('use order.replace, which cancels the order and creates it anew with the same number');
 });

@@ -1,6 +1,6 @@
 /**
- * Kinds that concern an inbound delivery. A slip is looked up by reference, warehouse, day and lines, because its
- * reference is not unique.
+ * This folder: kinds that concern an inbound delivery. A slip is looked up by reference, warehouse, day and lines,
+ * because its reference is not unique.
  */
 
 import type { z } from 'zod';

@@ -1,24 +1,24 @@
-/**
- * Kinds that concern an order. They find the order by its number, which is compared exactly.
- */
+/** This folder: kinds that concern an order. They find the order by its number, which is compared exactly. */
 
 import type { OperationName } from '../../../../../config/operations.ts';
 import { pauses } from '../../../../core/backoff.ts';
 import { makeUndecodableError } from '../../../../core/errors.ts';
+import { isObject, parseExact } from '../../../../core/json.ts';
 import { addDays, toLocalDay } from '../../../../core/time.ts';
 import { findNewNumber, findRenameTo, type OtherRow } from '../../../../erp/outbox/renames.ts';
 import type { ListPage, Warehouse } from '../../../../warehouse/client.ts';
-import { decodeRow } from '../../../../warehouse/decoding/fields.ts';
+import { decodeMembers, decodeRow, flag, many } from '../../../../warehouse/decoding/fields.ts';
 import {
   addIncluded,
   type Document,
   decodeDocument,
+  findChildren,
   indexIncluded,
   type Resource,
 } from '../../../../warehouse/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { listPages } from '../../../paging/walk.ts';
-import { type OrderRow, order, orders } from '../../../streams/orders.ts';
+import { type OrderRow, order, orderItem, orders } from '../../../streams/orders.ts';
 import { NotFoundError, PayloadError, PostponedError, type PushContext } from '../../payload/kind.ts';
 
 /** A list with more pages than this counts as unreadable: a look-up finds at most one order for each number. */
@@ -78,7 +78,7 @@ export async function searchOrder(context: PushContext): Promise<FoundOrder> {
   if (rename !== null) throw makeRenameAwaited(rename, `gives the order the number ${number}`);
   throw new NotFoundError(
     newNumber === null
-      ? `the service has no order with the number ${number}; once it has, retry this row`
+      ? `the service has no order with the number ${number}; once it has, retry this row, or replace its payload by the same one`
       : `the order ${number} was renamed to ${newNumber}; cancel this row and insert it with the reference ${newNumber}`,
   );
 }
@@ -148,4 +148,28 @@ export function readAnsweredOrder(operation: OperationName, body: string, id: nu
 function toServiceDay(dateMs: number | null, zone: string): string {
   const day = toLocalDay(new Date(dateMs ?? Date.now()).toISOString(), zone);
   return dateMs === null ? addDays(day, -1) : day;
+}
+
+const metaFields = { modified: flag, modifiedItems: many };
+
+/** Returns the lines of an order. Skips lines that cannot be read. */
+export function readLines(resource: Resource): { id: number; sku: string | null; quantity: number | null }[] {
+  return findChildren(resource, 'orderItem', null, new Map()).resources.flatMap((item) => {
+    const read = decodeRow(orderItem, item);
+    if ('problem' in read) return [];
+    const { id, sku, quantity } = read.row;
+    return [{ id, sku, quantity }];
+  });
+}
+
+/**
+ * Returns `meta` from the answer to a cancellation (docs/interface.md, 7.8 Cancel and 8.2 Operations).
+ * @throws WarehouseError `undecodable` if the answer has no such `meta`
+ */
+export function readMeta(operation: string, body: string): { modified: boolean; modifiedItems: number[] } {
+  const document = parseExact(body);
+  const meta = decodeMembers(metaFields, isObject(document) ? (document.meta ?? null) : null);
+  if ('problem' in meta || meta.value.modified === null)
+    throw makeUndecodableError(`${operation}: the answer does not say what was modified`);
+  return { modified: meta.value.modified, modifiedItems: [...(meta.value.modifiedItems ?? [])] };
 }

@@ -60,7 +60,7 @@ export async function findOrders(
   };
   addAll(await readStoredOrders(rows.filter(isMissing), stored, context));
   addAll(
-    await walkDays(
+    await searchDays(
       rows.filter((row) => isMissing(row) && needsWalk(row, found.get(row.id))),
       context,
     ),
@@ -106,14 +106,14 @@ async function readStoredOrders(
 ): Promise<ReadonlyMap<number, LookUpResult>> {
   const wanted = new Map(rows.map((row) => [row.id, row]));
   const orderIds = new Map(stored.flatMap(({ rowId, orderId }) => (wanted.has(rowId) ? [[rowId, orderId]] : [])));
-  return readById(
+  return readFound(
     [...orderIds].flatMap(([rowId, id]) => [{ row: wanted.get(rowId) as RowToLookUp, id }]),
     context,
   );
 }
 
 /** Reads orders by id, and returns a result for each row whose order still has the row's number. */
-async function readById(
+async function readFound(
   wanted: readonly { readonly row: RowToLookUp; readonly id: number }[],
   context: LookUpContext,
 ): Promise<ReadonlyMap<number, LookUpResult>> {
@@ -141,7 +141,7 @@ interface DayRange {
  * Walks the list of all orders of the days on which these rows may have been carried out. An order that is found is read
  * by its id. A row that is not found is absent: a list of days finds orders whatever their numbers are.
  */
-async function walkDays(
+async function searchDays(
   rows: readonly RowToLookUp[],
   context: LookUpContext,
 ): Promise<ReadonlyMap<number, LookUpResult>> {
@@ -165,7 +165,7 @@ async function walkDays(
     return new Map(rows.map(({ id }) => [id, { seen: 'no answer', why, cause: error }]));
   }
   const absent = rows.map(({ id }): [number, LookUpResult] => [id, { seen: 'absent' }]);
-  return new Map([...absent, ...(await readById(hits, context))]);
+  return new Map([...absent, ...(await readFound(hits, context))]);
 }
 
 /**

@@ -1,8 +1,7 @@
 import { noMembers } from '../../../../payloads/members.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
-import { findOrder, orderInclude, readAnsweredOrder } from './find-order.ts';
-import { readLines, readMeta } from './order-answers.ts';
+import { findOrder, orderInclude, readAnsweredOrder, readLines, readMeta } from './find-order.ts';
 
 /** Cancels the quantities of an order that were not shipped (docs/interface.md, 7.8 Cancel). */
 export const orderCancel = defineKind<Record<string, never>>({

@@ -2,9 +2,9 @@ import { type OrderPayload, orderPayload } from '../../../../payloads/order.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind } from '../../payload/kind.ts';
 import { describeLineDifference } from '../../payload/line-difference.ts';
+import { readLines } from './find-order.ts';
 import { findOrders } from './look-up-orders.ts';
-import { readLines } from './order-answers.ts';
-import { creationRules, sendOrder, toCreateResult } from './order-creation.ts';
+import { creationRules, sendOrder, toCreateResult } from './order-payload.ts';
 
 /**
  * Creates an order with everything that belongs to it (docs/interface.md, 7.6 Create). Its number is unique at the
@@ -15,13 +15,15 @@ export const orderCreate = defineKind<OrderPayload>({
   name: 'order.create',
   schema: orderPayload,
   operation: 'v3.orders.create',
-  push: (payload, context) => sendOrder(payload, context),
+  push: sendOrder,
   unknown: {
     do: 'look up',
     lookUp: {
       stream: orders,
       find: findOrders,
       differs: ({ items }, resource) => describeLineDifference(items, readLines(resource)),
+      othersNote:
+        'the order existed before this row: only articles and quantities were compared, not addresses and the rest',
       resultOf: toCreateResult,
       whenAbsent: 'resend',
       doubtsRefusal: true,

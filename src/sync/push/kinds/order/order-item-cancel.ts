@@ -2,13 +2,12 @@ import type { z } from 'zod';
 import { makeUndecodableError } from '../../../../core/errors.ts';
 import type { Json } from '../../../../core/json.ts';
 import { cancelledItem } from '../../../../payloads/order.ts';
-import { findItemChoiceProblems } from '../../../../payloads/rules.ts';
 import { decodeRow } from '../../../../warehouse/decoding/fields.ts';
 import { decodeDocument, type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { orderItem, orders } from '../../../streams/orders.ts';
 import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../payload/kind.ts';
-import { findOrder } from './find-order.ts';
-import { readLines, readMeta } from './order-answers.ts';
+import { isGiven } from '../../payload/payload.ts';
+import { findOrder, readLines, readMeta } from './find-order.ts';
 
 type CancelledItem = z.infer<typeof cancelledItem>;
 
@@ -23,7 +22,8 @@ export const orderItemCancel = defineKind<CancelledItem>({
   operation: 'v3.orderItems.cancel',
   notFoundMeansRoute: true,
   unknown: { do: 'resend' },
-  check: async (wanted) => findItemChoiceProblems(wanted),
+  check: async (wanted) =>
+    isGiven(wanted, 'orderItemId') === isGiven(wanted, 'sku') ? ['payload: give either orderItemId or sku'] : [],
   push: cancelItem,
 });
 

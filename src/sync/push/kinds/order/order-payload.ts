@@ -1,11 +1,15 @@
-import type { Operation } from '../../../../../config/operations.ts';
-import { isObject } from '../../../../core/json.ts';
+import type { Operation, Operations } from '../../../../../config/operations.ts';
+import { makeUndecodableError } from '../../../../core/errors.ts';
+import { isObject, type Json } from '../../../../core/json.ts';
+import type { PushTarget } from '../../../../erp/outbox/held-claims.ts';
 import { countryForm, localeForm, type OrderAttachment, type OrderPayload } from '../../../../payloads/order.ts';
-import { findNumberProblems } from '../../../../payloads/rules.ts';
-import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
-import type { CheckContext, JsonObject } from '../../payload/kind.ts';
+import { decodeRow } from '../../../../warehouse/decoding/fields.ts';
+import { decodeDocument, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
+import { order, orders } from '../../../streams/orders.ts';
+import type { CheckContext, JsonObject, PushContext, PushResult } from '../../payload/kind.ts';
 import { asNumber, findDocumentProblems, pickGiven } from '../../payload/payload.ts';
-import { findAddressProblems } from './address-rules.ts';
+import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/setting-codes.ts';
+import { readLines, readOrders } from './find-order.ts';
 
 export const orderTypeMember: CodedMember = {
   list: 'orderTypes',
@@ -21,13 +25,12 @@ export const methodMember: CodedMember = {
 };
 
 /** Returns the problems of an order that the schema cannot find. */
-export async function findOrderProblems(
-  payload: JsonObject,
-  reference: string,
-  context: CheckContext,
-): Promise<string[]> {
-  const { attachments } = payload;
-  const problems = findNumberProblems(payload, reference);
+async function findOrderProblems(payload: JsonObject, reference: string, context: CheckContext): Promise<string[]> {
+  const { attachments, externalOrderNumber: number } = payload;
+  const problems: string[] = [];
+  // Lanes are made of references.
+  if (typeof number === 'string' && number !== reference)
+    problems.push(`externalOrderNumber: must equal the reference of the row, ${JSON.stringify(reference)}`);
   for (const member of [orderTypeMember, methodMember])
     problems.push(...(await findCodeProblems(payload, member, context)));
   problems.push(...(await findListProblems(payload, context)));
@@ -81,20 +84,6 @@ export async function findWarehouseProblems(order: JsonObject, { codes, signal }
       const method = typeof code === 'string' ? code : found.id;
       return `${path}: shipping method ${method} is not offered in ${warehouse} (offered in: ${offered.join(', ')})`;
     });
-}
-
-/**
- * Returns the ids of the order type and the shipping method, which the payload names by id or code.
- * @throws PayloadError if a code has no single id
- */
-export async function findOrderIds(
-  payload: OrderPayload,
-  context: CheckContext,
-): Promise<{ orderTypeId: number | null; shippingMethodId: number | null }> {
-  return {
-    orderTypeId: await findNamedId(payload, orderTypeMember, context),
-    shippingMethodId: await findNamedId(payload, methodMember, context),
-  };
 }
 
 /** Provisional ids, which only link the addresses of one request (docs/interface.md, 7.2 Addresses). */
@@ -166,4 +155,128 @@ export function toAttachmentAttributes(
 ): object {
   const fixed = { contentType: 'application/pdf', printStrategy: 'REQUIRED', [contentMember]: content };
   return { externalOrderNumber, ...pickGiven({ filename }), ...fixed };
+}
+
+/**
+ * Countries that need a house number and a postcode, unless switches name others. "Most other countries" need a
+ * postcode, too (docs/interface.md, 15.3 Add order: rules), but it does not say which.
+ */
+const defaultCountries: readonly string[] = ['NL', 'BE', 'DE'];
+type AddressRules = Pick<Operation, 'postcodeCountries' | 'houseNumberCountries'>;
+/** The members of a delivery address that the note needs. */
+interface AddressLines {
+  readonly countryCode?: string | null | undefined;
+  readonly houseNumber?: string | null | undefined;
+  readonly street1?: string | null | undefined;
+}
+
+/** Matches a street that ends with a house number. The service takes the number from there. */
+const endsWithNumber = /\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$/i;
+
+/**
+ * Returns the problems of the delivery address. The other addresses are not checked, because nothing is shipped to
+ * them.
+ */
+export function findAddressProblems(lines: Json | undefined, rules: AddressRules): string[] {
+  const { postcodeCountries = defaultCountries, houseNumberCountries = defaultCountries } = rules;
+  if (!isObject(lines)) return [];
+  const { countryCode, houseNumber, street1, postcode } = lines;
+  if (typeof countryCode !== 'string') return [];
+  const problems: string[] = [];
+  const isNumbered = !isEmpty(houseNumber) || (typeof street1 === 'string' && /\d/.test(street1));
+  if (houseNumberCountries.includes(countryCode) && !isNumbered)
+    problems.push(`deliveryAddress.houseNumber: is required for ${countryCode}, unless street1 has it`);
+  if (postcodeCountries.includes(countryCode) && isEmpty(postcode))
+    problems.push(`deliveryAddress.postcode: is required for ${countryCode}`);
+  return problems;
+}
+
+const isEmpty = (value: Json | undefined) => value === undefined || value === null || String(value).trim() === '';
+
+/**
+ * Returns a note for an order whose house number the service may not find, because it is in the street but not at its end; null if
+ * there is no such doubt (docs/interface.md, 15.3 Add order: rules).
+ */
+export function describeAddressDoubt(
+  { countryCode, houseNumber, street1 }: AddressLines,
+  { houseNumberCountries = defaultCountries }: AddressRules,
+): string | null {
+  const isNeeded = houseNumberCountries.includes(countryCode ?? '');
+  if (!isNeeded || !isEmpty(houseNumber) || endsWithNumber.test(street1 ?? '')) return null;
+  return 'deliveryAddress.houseNumber is missing and street1 does not end with a number; check the address at the service';
+}
+
+/** Members of the older order operation that v3 lacks (docs/interface.md, 15.2 Add order: fields), with what to do instead. */
+const olderMembers = {
+  'in v3 it is read-only': ['currency'],
+  'name the warehouse by its code, in fulfillFrom': ['warehouseId', 'items.warehouseId'],
+  'give the language and region in locale': ['languageId'],
+  'it is deprecated there': ['paymentMethodId', 'bankAccountNumber', 'bankAccountHolderName', 'bankAccountCityName'],
+  'an address of v3 has no such member': ['deliveryAddress', 'billingAddress'].flatMap((name) =>
+    ['ExtraName', 'Region', 'ExtraAddress'].flatMap((part) => [
+      `${name}${part}`,
+      `${name}.${part.charAt(0).toLowerCase()}${part.slice(1)}`,
+    ]),
+  ),
+};
+const olderRefusals = Object.entries(olderMembers).flatMap(([remedy, names]) =>
+  names.map((name) => [name, `exists only in the older order operation, which this program does not call; ${remedy}`]),
+);
+
+/** What every kind that creates an order has. */
+export const creationRules = {
+  refused: {
+    channelIdentifier: 'is read-only at the service and cannot be sent',
+    ...(Object.fromEntries(olderRefusals) as Record<string, string>),
+  },
+  // An attachment that goes with the order has the members of one that is sent alone.
+  optional: (operations: Operations) => [
+    ...(operations['v3.orders.create'].optional ?? []),
+    ...(operations['v3.orderAttachments.create'].optional ?? []).map((member) => `attachments.${member}`),
+  ],
+  notFoundMeansRoute: true,
+  check: findOrderProblems,
+  // The first attachment is sent with the order, the others become follow-ups.
+  followUps: ({ attachments }: JsonObject) =>
+    Array.isArray(attachments)
+      ? attachments.slice(1).map((payload) => ({ kind: 'order_attachment.create', payload }))
+      : [],
+  // The products of the order must exist first (docs/interface.md, 16.3 Rules).
+  waitsFor: { kind: 'product.save', family: 'product', list: 'items', member: 'sku' },
+};
+
+/** Sends a new order. */
+export async function sendOrder(payload: OrderPayload, context: PushContext, target?: PushTarget): Promise<PushResult> {
+  const ids = {
+    orderTypeId: await findNamedId(payload, orderTypeMember, context),
+    shippingMethodId: await findNamedId(payload, methodMember, context),
+  };
+  const { 'v3.orders.create': options, 'v3.orderAttachments.create': attaching } = context.operations;
+  const contentMember = pickGiven({ contentMember: attaching.contentMember });
+  const body = buildOrderDocument(payload, ids, { ...contentMember, ...options });
+  const answer = await context.send({ operation: 'v3.orders.create', body }, target);
+  const [created] = readOrders(decodeDocument('v3.orders.create', answer.body, 'single'));
+  if (created === undefined || created.order.external_order_number !== payload.externalOrderNumber)
+    throw makeUndecodableError('v3.orders.create: the answer describes another order');
+  const { resource, escaped } = created;
+  return {
+    result: toCreateResult(resource, payload, context.operations),
+    reading: { stream: orders, resource, escaped },
+  };
+}
+
+/** Returns the `result` of a row, for the answer and for the order that a look-up found. */
+export function toCreateResult(
+  resource: Resource,
+  { deliveryAddress }: OrderPayload,
+  operations: Operations,
+): PushResult['result'] {
+  const lines = readLines(resource).map(({ id, sku }) => ({ id, sku }));
+  const read = decodeRow(order, resource);
+  const note = describeAddressDoubt(deliveryAddress, operations['v3.orders.create']);
+  return {
+    orderId: 'row' in read ? read.row.id : null,
+    orderItems: lines,
+    ...(note === null ? {} : { note }),
+  };
 }

@@ -13,10 +13,9 @@ import {
   type PushResult,
 } from '../../payload/kind.ts';
 import { describeLineDifference } from '../../payload/line-difference.ts';
-import { type FoundOrder, findOrder, orderInclude, readAnsweredOrder, readOrderById } from './find-order.ts';
+import { type FoundOrder, findOrder, orderInclude, readAnsweredOrder, readLines, readOrderById } from './find-order.ts';
 import { findOrders, type RowToLookUp } from './look-up-orders.ts';
-import { readLines } from './order-answers.ts';
-import { creationRules, sendOrder, toCreateResult } from './order-creation.ts';
+import { creationRules, sendOrder, toCreateResult } from './order-payload.ts';
 import { buildWantedState, sendUpdate } from './order-state.ts';
 
 /**

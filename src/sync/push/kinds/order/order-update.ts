@@ -1,6 +1,5 @@
 import type { z } from 'zod';
 import { orderChange } from '../../../../payloads/order.ts';
-import { findEmptyProblems } from '../../../../payloads/rules.ts';
 import type { OrderRow } from '../../../streams/orders.ts';
 import { orders } from '../../../streams/orders.ts';
 import {
@@ -11,9 +10,8 @@ import {
   type PushContext,
   type PushResult,
 } from '../../payload/kind.ts';
-import { describeAddressDoubt } from './address-rules.ts';
 import { findOrder } from './find-order.ts';
-import { findListProblems, findWarehouseProblems } from './order-payload.ts';
+import { describeAddressDoubt, findListProblems, findWarehouseProblems } from './order-payload.ts';
 import { buildWantedState, sendUpdate } from './order-state.ts';
 import {
   buildTakenChange,
@@ -24,7 +22,7 @@ import {
 } from './taken-members.ts';
 
 const itemsReason =
-  'cannot be changed by an update; order_item.cancel cancels a line, and further articles need an order of their own';
+  'cannot be changed by an update; order_item.cancel cancels a line, and order.replace changes lines and keeps the number';
 
 type OrderChange = z.infer<typeof orderChange> & TakenChange;
 
@@ -56,24 +54,21 @@ export const orderUpdate = defineKind<OrderChange>({
     const { optional = [] } = operations['v3.orders.create'];
     return optional.filter((name) => takes.some((member) => name.startsWith(`${member}.`)));
   },
-  check: findChangeProblems,
+  check: (change, _reference, context) => findChangeProblems(change, context),
   push: updateOrder,
   withTaken: (taken) => ({
     schema: orderChange.extend(selectTakenShape(taken)),
     refused: { ...neverTaken, ...describeUntaken(taken) },
-    check: async (change, reference, context) => [
-      ...(await findChangeProblems(change, reference, context)),
+    check: async (change, _reference, context) => [
+      ...(await findChangeProblems(change, context)),
       ...(await findTakenProblems(change, taken, context)),
     ],
   }),
 });
 
-async function findChangeProblems(
-  change: JsonObject,
-  _reference: string,
-  context: CheckContext,
-): Promise<readonly string[]> {
-  return [...findEmptyProblems(change), ...(await findListProblems(change, context))];
+async function findChangeProblems(change: JsonObject, context: CheckContext): Promise<readonly string[]> {
+  const isEmpty = Object.keys(change).length === 0;
+  return isEmpty ? ['payload: must name at least one member to change'] : findListProblems(change, context);
 }
 
 /** @throws PayloadError if the shipping method that the order keeps is not offered in its new warehouse */

@@ -2,11 +2,10 @@ import { z } from 'zod';
 import type { TakenMember } from '../../../../../config/operations.ts';
 import { codeOf, idNumber, personal, requiredText } from '../../../../payloads/members.ts';
 import { address, deliveryAddress } from '../../../../payloads/order.ts';
-import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
 import type { CheckContext, JsonObject } from '../../payload/kind.ts';
 import { pickGiven } from '../../payload/payload.ts';
-import { findAddressProblems } from './address-rules.ts';
-import { billingId, deliveryId, methodMember, orderTypeMember, toLink } from './order-payload.ts';
+import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/setting-codes.ts';
+import { billingId, deliveryId, findAddressProblems, methodMember, orderTypeMember, toLink } from './order-payload.ts';
 
 /**
  * The members of order.update that are sent only if `WAREHOUSE_OPERATIONS_FILE` says that the service takes them
@@ -48,8 +47,8 @@ export function describeUntaken(taken: readonly TakenMember[]): Record<string, s
       Object.keys(shapes[member]).map((name) => [
         name,
         `the interface does not show that the service takes it in an update. If it does, add "${member}" to "takes" of` +
-          ' v3.orders.update in WAREHOUSE_OPERATIONS_FILE. Otherwise use order.cancel, and create an order with another' +
-          ' number, because this number stays taken',
+          ' v3.orders.update in WAREHOUSE_OPERATIONS_FILE. Otherwise use order.replace, which cancels the order and creates' +
+          ' it anew with the same number',
       ]),
     ),
   );

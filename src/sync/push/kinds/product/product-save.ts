@@ -1,5 +1,5 @@
 /**
- * Kinds that concern a product. A product is identified by its sku, so saving it twice changes nothing.
+ * This folder: kinds that concern a product. A product is identified by its sku, so saving it twice changes nothing.
  */
 
 import type { z } from 'zod';

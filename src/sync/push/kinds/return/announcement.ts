@@ -1,5 +1,6 @@
 /**
- * Kinds that concern a return. An announced return is named by its id, or by a reference that no other one has.
+ * This folder: kinds that concern a return. An announced return is named by its id, or by a reference that no other
+ * one has.
  */
 
 import { makeUndecodableError } from '../../../../core/errors.ts';

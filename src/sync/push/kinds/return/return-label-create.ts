@@ -5,8 +5,8 @@ import { labelRequest } from '../../../../payloads/return.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { shipments } from '../../../streams/shipments.ts';
-import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
 import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../payload/kind.ts';
+import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/setting-codes.ts';
 
 const operation = 'v2.returnLabel.get';
 type Label = z.infer<typeof labelRequest>;

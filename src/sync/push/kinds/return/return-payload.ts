@@ -5,9 +5,9 @@ import { decodeRow, type RowOf } from '../../../../warehouse/decoding/fields.ts'
 import { addIncluded, findChildren, indexIncluded, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { shipmentItem } from '../../../streams/shipments.ts';
-import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
 import { type CheckContext, type JsonObject, NotFoundError, type PushContext } from '../../payload/kind.ts';
 import { pickGiven } from '../../payload/payload.ts';
+import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/setting-codes.ts';
 
 const reasonMember: CodedMember = { list: 'returnReasons', byCode: 'reason', byId: 'reasonId', required: true };
 

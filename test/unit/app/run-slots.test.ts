@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { longTurnMs, RunSlots, shortMs } from '../../../src/queue/run-slots.ts';
+import { longTurnMs, RunSlots, shortMs } from '../../../src/app/worker/runs.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
