@@ -5,6 +5,7 @@ import { describeError } from '../../core/errors.ts';
 import { toVisible } from '../../core/quote.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
+import { hasFullDisk } from '../../erp/connection/transaction.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
 import type { OutboxStatus } from '../../erp/reports/outbox-status.ts';
 import type { StreamStatus } from '../../erp/reports/stream-status.ts';
@@ -54,7 +55,8 @@ async function statusCommand({ json = false, watch = false }: StatusOptions): Pr
 }
 
 async function readStatus(db: Database, config: Config, json: boolean): Promise<{ text: string; problems: Problem[] }> {
-  const state = await readCurrentState(db, config);
+  // A worker meets a full disk in its runs. Where it is full, they can often not record it.
+  const state = await readCurrentState(db, config, (await hasFullDisk(db)) ? new Date() : null);
   const problems = findProblems(state, config);
   const { now, jobs, streams, outbox, gates, drift: _drift, ...rest } = state.snapshot;
   const lookbackDays = config.LOOKBACK_DAYS;

@@ -142,7 +142,9 @@ function findFullDatabase(
 }
 
 function makeFullDatabaseProblem(since: Date, now: Date): Problem {
-  const text = `the disk of Postgres is full since ${formatClock(since, now)}; nothing is lost`;
+  // Who has just met it does not know how long it lasts.
+  const begin = now.getTime() - since.getTime() < minuteMs ? '' : ` since ${formatClock(since, now)}`;
+  const text = `the disk of Postgres is full${begin}; nothing is lost`;
   const remedy = 'free space, or enlarge the disk; the workers then continue by themselves';
   return createProblem('database_full', { client: null }, text, remedy);
 }

@@ -14,7 +14,7 @@ export interface CurrentState {
   readonly stale: readonly LateJob[];
   /** Milliseconds that the clock of this machine is ahead of the database's. */
   readonly clockSkewMs: number;
-  /** Since when Postgres refuses the runs of this process because its disk is full; null: it does not. */
+  /** Since when this process knows that the disk of Postgres is full; null: it is not, as far as it knows. */
   readonly diskFullSince: Date | null;
   /** Returns true if this process has the client, and runs its job by a schedule. */
   readonly isScheduled: (client: string, job: string) => boolean;

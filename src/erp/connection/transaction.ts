@@ -58,13 +58,23 @@ export function readSqlState(error: unknown): string {
 /** Returns true if Postgres cannot write because its disk is full. */
 export const isDiskFull = (error: unknown): boolean => readSqlState(error) === '53100';
 
-/**
- * Locks by name, so that transactions run one after the other. Each name is a row of sync.locks, not an advisory lock:
- * any role that may connect could take an advisory lock and keep it.
- */
+/** Returns true if Postgres has no room for 1 MB: a result beyond work_mem goes to a file, which it deletes at once. */
+export async function hasFullDisk(db: Database): Promise<boolean> {
+  try {
+    await inTransaction(db, async (trx) => {
+      await sql`set local work_mem = '64kB'`.execute(trx);
+      await sql`select count(*) from generate_series(1, 60000)`.execute(trx);
+    });
+    return false;
+  } catch (error) {
+    if (isDiskFull(error)) return true;
+    throw error;
+  }
+}
 
 /**
- * Returns a CTE `locked`. It locks the name until the transaction ends; it has no row if the name does not exist yet.
+ * Returns a CTE `locked`. It locks the name until the transaction ends; it has no row if the name does not exist yet. The
+ * name is a row of sync.locks, not an advisory lock: any role that may connect could take an advisory lock and keep it.
  */
 export const lockingCte = (name: string) => sql`
   locked as materialized (select from sync.locks where name = ${name} for update)`;
