@@ -50,8 +50,8 @@ create table fulfilment.outbox (
   absences integer not null default 0,
   absent_at timestamptz,
   replaced_at timestamptz,
-  bounded_from timestamptz not null default now(),
-  bounded_attempts integer not null default 0,
+  limits_from timestamptz not null default now(),
+  uncounted_attempts integer not null default 0,
   refused_for_others integer not null default 0,
   database_mark text default sync.database_mark(),
   erased_at timestamptz,
@@ -67,7 +67,7 @@ create table fulfilment.outbox (
   constraint outbox_not_due check (status in ('pending', 'unknown') or next_attempt_at is null),
   constraint outbox_done check (status <> 'done' or result is not null),
   constraint outbox_dead check (status <> 'dead' or last_error is not null),
-  constraint outbox_attempts check (attempts >= 0 and bounded_attempts between 0 and attempts)
+  constraint outbox_attempts check (attempts >= 0 and uncounted_attempts between 0 and attempts)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 5000);
 create index outbox_lanes on fulfilment.outbox (client, family, reference, id)
@@ -121,9 +121,9 @@ comment on column fulfilment.outbox.lookups is 'Look-ups since the last attempt'
 comment on column fulfilment.outbox.absences is 'Look-ups since the last attempt that did not find the change, and count';
 comment on column fulfilment.outbox.absent_at is 'Time of the last look-up that did not find the change, and counts';
 comment on column fulfilment.outbox.replaced_at is 'When its payload was last replaced';
-comment on column fulfilment.outbox.bounded_from is
+comment on column fulfilment.outbox.limits_from is
   'PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person';
-comment on column fulfilment.outbox.bounded_attempts is 'Attempts before bounded_from; PUSH_MAX_ATTEMPTS does not count them';
+comment on column fulfilment.outbox.uncounted_attempts is 'Attempts before limits_from; PUSH_MAX_ATTEMPTS does not count them';
 comment on column fulfilment.outbox.refused_for_others is
   'Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer';
 comment on column fulfilment.outbox.database_mark is
@@ -463,7 +463,7 @@ begin
   -- Where an earlier attempt may have been carried out, the worker that claims the row looks it up first, if its kind can be.
   update fulfilment.outbox o set payload = outbox_replace.payload, status = 'pending', next_attempt_at = clock_timestamp(),
     finished_at = null, last_error = null, refusal = null, claim_no = null, lookups = 0, absences = 0, absent_at = null,
-    replaced_at = clock_timestamp(), bounded_from = clock_timestamp(), bounded_attempts = o.attempts
+    replaced_at = clock_timestamp(), limits_from = clock_timestamp(), uncounted_attempts = o.attempts
   where o.id = outbox_replace.id and o.status in ('pending', 'dead') returning * into changed;
   if not found then
     raise exception 'outbox row % %: only pending and dead rows can be replaced', id,

@@ -208,8 +208,8 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   absences integer not null default 0, -- Look-ups since the last attempt that did not find the change, and count
   absent_at timestamp with time zone, -- Time of the last look-up that did not find the change, and counts
   replaced_at timestamp with time zone, -- When its payload was last replaced
-  bounded_from timestamp with time zone not null default now(), -- PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person
-  bounded_attempts integer not null default 0, -- Attempts before bounded_from; PUSH_MAX_ATTEMPTS does not count them
+  limits_from timestamp with time zone not null default now(), -- PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person
+  uncounted_attempts integer not null default 0, -- Attempts before limits_from; PUSH_MAX_ATTEMPTS does not count them
   refused_for_others integer not null default 0, -- Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
   database_mark text default sync.database_mark(), -- Identity of the database in which the row was inserted (sync.database_mark)
   erased_at timestamp with time zone, -- When personal data was removed from the row; null if it was not
@@ -832,7 +832,7 @@ alter table fulfilment.order_addresses add constraint order_addresses_role_check
 alter table fulfilment.order_items add constraint order_items_client_order_id_fkey FOREIGN KEY (client, order_id) REFERENCES fulfilment.orders(client, id);
 alter table fulfilment.order_items add constraint order_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.orders add constraint orders_pkey PRIMARY KEY (client, id);
-alter table fulfilment.outbox add constraint outbox_attempts CHECK (((attempts >= 0) AND ((bounded_attempts >= 0) AND (bounded_attempts <= attempts))));
+alter table fulfilment.outbox add constraint outbox_attempts CHECK (((attempts >= 0) AND ((uncounted_attempts >= 0) AND (uncounted_attempts <= attempts))));
 alter table fulfilment.outbox add constraint outbox_claimed CHECK (((status <> 'sending'::text) OR (claim_no IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_dead CHECK (((status <> 'dead'::text) OR (last_error IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_done CHECK (((status <> 'done'::text) OR (result IS NOT NULL)));
@@ -1846,7 +1846,7 @@ begin
   -- Where an earlier attempt may have been carried out, the worker that claims the row looks it up first, if its kind can be.
   update fulfilment.outbox o set payload = outbox_replace.payload, status = 'pending', next_attempt_at = clock_timestamp(),
     finished_at = null, last_error = null, refusal = null, claim_no = null, lookups = 0, absences = 0, absent_at = null,
-    replaced_at = clock_timestamp(), bounded_from = clock_timestamp(), bounded_attempts = o.attempts
+    replaced_at = clock_timestamp(), limits_from = clock_timestamp(), uncounted_attempts = o.attempts
   where o.id = outbox_replace.id and o.status in ('pending', 'dead') returning * into changed;
   if not found then
     raise exception 'outbox row % %: only pending and dead rows can be replaced', id,

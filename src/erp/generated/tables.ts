@@ -954,14 +954,6 @@ export interface FulfilmentOutbox {
    */
   attempts: Generated<number>;
   /**
-   * Attempts before bounded_from; PUSH_MAX_ATTEMPTS does not count them
-   */
-  bounded_attempts: Generated<number>;
-  /**
-   * PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person
-   */
-  bounded_from: Generated<Timestamp>;
-  /**
    * Number of the last claim. It identifies late outcomes, and is the read_no of the answer
    */
   claim_no: number | null;
@@ -1005,6 +997,10 @@ export interface FulfilmentOutbox {
    * While sending: when another worker may take the row over
    */
   lease_until: Timestamp | null;
+  /**
+   * PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person
+   */
+  limits_from: Generated<Timestamp>;
   /**
    * Look-ups since the last attempt
    */
@@ -1053,6 +1049,10 @@ export interface FulfilmentOutbox {
    * pending, sending, unknown (the service may have carried it out), done, dead (refused or given up) or cancelled
    */
   status: Generated<string>;
+  /**
+   * Attempts before limits_from; PUSH_MAX_ATTEMPTS does not count them
+   */
+  uncounted_attempts: Generated<number>;
   /**
    * Last attempt that the service may have carried out; null: none
    */

@@ -30,7 +30,7 @@ const maxBytes = 8 * 1024 * 1024;
 const lookUpSpan = sql`interval '60 seconds'`;
 
 /** SQL: when outbox row `o` was first sent; never later, except after a worker was lost and the row was retried. */
-const firstSentAt = sql`least(o.written_at, o.bounded_from, (
+const firstSentAt = sql`least(o.written_at, o.limits_from, (
       select min(a.at - make_interval(secs => coalesce(a.duration_ms, 0) / 1000.0))
       from sync.outbox_attempts a
       where a.outbox_id = o.id and a.step = 'sent'))`;
@@ -62,7 +62,7 @@ export async function takeUnknownRows(
     from fitting f
     where o.id = f.id and f.bytes_before < ${maxBytes}
     returning o.id, o.client, o.kind, o.reference, o.payload::text as payload, o.claim_no as "claimNo",
-      o.attempts - o.bounded_attempts as "countedAttempts", ${since('bounded_from')} as "ageMs",
+      o.attempts - o.uncounted_attempts as "countedAttempts", ${since('limits_from')} as "ageMs",
       ${since('written_at')} as "sinceWrittenMs", o.absences, ${since('absent_at')} as "sinceAbsentMs", o.lookups,
         o.refusal, extract(epoch from statement_timestamp() - ${firstSentAt})::float8 * 1000 as "sinceFirstSentMs",
       coalesce(o.replaced_at > o.written_at, false) as replaced`.execute(db);

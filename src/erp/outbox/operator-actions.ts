@@ -47,7 +47,7 @@ export async function actOnOutbox(
     retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null, refusal = null,
       claim_no = null, lookups = 0, absences = 0, absent_at = null,
       written_at = case when o.status = 'unknown' and o.next_attempt_at is null then null else o.written_at end,
-      bounded_from = clock_timestamp(), bounded_attempts = o.attempts, refused_for_others = 0`,
+      limits_from = clock_timestamp(), uncounted_attempts = o.attempts, refused_for_others = 0`,
     done: sql`status = 'done', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null,
       last_error = null, result = ${JSON.stringify(result)}::jsonb`,
     cancel: sql`status = 'cancelled', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null`,

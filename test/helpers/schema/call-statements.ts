@@ -4,7 +4,7 @@ import { silentLogger } from '../../../src/app/logging/logger.ts';
 import * as openAlerts from '../../../src/erp/alerts/open-alerts.ts';
 import * as alertPosts from '../../../src/erp/alerts/posts.ts';
 import type { Database } from '../../../src/erp/connection/pool.ts';
-import { lockName, tryRunExclusively } from '../../../src/erp/connection/transaction.ts';
+import { hasFullDisk, lockName, tryRunExclusively } from '../../../src/erp/connection/transaction.ts';
 import * as deliverEvents from '../../../src/erp/events/deliver-events.ts';
 import * as makeEvents from '../../../src/erp/events/make-events.ts';
 import { readFigures } from '../../../src/erp/figures/read-figures.ts';
@@ -98,6 +98,7 @@ export async function callStatements(db: Database, url: string, outboxId: number
   await callOperator(db, outboxId);
   await callAlerts(db);
   await callEvents(db);
+  await hasFullDisk(db);
   await within((trx) => lockName(trx, 'a name'));
   await tryRunExclusively(db, 'a name', async () => undefined);
   await callErasing(db);

@@ -159,9 +159,7 @@ test('a row that fails too often is dead and says why; a new payload starts a ne
   await database.query('select fulfilment.outbox_replace($1, \'{"name": "A"}\')', [id]);
   await outbox.push({ PUSH_MAX_ATTEMPTS: '3' });
   expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 4 });
-  await database.query(
-    "update fulfilment.outbox set bounded_from = now() - interval '4 days', next_attempt_at = now()",
-  );
+  await database.query("update fulfilment.outbox set limits_from = now() - interval '4 days', next_attempt_at = now()");
   await outbox.push();
   expect((await outbox.row(id)).last_error).toContain('given up after 96 hours (PUSH_MAX_AGE)');
 });

@@ -122,7 +122,7 @@ describe('a client that this worker does not push for', () => {
 describe('PUSH_MAX_AGE counts from the first attempt that counted', () => {
   const ageRows = () =>
     database.query(`update fulfilment.outbox set created_at = now() - interval '4 days',
-      bounded_from = now() - interval '4 days'`);
+      limits_from = now() - interval '4 days'`);
 
   test('so a row that has waited for days is not given up at its second attempt', async () => {
     await sandbox.faults({ operation: 'oldest.product.search', effect: { status: 425 } });
