@@ -33,6 +33,19 @@ async function startWorker() {
   return { sandbox, base: `http://127.0.0.1:${port}` };
 }
 
+/** Makes a problem with a long text, and with another one that follows from it. */
+async function refuseCredentials() {
+  // A run that is done ends the hold.
+  const running = `select 1 from sync.jobs where client = 'default' and stream is not null and last_success_at is null`;
+  await waitFor('the first runs', async () => (await database.query(running)).length === 0);
+  await database.query(`
+    with held as (
+      update sync.clients set hold_code = 'credentials_refused', hold_reason = 'x', hold_since = now(),
+        hold_until = now() + interval '1 hour')
+    update sync.jobs set skips = 1, last_skip_at = now() + interval '1 hour', last_skip_reason = 'x'
+    where job = 'pull-inbounds'`);
+}
+
 const statuses = async () =>
   (await database.query<{ status: string }>('select status from fulfilment.outbox order by id')).map(
     ({ status }) => status,
@@ -66,6 +79,15 @@ const findBrokenWords = `(() => {
   return broken;
 })()`;
 
+/** JavaScript: the badges that are narrower than their text and its margins. */
+const findClippedBadges = `[...document.querySelectorAll('.badge')].filter((badge) => {
+  const range = document.createRange();
+  range.selectNodeContents(badge);
+  const { paddingLeft, paddingRight } = getComputedStyle(badge);
+  const needed = range.getBoundingClientRect().width + parseFloat(paddingLeft) + parseFloat(paddingRight);
+  return needed > badge.getBoundingClientRect().width + 1;
+}).map((badge) => badge.textContent)`;
+
 const paths = [
   ...['/', '/charts', '/orders?q=none', '/order?client=default&number=SO-DEAD'],
   ...['/outbox', '/outbox/1', '/runs', '/schedules', '/quarantine', '/audit'],
@@ -74,16 +96,18 @@ const paths = [
 describe.skipIf(!browser.available)('the status page in a browser', () => {
   test('is accessible at every width, in light and in dark colours', async () => {
     const { base } = await startWorker();
+    await refuseCredentials();
     for (const [width, scheme] of [
       [360, 'light'],
       [900, 'light'],
-      [1_600, 'dark'],
+      [1_280, 'dark'],
     ] as const) {
       const { page, complaints } = await browser.open({ width, colorScheme: scheme });
       await page.goto(`${base}/login`);
       const login = await check(page);
       expect([width, scheme, 'login', login.violations.map(({ id }) => id)]).toEqual([width, scheme, 'login', []]);
       await logIn(page, base);
+      await page.getByText('has refused the user name').waitFor();
       for (const path of paths) {
         await page.goto(base + path);
         await page.evaluate(`document.querySelectorAll('details').forEach((details) => { details.open = true; })`);
@@ -96,22 +120,27 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
         );
         expect([width, scheme, path, beyond]).toEqual([width, scheme, path, 0]);
         expect([width, scheme, path, await page.evaluate(findBrokenWords)]).toEqual([width, scheme, path, []]);
+        expect([width, scheme, path, await page.evaluate(findClippedBadges)]).toEqual([width, scheme, path, []]);
       }
       expect(complaints).toEqual([]);
     }
   });
 
-  test('updates itself, keeps the focus where it is, and shows the queues', async () => {
+  test('updates itself, keeps the focus and what is open, and shows the queues', async () => {
     const { base, sandbox } = await startWorker();
     const { page } = await browser.open({ width: 900 });
     await logIn(page, base);
     await page.getByRole('heading', { name: '1 problem' }).waitFor();
+    await refuseCredentials();
+    await page.locator('summary').click();
     const link = page.getByRole('link', { name: '1 dead' });
     await link.focus();
     await sandbox.advance(3_600);
     await database.query(`insert into fulfilment.outbox (kind, reference) values ('made.up', 'X')`);
     await page.getByRole('link', { name: '2 dead' }).waitFor();
     expect(await page.evaluate('document.activeElement.textContent')).toBe('2 dead');
+    await page.getByText('2 rows are dead').waitFor();
+    expect(await page.evaluate('document.querySelector("details").open')).toBe(true);
 
     await page.goto(`${base}/queues/queue/poll`);
     await page.getByText('pull-shipments').first().waitFor();

@@ -9,7 +9,9 @@ events.onmessage = ({ data }) => {
     const focused = part.contains(document.activeElement) ? document.activeElement : null;
     const focusable = 'a, summary';
     const place = focused === null ? -1 : [...part.querySelectorAll(focusable)].indexOf(focused);
+    const open = [...part.querySelectorAll('details')].map((details) => details.open);
     part.innerHTML = markup;
+    for (const [index, details] of part.querySelectorAll('details').entries()) details.open = open[index] === true;
     if (place >= 0) part.querySelectorAll(focusable)[place]?.focus();
   }
 };
