@@ -71,6 +71,33 @@ function guessReference(payload: Json): string {
 /** Names the line and column of an error, unless its message has them. */
 function describePlace(text: string, message: string): string {
   if (/line \d+/.test(message)) return '';
-  const before = text.slice(0, Number(/position (\d+)/.exec(message)?.[1] ?? text.length)).split('\n');
+  if (text.length > maxLocatedLength) return '';
+  const before = text.slice(0, findBadToken(text)).split('\n');
   return ` (line ${before.length} column ${(before.at(-1) ?? '').length + 1})`;
+}
+
+/** Maximum length of a text in which a bad token is located: it is parsed some 20 times. */
+const maxLocatedLength = 1_000_000;
+
+/**
+ * Finds the place of a token that JSON does not allow: JSON.parse names it without its position. Every beginning that
+ * ends before it only lacks an end, so that the shortest one with the same error ends with it.
+ */
+function findBadToken(text: string): number {
+  let [good, bad] = [0, text.length + 1];
+  while (bad - good > 1) {
+    const middle = Math.floor((good + bad) / 2);
+    if (hasBadToken(text.slice(0, middle))) bad = middle;
+    else good = middle;
+  }
+  return good;
+}
+
+function hasBadToken(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return false;
+  } catch (error) {
+    return error instanceof SyntaxError && error.message.startsWith('Unexpected token');
+  }
 }

@@ -56,6 +56,13 @@ describe('outbox check without a database', () => {
     expect(missing).toMatchObject({ code: 2, output: expect.stringContaining('nothing.json cannot be read') });
   });
 
+  test('names the line and column of a text that is not JSON', async () => {
+    const text = '{\n  "items": [{"sku": "MUG"},],\n  "items2": [1,]\n}\n';
+    expect((await check('order.create', text)).output).toMatch(/line 2 column 28\b/);
+    expect((await check('order.create', '{\n  "a": tru,\n  "b": 1\n}')).output).toMatch(/line 2 column 11\b/);
+    expect((await check('order.create', '{\n  "a": 1')).output).toMatch(/line 2 column 9\b/);
+  });
+
   test('reads standard input', async () => {
     const cli = processes.cli(['outbox', 'check', 'order.cancel', '-']);
     expect((await cli.ended).code).toBe(1);
