@@ -82,7 +82,7 @@ export function noteEvidence(
     if (health === null) {
       if (stored !== null)
         await trx.deleteFrom('sync.push_holds').where('client', '=', client).where('kind', '=', kind).execute();
-    } else if (health !== former || holdMs !== null) await storeHealth(trx, { client, kind }, health, holdMs);
+    } else if (health !== former || holdMs !== null) await storeHealth(trx, { client, kind }, former, health, holdMs);
     return { health, heldMs: holdMs !== null && holdMs > 0 && health !== null ? holdMs : null };
   });
 }
@@ -99,15 +99,20 @@ async function lockHealth(trx: Kysely<DB>, { client, kind }: HealthScope): Promi
 async function storeHealth(
   trx: Kysely<DB>,
   { client, kind }: HealthScope,
+  former: Health | null,
   { code, reason, failures, sendWindow }: Health,
   holdMs: number | null,
 ): Promise<void> {
   const until = sql<Date>`clock_timestamp() + make_interval(secs => ${(holdMs ?? 0) / 1_000})`;
   // A later answer of the service can extend the hold that it asked for, never shorten it.
   const later = code === 'retry_after' ? sql<Date>`greatest(until, ${until})` : until;
+  // Refused credentials have another cause than an outage, and so has an outage after rows were done.
+  const isOther = former !== null && (former.code === 'credentials_refused') !== (code === 'credentials_refused');
+  const isNew = isOther || (sendWindow === null && (former?.sendWindow ?? 1) > 1);
+  const since = isNew ? { since: sql<Date>`clock_timestamp()` } : {};
   await trx
     .updateTable('sync.push_holds')
-    .set({ code, reason, failures, send_window: sendWindow, ...(holdMs === null ? {} : { until: later }) })
+    .set({ code, reason, failures, send_window: sendWindow, ...since, ...(holdMs === null ? {} : { until: later }) })
     .where('client', '=', client)
     .where('kind', '=', kind)
     .execute();

@@ -42,6 +42,20 @@ test('wrong credentials hold the client without using attempts; correct ones end
   expect(await readHolds()).toEqual([]);
 });
 
+test('a hold has begun with its own cause, not with that of an outage that is over', async () => {
+  const [{ at } = { at: '' }] = await database.query<{ at: string }>(`
+    insert into sync.push_holds (client, kind, code, reason, since, until, failures, send_window)
+    values ('default', '', 'breaker_open', 'away', now() - interval '20 minutes', now(), 0, 3) returning since as at`);
+  const readSince = async () => (await database.query('select since from sync.push_holds'))[0]?.since;
+  await outbox.insert('product.save', 'X', { name: 'X' });
+  await outbox.push();
+  expect(await readSince()).toEqual(at);
+  await outbox.insert('product.save', 'Y', { name: 'Y' });
+  await outbox.push({ WAREHOUSE_PASSWORD: 'wrong' });
+  expect(await readHolds()).toMatchObject([{ code: 'credentials_refused', held: true }]);
+  expect(await readSince()).not.toEqual(at);
+});
+
 test('an assumed path that the service does not have holds its kind, and no other', async () => {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
   const release = await outbox.insert('order.release', 'SO-1');
