@@ -246,7 +246,7 @@ function findAwayService(state: ClientState): Cause[] {
         ? ''
         : `; ${formatCount(failing.length, 'job')} ${failing.length === 1 ? 'runs' : 'run'} again by ${failing.length === 1 ? 'itself' : 'themselves'}`;
     const rows = isRecovering
-      ? `; ${formatCount(hold.sendWindow ?? 1, 'row')} are sent at a time, and more with each that is done`
+      ? `; ${formatCount(hold.sendWindow ?? 1, 'row')} ${hold.sendWindow === 1 ? 'is' : 'are'} sent at a time, and more with each that is done`
       : '';
     const text = `the service answers again${jobs}${rows}`;
     const problem = createProblem('service_away', { client }, text, null, { severity: 'note' });

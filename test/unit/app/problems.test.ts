@@ -109,6 +109,7 @@ test('when the service answers again, what failed is a note: it runs again by it
   expect(describe(find({ jobs: recovered, holds: [hold], outbox: [rows] }))).toEqual([
     'note shop: the service answers again; 3 jobs run again by themselves; 5 rows are sent at a time, and more with each that is done; null (shop pull-orders, shop pull-shipments, shop reconcile)',
   ]);
+  expect(find({ holds: [{ ...hold, sendWindow: 1 }], outbox: [rows] })[0]?.text).toContain('; 1 row is sent at a time');
   expect(find({ holds: [hold] })).toEqual([]);
 });
 
