@@ -24,7 +24,10 @@ export function adviseOperator(
   where: 'command' | 'page' = 'command',
 ): string {
   const undated = nextAttemptAt === null;
-  if (status === 'pending' && because !== null && because !== lastError) return `It waits: ${because}`;
+  if (status === 'pending' && because !== null) {
+    if (where === 'command' && because !== lastError) return `It waits: ${because}`;
+    return `The row is sent by itself as soon as this is over. If a person must act, ${where === 'page' ? 'the overview' : 'fulfilment-sync status'} says so.`;
+  }
   if (status === 'dead')
     return where === 'page'
       ? 'Fix the cause. Then retry the row, replace its payload, mark it as done, or cancel it. Until then it blocks the later rows of its lane.'

@@ -113,6 +113,25 @@ describe('the page of an outbox row', () => {
     expect(await readAudit()).toEqual([]);
   });
 
+  test('says once why a pending row waits, and does not say that nothing needs to be done', async () => {
+    const { visitor } = await admin();
+    const id = await insertRow('pending');
+    const reason = 'The service refused the user name and password';
+    await database.query(
+      `update fulfilment.outbox set last_error = $1, next_attempt_at = now() - interval '1 minute' where id = $2`,
+      [reason, id],
+    );
+    await database.query(
+      `insert into sync.push_holds (client, kind, code, reason, until) values ('default', '', 'credentials_refused', $1, now())`,
+      [reason],
+    );
+    const page = await (await visitor.get(`/outbox/${id}`)).text();
+    expect(page.split(reason)).toHaveLength(2);
+    expect(page).toContain('If a person must act, the overview says so');
+    expect(page).toContain('as soon as the reason is gone');
+    expect(page).not.toMatch(/Nothing needs to be done|minute ago|60s ago/);
+  });
+
   test('does not exist for an unknown id, or for an id that is not a number', async () => {
     const { visitor } = await admin();
     expect((await visitor.get('/outbox/99')).status).toBe(404);
@@ -285,5 +304,7 @@ describe('/runs', () => {
     expect(await listRuns('client=b&status=failed')).toEqual([]);
     expect((await listRuns('client=a&job=pull-orders&status=done&before=100'))[0]).toBe(98);
     expect((await visitor.get('/runs?status=none')).status).toBe(400);
+    await database.query('update sync.runs set pages = 1, fetched = 7 where id = 300');
+    expect(await (await visitor.get('/runs')).text()).toContain('7 in 1 page<');
   });
 });

@@ -9,7 +9,7 @@ import type { QuarantineRow } from '../../../erp/pull/quarantine.ts';
 import type { JobStatus } from '../../../erp/reports/job-status.ts';
 import type { ListedRun, RunFilter } from '../../../erp/reports/run-list.ts';
 import type { AuditRow } from '../../../erp/runs/audit.ts';
-import { formatTimes } from '../../health/problem.ts';
+import { formatCount, formatTimes } from '../../health/problem.ts';
 import type { Snapshot } from '../../health/snapshot.ts';
 import { ago, badge, choice, linkClient, linkRows, moment, type Tone, table } from './view.ts';
 
@@ -33,7 +33,7 @@ export function renderRunsPage(
     badge(tones[run.status] ?? 'note', run.status),
     moment(run.startedAt),
     run.finishedAt === null ? '–' : formatSpan((run.finishedAt.getTime() - run.startedAt.getTime()) / 1_000),
-    `${run.fetched} in ${run.pages} pages`,
+    `${run.fetched} in ${formatCount(run.pages, 'page')}`,
     `${run.created} / ${run.updated} / ${run.removed}`,
     run.quarantined,
     html`${run.error}${run.warnings.filter((warning) => warning !== run.error).map((warning) => html`<p>${warning}</p>`)}<small>${run.trigger}, ${run.worker}</small>`,

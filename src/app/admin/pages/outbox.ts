@@ -141,7 +141,9 @@ export function renderOutboxRowPage(
         ? linkRows(`after row ${row.waitsFor}`)
         : row.nextAttemptAt === null
           ? '–'
-          : ago(row.nextAttemptAt, now),
+          : row.status === 'pending' && row.because !== null && row.nextAttemptAt <= now
+            ? 'as soon as the reason is gone'
+            : ago(row.nextAttemptAt, now),
     ],
     ['Finished', moment(row.finishedAt)],
     ['Carried out by the service', describeCarriedOut(row)],

@@ -21,7 +21,7 @@ export function renderOverviewParts(overview: Overview): Readonly<Record<string,
     problems: renderProblems(overview.problems),
     streams: renderStreams(overview),
     outbox: renderOutbox(overview.snapshot.outbox),
-    charts: html`${renderCharts(overview.charts.slice(0, 1))}<p><a href="/charts">The last 30 days</a></p>`,
+    charts: html`${renderCharts(overview.charts.slice(0, 1))}<p><a href="/charts">More charts</a></p>`,
     gates: renderGates(overview),
   };
 }
