@@ -173,7 +173,7 @@ async function makeOrderPage(order: { client: string; number: string }, { db }: 
   if (events.length === 0) throw new AdminError(404, `There is no order ${order.number} of client ${order.client}`);
   return {
     title: `Order ${order.number}`,
-    body: renderTimelinePage(order, events, eventsShown),
+    body: renderTimelinePage(order, events, eventsShown, new Date()),
     data: {
       ...order,
       orderIds: findOrderIds(events),

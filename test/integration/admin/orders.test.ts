@@ -78,6 +78,15 @@ describe('the timeline of an order', () => {
     ]);
   });
 
+  test('says if the times of the service are ahead, as in the demo', async () => {
+    await storeOrder();
+    const { visitor } = await admin();
+    const readPage = async () => (await visitor.get(path)).text();
+    expect(await readPage()).not.toContain('as in the demo');
+    await database.query(`update fulfilment.shipments set shipped_on = now() + interval '17 days'`);
+    expect(await readPage()).toContain('as in the demo, whose time runs 600 times as fast');
+  });
+
   test('shows no personal data: neither names nor addresses, payloads nor tracking addresses', async () => {
     await storeOrder();
     const tokens = { ADMIN_TOKEN: 'an-operator-token-that-is-long-enough', ADMIN_VIEWER_TOKEN: 'a'.repeat(40) };

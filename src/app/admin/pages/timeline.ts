@@ -4,7 +4,7 @@
 
 import { type Html, html } from '../../../core/html.ts';
 import { quote } from '../../../core/quote.ts';
-import { formatSpan } from '../../../core/time.ts';
+import { dayMs, formatSpan } from '../../../core/time.ts';
 import type { FoundOrder } from '../../../erp/reports/order-search.ts';
 import type { EventSource, OrderEvent } from '../../../erp/reports/order-timeline.ts';
 import { badge, linkClient, type Tone, table } from './view.ts';
@@ -124,8 +124,13 @@ export function renderTimelinePage(
   { client, number }: { readonly client: string; readonly number: string },
   events: readonly OrderEvent[],
   limit: number,
+  now: Date,
 ): Html {
   const entries = describeEvents(events);
+  const isAhead = events.some(({ at }) => at.getTime() - now.getTime() > dayMs);
+  const ahead = isAhead
+    ? ' Times that the service gives are ahead, as in the demo, whose time runs 600 times as fast: “later” is by that clock.'
+    : '';
   const ids = findOrderIds(events).map(String);
   const several = html`<p>${badge('warn', 'several orders')} Orders ${listOfIds.format(ids)} have or had this number. Steps and timeline are of all of them.</p>\n`;
   const stages = findStages(events).map(
@@ -138,7 +143,7 @@ export function renderTimelinePage(
         entry.outboxId === null ? entry.text : html`<a href="/outbox/${entry.outboxId}">${entry.text}</a>`
       }${entry.error === null ? '' : html`<small>${entry.error}</small>`}<small>${describePause(entries, index)}</small></div></li>\n`,
   );
-  return html`<h1>Order ${number}</h1><p>Client ${linkClient('/outbox', client)}. Times are in UTC. <a href="/outbox?${new URLSearchParams({ client, reference: number }).toString()}">Open outbox rows</a></p>
+  return html`<h1>Order ${number}</h1><p>Client ${linkClient('/outbox', client)}. Times are in UTC.${ahead} <a href="/outbox?${new URLSearchParams({ client, reference: number }).toString()}">Open outbox rows</a></p>
 ${ids.length > 1 ? several : ''}<ol class="stages">${stages}</ol>
 <h2>Timeline</h2>
 <ol class="timeline">${items}</ol>
