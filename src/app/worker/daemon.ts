@@ -178,6 +178,8 @@ function startSweeps(schedules: Schedules, runs: Runs, { config, db, log }: Runn
       await work();
       return true;
     } catch (error) {
+      // A run whose end could not be stored keeps the sweep from starting others, which would meet the full disk.
+      runs.noteFullDisk(error);
       // No stack: a server that is away is not a fault of this program.
       const { code, error: words } = errorFields(error);
       warn({ event: 'sweep_failed', task, code, error: words });

@@ -159,11 +159,11 @@ export class Runs {
     try {
       const signal = AbortSignal.any([this.#stop, room.signal, ...(cancelled === undefined ? [] : [cancelled])]);
       const report = await runJob(this.#deps, job, client, 'schedule', signal);
-      if ('error' in report) this.#noteFullDisk(report.error);
+      if ('error' in report) this.noteFullDisk(report.error);
       hasEnded = report.status !== 'stopped';
       return report.status !== 'failed' && report.status !== 'abandoned';
     } catch (error) {
-      this.#noteFullDisk(error);
+      this.noteFullDisk(error);
       // A failed run would be recorded. Here the database could not store the record.
       log.error({ event: 'run_unrecorded', client: key, job, ...errorFields(error) });
       if (error instanceof SchemaError) this.#onOutdated(error);
@@ -174,7 +174,7 @@ export class Runs {
   }
 
   /** Remembers a full disk: while it lasts, often nothing about it can be stored. Small runs may be done meanwhile. */
-  #noteFullDisk(error: unknown): void {
+  noteFullDisk(error: unknown): void {
     if (!isDiskFull(error)) return;
     this.#diskFull = { since: this.diskFullSince ?? new Date(), lastMs: performance.now() };
   }

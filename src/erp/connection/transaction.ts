@@ -55,8 +55,9 @@ export function readSqlState(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }
 
-/** Returns true if Postgres cannot write because its disk is full. */
-export const isDiskFull = (error: unknown): boolean => readSqlState(error) === '53100';
+/** Returns true if Postgres cannot write because its disk is full: rows, or what a new session needs. */
+export const isDiskFull = (error: unknown): boolean =>
+  readSqlState(error) === '53100' || (error instanceof Error && /^could not write init file/.test(error.message));
 
 /** Returns true if Postgres has no room for 1 MB: a result beyond work_mem goes to a file, which it deletes at once. */
 export async function hasFullDisk(db: Database): Promise<boolean> {

@@ -253,3 +253,15 @@ test('a worker whose runs cannot be recorded because the disk is full says so, u
   await database.query('drop trigger fill on sync.jobs');
   await waitFor('its end', async () => !(await readCodes()).includes('database_full'));
 });
+
+test('a full disk is posted even if no run can begin because the end of another one cannot be stored', async () => {
+  const receiver = await startReceiver();
+  await database.query(`
+    create function public.fill() returns trigger language plpgsql as $$
+    begin raise disk_full using message = 'could not extend file'; end $$;
+    create trigger fill before update on sync.runs for each row execute function public.fill()`);
+  const env = { ALERT_WEBHOOK_URL: receiver.url.href, ALERT_WEBHOOK_SECRET: secret };
+  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, env));
+  await worker.line('sweep_failed');
+  await waitFor('the post', () => receiver.listTaken().some(({ data }) => data.code === 'database_full'));
+});
