@@ -1629,7 +1629,8 @@ AS $function$
     from asked k
     union all
     select a.at, false, 'outbox', k.id,
-      case when a.step = 'sent' and a.error_code = 'payload_refused' then 'checked' else a.step end, a.became,
+      case when a.step = 'sent' and a.error_code in ('payload_refused', 'credentials_refused') then 'checked'
+        else a.step end, a.became,
       k.reference, left(a.error, 500)
     from asked k
     cross join lateral (

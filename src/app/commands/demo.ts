@@ -51,7 +51,7 @@ const tableNames = [
 const waitForRunsMs = 60_000;
 /** Seconds between two lines of changed rows, and between two lists of the addresses. */
 const secondsOfChanges = 10;
-const secondsOfAddresses = 180;
+const secondsOfAddresses = 60;
 const maxRows = 1_000;
 /** Articles of the sandbox's shop whose stock is pulled. */
 const watchedSkus = ['MUG-BLUE', 'TEA-500', 'CREAM-50'];
