@@ -8,17 +8,10 @@ import type { Operation } from '../../../../../config/operations.ts';
 import { makeUndecodableError, WarehouseError } from '../../../../core/errors.ts';
 import { findUnclaimedIds } from '../../../../erp/outbox/look-ups.ts';
 import { slipPayload } from '../../../../payloads/goods.ts';
-import { decodeRow, type RowOf } from '../../../../warehouse/decoding/fields.ts';
-import {
-  addIncluded,
-  type Document,
-  decodeDocument,
-  findChildren,
-  indexIncluded,
-  type Resource,
-} from '../../../../warehouse/decoding/jsonapi.ts';
+import { type Document, decodeDocument, type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { listPages } from '../../../paging/walk.ts';
 import { inboundPackingSlips, openStatuses, slip, slipItem } from '../../../streams/inbound-packing-slips.ts';
+import { describeLineDifference, readIncluded, readResources } from '../../payload/answers.ts';
 import {
   defineKind,
   type LookUpContext,
@@ -27,7 +20,6 @@ import {
   type PushContext,
   type PushResult,
 } from '../../payload/kind.ts';
-import { describeLineDifference } from '../../payload/line-difference.ts';
 import { pickGiven } from '../../payload/payload.ts';
 
 type SlipPayload = z.infer<typeof slipPayload>;
@@ -50,7 +42,7 @@ export const inboundPackingSlipCreate = defineKind<SlipPayload>({
     lookUp: {
       stream: inboundPackingSlips,
       find: findSlips,
-      differs: ({ items }, resource) => describeLineDifference(items ?? [], readLines(resource)),
+      differs: ({ items }, resource) => describeLineDifference(items ?? [], readIncluded(resource, slipItem)),
       resultOf: toResult,
       whenAbsent: 'ask operator',
       doubtsRefusal: false,
@@ -78,35 +70,17 @@ async function createSlip(payload: SlipPayload, context: PushContext): Promise<P
   const answer = await context.send({ operation, body });
   const document = decodeDocument(operation, answer.body, 'single');
   const [created] = readSlips(document);
-  if (created === undefined || created.read.reference !== context.row.reference)
+  if (created === undefined || created.row.reference !== context.row.reference)
     throw makeUndecodableError(`${operation}: the answer describes another slip`);
   const { resource } = created;
   return { result: toResult(resource), reading: { stream: inboundPackingSlips, resource, escaped: document.escaped } };
 }
 
-function readSlips(document: Document): { read: RowOf<typeof slip>; resource: Resource; escaped: boolean }[] {
-  const onTop = indexIncluded(document.included);
-  return document.data.map((data) => {
-    const resource = addIncluded(data, onTop) as Resource;
-    const read = decodeRow(slip, resource);
-    if ('row' in read) return { read: read.row, resource, escaped: document.escaped };
-    throw makeUndecodableError(`a slip in the answer cannot be read: ${read.problem.path}: ${read.problem.reason}`);
-  });
-}
-
-function readLines(resource: Resource): { id: number; sku: string | null; quantity: number | null }[] {
-  return findChildren(resource, 'inboundPackingSlipItem', null, new Map()).resources.flatMap((item) => {
-    const read = decodeRow(slipItem, item);
-    if ('problem' in read) return [];
-    const { id, sku, quantity } = read.row;
-    return [{ id, sku, quantity }];
-  });
-}
+const readSlips = (document: Document) => readResources(document, slip, 'a slip in the answer cannot be read');
 
 function toResult(resource: Resource): PushResult['result'] {
-  const read = decodeRow(slip, resource);
-  const items = readLines(resource).map(({ id, sku }) => ({ id, sku }));
-  return { inboundPackingSlipId: 'row' in read ? read.row.id : null, items };
+  const items = readIncluded(resource, slipItem).map(({ id, sku }) => ({ id, sku }));
+  return { inboundPackingSlipId: readId(resource), items };
 }
 
 /** Lists the open slips once, and finds each row's slip among them by reference, warehouse, day and lines. */
@@ -127,18 +101,18 @@ async function findSlips(
   for (const row of rows) {
     const { expectedIn, expectedOn, items } = row.payloadRead;
     const fitting = slips.filter(
-      ({ read, resource }) =>
-        read.reference === row.reference &&
-        (read.expected_in === expectedIn || isLeftOut(expectedIn)) &&
-        (read.expected_on === expectedOn || isLeftOut(expectedOn)) &&
-        describeLineDifference(items ?? [], readLines(resource)) === null,
+      ({ row: found, resource }) =>
+        found.reference === row.reference &&
+        (found.expected_in === expectedIn || isLeftOut(expectedIn)) &&
+        (found.expected_on === expectedOn || isLeftOut(expectedOn)) &&
+        describeLineDifference(items ?? [], readIncluded(resource, slipItem)) === null,
     );
-    const fittingIds = fitting.map(({ read }) => read.id);
+    const fittingIds = fitting.map((slip) => slip.row.id);
     const unclaimedIds = await findUnclaimedIds(context.db, row, fittingIds, {
       table,
       resultMember: 'inboundPackingSlipId',
     });
-    const [only, ...others] = fitting.filter(({ read }) => unclaimedIds.includes(read.id));
+    const [only, ...others] = fitting.filter((slip) => unclaimedIds.includes(slip.row.id));
     if (only === undefined) found.set(row.id, { seen: 'absent' });
     else if (others.length === 0) found.set(row.id, { seen: 'there', resource: only.resource, escaped: only.escaped });
     else found.set(row.id, { seen: 'several', why: `slips ${unclaimedIds.join(', ')} all match the payload` });

@@ -7,18 +7,12 @@ import { isObject, parseExact } from '../../../../core/json.ts';
 import { addDays, toLocalDay } from '../../../../core/time.ts';
 import { findNewNumber, findRenameTo, type OtherRow } from '../../../../erp/outbox/renames.ts';
 import type { ListPage, Warehouse } from '../../../../warehouse/client.ts';
-import { decodeMembers, decodeRow, flag, many } from '../../../../warehouse/decoding/fields.ts';
-import {
-  addIncluded,
-  type Document,
-  decodeDocument,
-  findChildren,
-  indexIncluded,
-  type Resource,
-} from '../../../../warehouse/decoding/jsonapi.ts';
+import { decodeMembers, flag, many } from '../../../../warehouse/decoding/fields.ts';
+import { type Document, decodeDocument, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { listPages } from '../../../paging/walk.ts';
 import { type OrderRow, order, orderItem, orders } from '../../../streams/orders.ts';
+import { readIncluded, readResources } from '../../payload/answers.ts';
 import { NotFoundError, PayloadError, PostponedError, type PushContext } from '../../payload/kind.ts';
 
 /** A list with more pages than this counts as unreadable: a look-up finds at most one order for each number. */
@@ -26,11 +20,15 @@ const maxPages = 5;
 /** Query by which an operation on one order includes everything that belongs to it. */
 export const orderInclude = encodeQuery({ include: orders.include });
 
-/** The current state of an order at the service, with everything that belongs to it. */
-export interface FoundOrder {
+/** An order in an answer of the service, with everything that belongs to it. */
+export interface AnsweredOrder {
   readonly order: OrderRow;
   readonly resource: Resource;
   readonly escaped: boolean;
+}
+
+/** The current state of an order at the service. */
+export interface FoundOrder extends AnsweredOrder {
   /** Today by the service's clock, in the client's time zone. */
   readonly today: string;
 }
@@ -120,22 +118,16 @@ export async function listByNumbers(
  * Returns the orders of a document, each with its included resources.
  * @throws WarehouseError `undecodable` if one of them cannot be read; then the whole answer proves nothing
  */
-export function readOrders(document: Document): Omit<FoundOrder, 'today'>[] {
-  const onTop = indexIncluded(document.included);
-  return document.data.map((data) => {
-    const resource = addIncluded(data, onTop);
-    const read = decodeRow(order, resource);
-    if ('row' in read) return { order: read.row, resource: resource as Resource, escaped: document.escaped };
-    const { path, reason } = read.problem;
-    throw makeUndecodableError(`an order in the answer cannot be read: ${path}: ${reason}`);
-  });
+export function readOrders(document: Document): AnsweredOrder[] {
+  const read = readResources(document, order, 'an order in the answer cannot be read');
+  return read.map(({ row, resource, escaped }) => ({ order: row, resource, escaped }));
 }
 
 /**
  * Returns the order in an answer.
  * @throws WarehouseError `undecodable` if it is not the order that we asked to change
  */
-export function readAnsweredOrder(operation: OperationName, body: string, id: number): Omit<FoundOrder, 'today'> {
+export function readAnsweredOrder(operation: OperationName, body: string, id: number): AnsweredOrder {
   const [order] = readOrders(decodeDocument(operation, body, 'single'));
   if (order?.order.id === id) return order;
   throw makeUndecodableError(`${operation}: the answer describes another order`);
@@ -154,12 +146,7 @@ const metaFields = { modified: flag, modifiedItems: many };
 
 /** Returns the lines of an order. Skips lines that cannot be read. */
 export function readLines(resource: Resource): { id: number; sku: string | null; quantity: number | null }[] {
-  return findChildren(resource, 'orderItem', null, new Map()).resources.flatMap((item) => {
-    const read = decodeRow(orderItem, item);
-    if ('problem' in read) return [];
-    const { id, sku, quantity } = read.row;
-    return [{ id, sku, quantity }];
-  });
+  return readIncluded(resource, orderItem).map(({ id, sku, quantity }) => ({ id, sku, quantity }));
 }
 
 /**

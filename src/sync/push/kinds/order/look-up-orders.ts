@@ -13,7 +13,7 @@ import { readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { encodeValue } from '../../../../warehouse/transport/query.ts';
 import { listPages } from '../../../paging/walk.ts';
 import type { LookUpContext, LookUpResult } from '../../payload/kind.ts';
-import { listByNumbers, readOrderById, readOrders } from './find-order.ts';
+import { type AnsweredOrder, listByNumbers, readOrderById, readOrders } from './find-order.ts';
 
 /** Maximum number of orders in one look-up: the size of a page (docs/interface.md, 5.1 Values). */
 const maxNumbers = 100;
@@ -256,7 +256,7 @@ async function lookUpBatch(rows: readonly RowToLookUp[], context: LookUpContext)
   const asked = new Map(rows.map((row) => [row.reference, row]));
   const noAnswer = (why: string, cause?: WarehouseError) =>
     new Map(rows.map(({ id }) => [id, { seen: 'no answer' as const, why, ...(cause && { cause }) }]));
-  let orders: ReturnType<typeof readOrders>;
+  let orders: AnsweredOrder[];
   try {
     const pages = await listByNumbers(context.warehouse, [...asked.keys()], context.signal);
     orders = pages.flatMap(readOrders);
@@ -277,7 +277,7 @@ async function lookUpBatch(rows: readonly RowToLookUp[], context: LookUpContext)
 /** Returns the result for each row: the order that has its number, unless an `order.rename` gave it or took it away. */
 async function toResults(
   rows: readonly RowToLookUp[],
-  orders: readonly ReturnType<typeof readOrders>[number][],
+  orders: readonly AnsweredOrder[],
   { db, client }: LookUpContext,
 ): Promise<Map<number, LookUpResult>> {
   const byNumber = new Map(orders.map((order) => [order.order.external_order_number, order]));

@@ -1,7 +1,7 @@
 import { type OrderPayload, orderPayload } from '../../../../payloads/order.ts';
 import { orders } from '../../../streams/orders.ts';
+import { describeLineDifference } from '../../payload/answers.ts';
 import { defineKind } from '../../payload/kind.ts';
-import { describeLineDifference } from '../../payload/line-difference.ts';
 import { readLines } from './find-order.ts';
 import { findOrders } from './look-up-orders.ts';
 import { creationRules, sendOrder, toCreateResult } from './order-payload.ts';

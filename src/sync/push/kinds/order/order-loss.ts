@@ -4,7 +4,7 @@ import { readSentTarget } from '../../../../erp/outbox/renames.ts';
 import { type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { address as addressFields, order as orderFields, orderItem, orders } from '../../../streams/orders.ts';
 import { LostMembersError, type PushContext } from '../../payload/kind.ts';
-import { type FoundOrder, readOrderById } from './find-order.ts';
+import { type AnsweredOrder, readOrderById } from './find-order.ts';
 
 /** Attributes of an order and of its parts. Others, such as a time of change, may differ after an update. */
 const orderAttributes = Object.keys(orderFields.attributes);
@@ -102,11 +102,15 @@ export function describeLoss({ gone, changed }: ReturnType<typeof findLoss>): st
 export async function assertKept(
   context: PushContext,
   before: ReadonlyMap<string, string>,
-  answered: Pick<FoundOrder, 'order' | 'resource' | 'escaped'>,
+  answered: AnsweredOrder,
   named: NamedMembers,
 ): Promise<void> {
   if ((await findLosses(context, before, answered, named)) === null) return;
-  const read = (await readAgain(context, answered.order.id)) ?? answered;
+  const again = await readOrderById(context, answered.order.id).catch((error: unknown) => {
+    if (!(error instanceof WarehouseError)) throw error;
+    return null;
+  });
+  const read = again ?? answered;
   const loss = await findLosses(context, before, read, named);
   if (loss === null) return;
   throw new LostMembersError(describeLostMembers(loss), {
@@ -126,7 +130,7 @@ export const describeLostMembers = (loss: string): string =>
 async function findLosses(
   { db, row }: PushContext,
   before: ReadonlyMap<string, string>,
-  { resource }: Pick<FoundOrder, 'resource'>,
+  { resource }: AnsweredOrder,
   named: NamedMembers,
 ): Promise<string | null> {
   const after = listMembers(resource);
@@ -134,15 +138,6 @@ async function findLosses(
   const earlier = (row.maybeCarriedOut ? await readSentTarget(db, row.id) : null)?.present ?? [];
   const goneBefore = earlier.filter((path) => !before.has(path) && !after.has(path) && !isNamed(path, named));
   return describeLoss({ gone: [...goneBefore, ...gone], changed });
-}
-
-async function readAgain(context: PushContext, id: number): Promise<FoundOrder | null> {
-  try {
-    return await readOrderById(context, id);
-  } catch (error) {
-    if (error instanceof WarehouseError) return null;
-    throw error;
-  }
 }
 
 /** Relationships that an update sends back if the switch `sendsRelationships` is on. */

@@ -3,9 +3,8 @@ import { makeUndecodableError } from '../../../../core/errors.ts';
 import { isObject, type Json } from '../../../../core/json.ts';
 import type { PushTarget } from '../../../../erp/outbox/held-claims.ts';
 import { countryForm, localeForm, type OrderAttachment, type OrderPayload } from '../../../../payloads/order.ts';
-import { decodeRow } from '../../../../warehouse/decoding/fields.ts';
-import { decodeDocument, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
-import { order, orders } from '../../../streams/orders.ts';
+import { decodeDocument, type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
+import { orders } from '../../../streams/orders.ts';
 import type { CheckContext, JsonObject, PushContext, PushResult } from '../../payload/kind.ts';
 import { asNumber, findDocumentProblems, pickGiven } from '../../payload/payload.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/setting-codes.ts';
@@ -271,12 +270,10 @@ export function toCreateResult(
   { deliveryAddress }: OrderPayload,
   operations: Operations,
 ): PushResult['result'] {
-  const lines = readLines(resource).map(({ id, sku }) => ({ id, sku }));
-  const read = decodeRow(order, resource);
   const note = describeAddressDoubt(deliveryAddress, operations['v3.orders.create']);
   return {
-    orderId: 'row' in read ? read.row.id : null,
-    orderItems: lines,
+    orderId: readId(resource),
+    orderItems: readLines(resource).map(({ id, sku }) => ({ id, sku })),
     ...(note === null ? {} : { note }),
   };
 }

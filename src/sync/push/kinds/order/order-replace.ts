@@ -4,6 +4,7 @@ import { type OrderPayload, orderPayload } from '../../../../payloads/order.ts';
 import { readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { orders } from '../../../streams/orders.ts';
+import { describeLineDifference } from '../../payload/answers.ts';
 import {
   defineKind,
   type LookUpContext,
@@ -12,7 +13,6 @@ import {
   type PushContext,
   type PushResult,
 } from '../../payload/kind.ts';
-import { describeLineDifference } from '../../payload/line-difference.ts';
 import { type FoundOrder, findOrder, orderInclude, readAnsweredOrder, readLines, readOrderById } from './find-order.ts';
 import { findOrders, type RowToLookUp } from './look-up-orders.ts';
 import { creationRules, sendOrder, toCreateResult } from './order-payload.ts';

@@ -4,7 +4,7 @@ import { toColumn } from '../../../../warehouse/decoding/fields.ts';
 import type { Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import type { OrderRow } from '../../../streams/orders.ts';
 import { PayloadError, type PushContext } from '../../payload/kind.ts';
-import { type FoundOrder, orderInclude, readAnsweredOrder } from './find-order.ts';
+import { type AnsweredOrder, type FoundOrder, orderInclude, readAnsweredOrder } from './find-order.ts';
 import { assertKept, listMembers, type NamedMembers, selectRelationships } from './order-loss.ts';
 
 /** The attributes of an order that a change may name. An absent member keeps its value. */
@@ -116,7 +116,7 @@ export async function sendUpdate(
   { order: { id }, resource }: FoundOrder,
   change: WantedChange,
   named: NamedMembers,
-): Promise<Omit<FoundOrder, 'today'>> {
+): Promise<AnsweredOrder> {
   const operation = 'v3.orders.update';
   const before = listMembers(resource);
   const body = buildUpdate(resource, change, context.operations[operation]);

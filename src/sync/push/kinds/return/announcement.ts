@@ -4,15 +4,9 @@
  */
 
 import { makeUndecodableError } from '../../../../core/errors.ts';
-import { decodeRow } from '../../../../warehouse/decoding/fields.ts';
-import {
-  addIncluded,
-  decodeDocument,
-  findChildren,
-  indexIncluded,
-  type Resource,
-} from '../../../../warehouse/decoding/jsonapi.ts';
+import { decodeDocument } from '../../../../warehouse/decoding/jsonapi.ts';
 import { authorization, authorizationItem, authorizations } from '../../../streams/authorizations.ts';
+import { readIncluded, readResources } from '../../payload/answers.ts';
 import { NotFoundError, type PushContext, type PushResult } from '../../payload/kind.ts';
 
 /**
@@ -22,20 +16,16 @@ import { NotFoundError, type PushContext, type PushResult } from '../../payload/
  */
 export function readAnnouncement(operation: string, body: string, replaced: number | null): PushResult {
   const document = decodeDocument(operation, body, 'single');
-  const resource = addIncluded(document.data[0] ?? null, indexIncluded(document.included)) as Resource;
-  const read = decodeRow(authorization, resource);
-  if ('problem' in read) throw makeUndecodableError(`${operation}: ${read.problem.path}: ${read.problem.reason}`);
-  const { id, status, return_merchandise_authorization_items_ids: ids } = read.row;
-  if (replaced !== null && id !== replaced)
+  const [read] = readResources(document, authorization, operation);
+  if (read === undefined || (replaced !== null && read.row.id !== replaced))
     throw makeUndecodableError(`${operation}: the answer describes another return`);
-  const found = findChildren(resource, 'returnMerchandiseAuthorizationItem', ids, new Map()).resources;
-  const items = found.flatMap((item) => {
-    const line = decodeRow(authorizationItem, item);
-    return 'problem' in line ? [] : [{ id: line.row.id, shipmentItemId: line.row.shipment_item_id }];
-  });
+  const { row, resource, escaped } = read;
+  const { id, status, return_merchandise_authorization_items_ids: ids } = row;
+  const lines = readIncluded(resource, authorizationItem, ids);
+  const items = lines.map((line) => ({ id: line.id, shipmentItemId: line.shipment_item_id }));
   return {
     result: { returnMerchandiseAuthorizationId: id, status, items },
-    reading: { stream: authorizations, resource, escaped: document.escaped },
+    reading: { stream: authorizations, resource, escaped },
   };
 }
 

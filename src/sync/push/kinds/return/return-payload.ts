@@ -1,10 +1,11 @@
 import type { Operation } from '../../../../../config/operations.ts';
 import { isObject } from '../../../../core/json.ts';
 import type { ReturnPayload } from '../../../../payloads/return.ts';
-import { decodeRow, type RowOf } from '../../../../warehouse/decoding/fields.ts';
-import { addIncluded, findChildren, indexIncluded, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
+import type { RowOf } from '../../../../warehouse/decoding/fields.ts';
+import { addIncluded, indexIncluded, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { shipmentItem } from '../../../streams/shipments.ts';
+import { readIncluded } from '../../payload/answers.ts';
 import { type CheckContext, type JsonObject, NotFoundError, type PushContext } from '../../payload/kind.ts';
 import { pickGiven } from '../../payload/payload.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/setting-codes.ts';
@@ -119,11 +120,5 @@ async function readShipmentItems(
   const document = await warehouse.get('v3.shipments.get', shipmentId, query, { signal });
   if (document === null) throw new NotFoundError(`the service has no shipment ${shipmentId}`);
   const resource = addIncluded(document.data[0] ?? null, indexIncluded(document.included)) as Resource;
-  const found = findChildren(resource, 'shipmentItem', null, new Map()).resources;
-  return new Map(
-    found.flatMap((item) => {
-      const read = decodeRow(shipmentItem, item);
-      return 'problem' in read ? [] : [[read.row.id, read.row] as const];
-    }),
-  );
+  return new Map(readIncluded(resource, shipmentItem).map((item) => [item.id, item]));
 }
