@@ -5,7 +5,7 @@
 
 import { z } from 'zod';
 import type { OperationName, Operations, TakenMember } from '../../../../config/operations.ts';
-import { CodedError, type WarehouseError } from '../../../core/errors.ts';
+import { CodedError, WarehouseError } from '../../../core/errors.ts';
 import type { Json } from '../../../core/json.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
 import type { ClaimedRow } from '../../../erp/outbox/claim-rows.ts';
@@ -166,6 +166,12 @@ export type LookUpResult =
   | { readonly seen: 'unclear'; readonly why: string }
   /** Several resources match: a person must decide. */
   | { readonly seen: 'several'; readonly why: string };
+
+/** Returns the result of a look-up whose request failed. @throws any other error */
+export function toNoAnswer(error: unknown): Extract<LookUpResult, { readonly seen: 'no answer' }> {
+  if (!(error instanceof WarehouseError)) throw error;
+  return { seen: 'no answer', why: `${error.message}; the look-up is tried again`, cause: error };
+}
 
 /** The context of a look-up. */
 export interface LookUpContext {

@@ -5,7 +5,7 @@
 
 import type { z } from 'zod';
 import type { Operation } from '../../../../../config/operations.ts';
-import { makeUndecodableError, WarehouseError } from '../../../../core/errors.ts';
+import { makeUndecodableError } from '../../../../core/errors.ts';
 import { findUnclaimedIds } from '../../../../erp/outbox/look-ups.ts';
 import { slipPayload } from '../../../../payloads/goods.ts';
 import { type Document, decodeDocument, type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
@@ -19,6 +19,7 @@ import {
   type LookUpRule,
   type PushContext,
   type PushResult,
+  toNoAnswer,
 } from '../../payload/kind.ts';
 import { pickGiven } from '../../payload/payload.ts';
 
@@ -92,8 +93,7 @@ async function findSlips(
   try {
     slips = await listOpenSlips(context);
   } catch (error) {
-    if (!(error instanceof WarehouseError)) throw error;
-    const why = `${error.message}; the look-up is tried again`;
+    const { why } = toNoAnswer(error);
     return new Map(rows.map(({ id }) => [id, { seen: 'no answer', why }]));
   }
   const found = new Map<number, LookUpResult>();

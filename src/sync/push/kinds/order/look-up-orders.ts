@@ -1,4 +1,4 @@
-import { makeUndecodableError, WarehouseError } from '../../../../core/errors.ts';
+import { makeUndecodableError, type WarehouseError } from '../../../../core/errors.ts';
 import { isObject } from '../../../../core/json.ts';
 import { addDays, toUtcDay } from '../../../../core/time.ts';
 import { workOnHalves } from '../../../../core/work-on-halves.ts';
@@ -12,7 +12,7 @@ import { findRenames } from '../../../../erp/outbox/renames.ts';
 import { readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { encodeValue } from '../../../../warehouse/transport/query.ts';
 import { listPages } from '../../../paging/walk.ts';
-import type { LookUpContext, LookUpResult } from '../../payload/kind.ts';
+import { type LookUpContext, type LookUpResult, toNoAnswer } from '../../payload/kind.ts';
 import { type AnsweredOrder, listByNumbers, readOrderById, readOrders } from './find-order.ts';
 
 /** Maximum number of orders in one look-up: the size of a page (docs/interface.md, 5.1 Values). */
@@ -55,16 +55,9 @@ export async function findOrders(
     context.db,
     rows.map(({ id }) => id),
   );
-  const addAll = (results: ReadonlyMap<number, LookUpResult>) => {
-    for (const [id, result] of results) found.set(id, result);
-  };
-  addAll(await readStoredOrders(rows.filter(isMissing), stored, context));
-  addAll(
-    await searchDays(
-      rows.filter((row) => isMissing(row) && needsWalk(row, found.get(row.id))),
-      context,
-    ),
-  );
+  for (const [id, result] of await readStoredOrders(rows.filter(isMissing), stored, context)) found.set(id, result);
+  const toWalk = rows.filter((row) => isMissing(row) && needsWalk(row, found.get(row.id)));
+  for (const [id, result] of await searchDays(toWalk, context)) found.set(id, result);
   for (const { rowId, orderId, isOlder } of stored) {
     const result = found.get(rowId);
     if (isOlder && result?.seen === 'there' && readId(result.resource) === orderId)
@@ -104,17 +97,23 @@ async function readStoredOrders(
   stored: readonly StoredOrder[],
   context: LookUpContext,
 ): Promise<ReadonlyMap<number, LookUpResult>> {
-  const wanted = new Map(rows.map((row) => [row.id, row]));
-  const orderIds = new Map(stored.flatMap(({ rowId, orderId }) => (wanted.has(rowId) ? [[rowId, orderId]] : [])));
+  const orderIds = new Map(stored.map(({ rowId, orderId }) => [rowId, orderId]));
+  const wanted = rows.map((row) => ({ row, id: orderIds.get(row.id) }));
   return readFound(
-    [...orderIds].flatMap(([rowId, id]) => [{ row: wanted.get(rowId) as RowToLookUp, id }]),
+    wanted.filter((one): one is WantedOrder => one.id !== undefined),
     context,
   );
 }
 
+/** The id of the order that may be the one of a row. */
+interface WantedOrder {
+  readonly row: RowToLookUp;
+  readonly id: number;
+}
+
 /** Reads orders by id, and returns a result for each row whose order still has the row's number. */
 async function readFound(
-  wanted: readonly { readonly row: RowToLookUp; readonly id: number }[],
+  wanted: readonly WantedOrder[],
   context: LookUpContext,
 ): Promise<ReadonlyMap<number, LookUpResult>> {
   const results = new Map<number, LookUpResult>();
@@ -124,8 +123,7 @@ async function readFound(
       if (order?.order.external_order_number !== row.reference) continue;
       for (const [rowId, result] of await toResults([row], [order], context)) results.set(rowId, result);
     } catch (error) {
-      if (!(error instanceof WarehouseError)) throw error;
-      results.set(row.id, { seen: 'no answer', why: `${error.message}; the look-up is tried again`, cause: error });
+      results.set(row.id, toNoAnswer(error));
     }
   }
   return results;
@@ -147,7 +145,7 @@ async function searchDays(
 ): Promise<ReadonlyMap<number, LookUpResult>> {
   if (rows.length === 0) return new Map();
   const wanted = new Map(rows.map((row) => [row.reference, row]));
-  const hits: { row: RowToLookUp; id: number }[] = [];
+  const hits: WantedOrder[] = [];
   try {
     const nowMs = (await context.warehouse.readClock(context.signal)) ?? Date.now();
     for (const range of listRanges(rows, nowMs)) {
@@ -160,9 +158,9 @@ async function searchDays(
       await assertWhole(range, ids, context);
     }
   } catch (error) {
-    if (!(error instanceof WarehouseError)) throw error;
-    const why = `not found by its number, which proves nothing yet; ${error.message}; the look-up is tried again`;
-    return new Map(rows.map(({ id }) => [id, { seen: 'no answer', why, cause: error }]));
+    const failed = toNoAnswer(error);
+    const why = `not found by its number, which proves nothing yet; ${failed.why}`;
+    return new Map(rows.map(({ id }) => [id, { ...failed, why }]));
   }
   const absent = rows.map(({ id }): [number, LookUpResult] => [id, { seen: 'absent' }]);
   return new Map([...absent, ...(await readFound(hits, context))]);
@@ -190,12 +188,8 @@ async function* walkRange(
     'filter[orderedOn][gt]': after,
     ...(before === undefined ? {} : { 'filter[orderedOn][lt]': before }),
   };
-  for await (const page of listPages(warehouse, {
-    operation: 'v3.orders.list',
-    filter,
-    maxPages: maxWalkPages,
-    signal,
-  }))
+  const list = listPages(warehouse, { operation: 'v3.orders.list', filter, maxPages: maxWalkPages, signal });
+  for await (const page of list)
     for (const resource of page.data) {
       const id = readId(resource);
       const attributes = isObject(resource) && isObject(resource.attributes) ? resource.attributes : {};
@@ -254,15 +248,13 @@ export function batchRows<T extends Pick<RowToLookUp, 'reference'>>(rows: readon
  */
 async function lookUpBatch(rows: readonly RowToLookUp[], context: LookUpContext): Promise<Map<number, LookUpResult>> {
   const asked = new Map(rows.map((row) => [row.reference, row]));
-  const noAnswer = (why: string, cause?: WarehouseError) =>
-    new Map(rows.map(({ id }) => [id, { seen: 'no answer' as const, why, ...(cause && { cause }) }]));
   let orders: AnsweredOrder[];
   try {
     const pages = await listByNumbers(context.warehouse, [...asked.keys()], context.signal);
     orders = pages.flatMap(readOrders);
   } catch (error) {
-    if (!(error instanceof WarehouseError)) throw error;
-    return noAnswer(`${error.message}; the look-up is tried again`, error);
+    const failed = toNoAnswer(error);
+    return new Map(rows.map(({ id }) => [id, failed]));
   }
   const numbers = orders.map(({ order }) => order.external_order_number);
   if (numbers.some((number) => number === null || !asked.has(number))) {

@@ -1,9 +1,9 @@
 import type { z } from 'zod';
-import { makeUndecodableError, WarehouseError } from '../../../../core/errors.ts';
+import { makeUndecodableError } from '../../../../core/errors.ts';
 import { findTargetIds, findUserOfNumber, readSentTarget } from '../../../../erp/outbox/renames.ts';
 import { orderRename as renamedOrder } from '../../../../payloads/order.ts';
-import { decodeRow } from '../../../../warehouse/decoding/fields.ts';
-import { type OrderRow, order, orders } from '../../../streams/orders.ts';
+import { readId } from '../../../../warehouse/decoding/jsonapi.ts';
+import { orders } from '../../../streams/orders.ts';
 import {
   defineKind,
   type LookUpContext,
@@ -11,12 +11,12 @@ import {
   PayloadError,
   type PushContext,
   type PushResult,
+  toNoAnswer,
 } from '../../payload/kind.ts';
 import {
   type FoundOrder,
   listByNumbers,
   makeRenameAwaited,
-  orderInclude,
   readOrderById,
   readOrders,
   searchOrder,
@@ -43,20 +43,12 @@ export const orderRename = defineKind<OrderRename>({
       find: findRenamedOrders,
       // The order that is found has the new number, which is all that the row asks for.
       differs: () => null,
-      resultOf: (resource) => {
-        const read = decodeRow(order, resource);
-        return 'row' in read ? toResult(read.row) : {};
-      },
+      resultOf: (resource, { externalOrderNumber }) => ({ orderId: readId(resource), externalOrderNumber }),
       whenAbsent: 'resend',
       doubtsRefusal: false,
       byTarget: true,
     },
   },
-});
-
-const toResult = ({ id, external_order_number: externalOrderNumber }: OrderRow): PushResult['result'] => ({
-  orderId: id,
-  externalOrderNumber,
 });
 
 async function renameOrder({ externalOrderNumber: number }: OrderRename, context: PushContext): Promise<PushResult> {
@@ -76,7 +68,8 @@ function toPushResult(
   { order, resource, escaped }: Pick<FoundOrder, 'order' | 'resource' | 'escaped'>,
   note: string | null,
 ): PushResult {
-  const result = { ...toResult(order), ...(note === null ? {} : { note }) };
+  const { id: orderId, external_order_number: externalOrderNumber } = order;
+  const result = { orderId, externalOrderNumber, ...(note === null ? {} : { note }) };
   return { result, reading: { stream: orders, resource, escaped } };
 }
 
@@ -144,22 +137,20 @@ async function lookUpRow(row: RenameRow, targetId: number | undefined, context: 
   try {
     return targetId === undefined ? await searchBothNumbers(row, context) : await readTarget(row, targetId, context);
   } catch (error) {
-    if (!(error instanceof WarehouseError)) throw error;
-    return { seen: 'no answer', why: `${error.message}; the look-up is tried again`, cause: error };
+    return toNoAnswer(error);
   }
 }
 
 async function readTarget(
   { id: rowId, reference, payloadRead: { externalOrderNumber: wanted } }: RenameRow,
   id: number,
-  { db, warehouse, signal }: LookUpContext,
+  context: LookUpContext,
 ): Promise<LookUpResult> {
-  const document = await warehouse.get('v3.orders.get', id, orderInclude, { signal });
-  const found = document === null ? undefined : readOrders(document).find(({ order }) => order.id === id);
-  if (found === undefined) return { seen: 'several', why: `the service does not have the order ${id} any more` };
+  const found = await readOrderById(context, id);
+  if (found === null) return { seen: 'several', why: `the service does not have the order ${id} any more` };
   const number = found.order.external_order_number;
   if (number === wanted) {
-    const present = new Map((await readSentTarget(db, rowId))?.present.map((path) => [path, '']));
+    const present = new Map((await readSentTarget(context.db, rowId))?.present.map((path) => [path, '']));
     const { gone } = findLoss(present, listMembers(found.resource), ['externalOrderNumber', 'preferredShippingDate']);
     const loss = describeLoss({ gone, changed: [] });
     const lost = loss === null ? {} : { lost: describeLostMembers(loss) };

@@ -12,6 +12,7 @@ import {
   NotFoundError,
   type PushContext,
   type PushResult,
+  toNoAnswer,
 } from '../../payload/kind.ts';
 import { type FoundOrder, findOrder, orderInclude, readAnsweredOrder, readLines, readOrderById } from './find-order.ts';
 import { findOrders, type RowToLookUp } from './look-up-orders.ts';
@@ -181,8 +182,7 @@ async function findReplacements(
       else if (isCancelledAway(found, row)) created.push(row);
       else results.set(row.id, { seen: 'absent', why: `the order ${targetId} is not replaced yet; looked up again` });
     } catch (error) {
-      if (!(error instanceof WarehouseError)) throw error;
-      results.set(row.id, { seen: 'no answer', why: `${error.message}; the look-up is tried again`, cause: error });
+      results.set(row.id, toNoAnswer(error));
     }
   }
   for (const [id, result] of await findOrders(created, context)) {
