@@ -26,7 +26,7 @@ export type Outcome = 'not_executed' | 'unknown' | 'refused';
 
 export interface WarehouseErrorDetails extends ErrorOptions {
   readonly outcome: Outcome;
-  readonly status?: number;
+  readonly status?: number | undefined;
   readonly retryAfterMs?: number;
   /** True if the service itself answered, with a JSON body. False for the page of a proxy. */
   readonly jsonBody?: boolean;
@@ -57,6 +57,12 @@ export class WarehouseError extends CodedError {
 /** Makes the error of an answer that cannot be read. The service may have carried out the request. */
 export const makeUndecodableError = (message: string): WarehouseError =>
   new WarehouseError('undecodable', message, { outcome: 'unknown' });
+
+/** Makes the error of a refusal in other words. */
+export function rewordRefusal(refusal: WarehouseError, message: string): WarehouseError {
+  const { code, outcome, status, jsonBody, explained } = refusal;
+  return new WarehouseError(code, message, { outcome, status, jsonBody, explained, cause: refusal });
+}
 
 /** Returns true if the error is one of ours with this code. */
 export const hasCode = (error: unknown, code: ErrorCode): error is CodedError =>

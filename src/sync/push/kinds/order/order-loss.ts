@@ -60,10 +60,8 @@ function readLinkedId(order: Resource, name: string): number | null {
   return data === undefined ? null : readId(data);
 }
 
-/** The members that a change names. A name such as `metadata` includes `metadata.extra1`. */
-export type NamedMembers = readonly string[];
-
-const isNamed = (path: string, named: NamedMembers) =>
+/** Returns true if a change names a member. A name such as `metadata` includes `metadata.extra1`. */
+const isNamed = (path: string, named: readonly string[]) =>
   named.some((name) => path === name || path.startsWith(`${name}.`) || path.startsWith(`${name}[`));
 
 /**
@@ -73,7 +71,7 @@ const isNamed = (path: string, named: NamedMembers) =>
 export function findLoss(
   before: Pick<ReadonlyMap<string, string>, 'get' | 'keys'>,
   after: ReadonlyMap<string, string>,
-  named: NamedMembers,
+  named: readonly string[],
 ): { readonly gone: string[]; readonly changed: string[] } {
   const others = [...before.keys()].filter((path) => !isNamed(path, named));
   return {
@@ -103,7 +101,7 @@ export async function assertKept(
   context: PushContext,
   before: ReadonlyMap<string, string>,
   answered: AnsweredOrder,
-  named: NamedMembers,
+  named: readonly string[],
 ): Promise<void> {
   if ((await findLosses(context, before, answered, named)) === null) return;
   const again = await readOrderById(context, answered.order.id).catch((error: unknown) => {
@@ -131,7 +129,7 @@ async function findLosses(
   { db, row }: PushContext,
   before: ReadonlyMap<string, string>,
   { resource }: AnsweredOrder,
-  named: NamedMembers,
+  named: readonly string[],
 ): Promise<string | null> {
   const after = listMembers(resource);
   const { gone, changed } = findLoss(before, after, named);

@@ -1,5 +1,4 @@
 import type { z } from 'zod';
-import { makeUndecodableError } from '../../../../core/errors.ts';
 import { findTargetIds, findUserOfNumber, readSentTarget } from '../../../../erp/outbox/renames.ts';
 import { orderRename as renamedOrder } from '../../../../payloads/order.ts';
 import { readId } from '../../../../warehouse/decoding/jsonapi.ts';
@@ -14,6 +13,7 @@ import {
   toNoAnswer,
 } from '../../payload/kind.ts';
 import {
+  type AnsweredOrder,
   type FoundOrder,
   listByNumbers,
   makeRenameAwaited,
@@ -22,7 +22,7 @@ import {
   searchOrder,
 } from './find-order.ts';
 import { describeLoss, describeLostMembers, findLoss, listMembers } from './order-loss.ts';
-import { buildWantedState, sendUpdate } from './order-state.ts';
+import { changeNumber } from './order-state.ts';
 
 type OrderRename = z.infer<typeof renamedOrder>;
 
@@ -55,19 +55,11 @@ async function renameOrder({ externalOrderNumber: number }: OrderRename, context
   const found = await findOrderToRename(number, context);
   if (found.order.external_order_number === number) return toPushResult(found, null);
   await assertNumberUnused(number, context);
-  const { attributes, note } = buildWantedState(found.order, {}, found.today);
-  const change = { attributes: { ...attributes, externalOrderNumber: number } };
-  const named = ['externalOrderNumber', ...(note === null ? [] : ['preferredShippingDate'])];
-  const renamed = await sendUpdate(context, found, change, named);
-  if (renamed.order.external_order_number !== number)
-    throw makeUndecodableError('v3.orders.update: the answer does not have the new number');
-  return toPushResult(renamed, note);
+  const renamed = await changeNumber(context, found, number);
+  return toPushResult(renamed, renamed.note);
 }
 
-function toPushResult(
-  { order, resource, escaped }: Pick<FoundOrder, 'order' | 'resource' | 'escaped'>,
-  note: string | null,
-): PushResult {
+function toPushResult({ order, resource, escaped }: AnsweredOrder, note: string | null): PushResult {
   const { id: orderId, external_order_number: externalOrderNumber } = order;
   const result = { orderId, externalOrderNumber, ...(note === null ? {} : { note }) };
   return { result, reading: { stream: orders, resource, escaped } };

@@ -1,4 +1,4 @@
-import { makeUndecodableError, WarehouseError } from '../../../../core/errors.ts';
+import { rewordRefusal, WarehouseError } from '../../../../core/errors.ts';
 import { readSentTarget } from '../../../../erp/outbox/renames.ts';
 import { type OrderPayload, orderPayload } from '../../../../payloads/order.ts';
 import { readId } from '../../../../warehouse/decoding/jsonapi.ts';
@@ -17,7 +17,7 @@ import {
 import { type FoundOrder, findOrder, orderInclude, readAnsweredOrder, readLines, readOrderById } from './find-order.ts';
 import { findOrders, type RowToLookUp } from './look-up-orders.ts';
 import { creationRules, sendOrder, toCreateResult } from './order-payload.ts';
-import { buildWantedState, sendUpdate } from './order-state.ts';
+import { changeNumber } from './order-state.ts';
 
 /**
  * Replaces an order by another with the same number: renames the present order to a free number, cancels it, and creates
@@ -98,19 +98,6 @@ async function assertNotShipped({ order: { id } }: FoundOrder, context: PushCont
   );
 }
 
-async function changeNumber(
-  context: PushContext,
-  found: FoundOrder,
-  number: string,
-): Promise<Omit<FoundOrder, 'today'>> {
-  const { attributes, note } = buildWantedState(found.order, {}, found.today);
-  const change = { attributes: { ...attributes, externalOrderNumber: number } };
-  const named = ['externalOrderNumber', ...(note === null ? [] : ['preferredShippingDate'])];
-  const renamed = await sendUpdate(context, found, change, named);
-  if (renamed.order.external_order_number === number) return renamed;
-  throw makeUndecodableError('v3.orders.update: the answer does not have the new number');
-}
-
 /**
  * Gives an order its number back that could not be cancelled whole. The service may refuse that, because an order that is
  * completely fulfilled cannot be changed.
@@ -148,15 +135,8 @@ async function createNew(
     return { ...pushed, result: { ...result, replacedOrderId: id } };
   } catch (error) {
     if (!(error instanceof WarehouseError) || error.outcome !== 'refused') throw error;
-    const { code, outcome, status, jsonBody, explained } = error;
     const words = `${error.message}. The replaced order ${id} is cancelled and has the number ${formerNumber}; correct the`;
-    throw new WarehouseError(code, `${words} payload of this row, and it creates the new order`, {
-      outcome,
-      ...(status === undefined ? {} : { status }),
-      jsonBody,
-      explained,
-      cause: error,
-    });
+    throw rewordRefusal(error, `${words} payload of this row, and it creates the new order`);
   }
 }
 
@@ -172,12 +152,15 @@ async function findReplacements(
   const created: RowToLookUp[] = [];
   const replacedIds = new Map<number, number>();
   for (const row of rows) {
-    const targetId = (await readSentTarget(context.db, row.id))?.id ?? null;
+    const targetId = (await readSentTarget(context.db, row.id))?.id;
+    if (targetId === undefined) {
+      results.set(row.id, { seen: 'absent', why: 'nothing was sent yet' });
+      continue;
+    }
     try {
-      const found = targetId === null ? null : await readOrderById(context, targetId);
-      if (targetId !== null) replacedIds.set(row.id, targetId);
-      if (targetId === null) results.set(row.id, { seen: 'absent', why: 'nothing was sent yet' });
-      else if (found === null)
+      const found = await readOrderById(context, targetId);
+      replacedIds.set(row.id, targetId);
+      if (found === null)
         results.set(row.id, { seen: 'several', why: `the service does not have the order ${targetId} any more` });
       else if (isCancelledAway(found, row)) created.push(row);
       else results.set(row.id, { seen: 'absent', why: `the order ${targetId} is not replaced yet; looked up again` });
@@ -186,28 +169,14 @@ async function findReplacements(
     }
   }
   for (const [id, result] of await findOrders(created, context)) {
-    const isBehind = result.seen === 'there' && readId(result.resource) === replacedIds.get(id);
-    results.set(
-      id,
-      isBehind ? { seen: 'unclear', why: 'the list still has the replaced order; looked up again' } : result,
-    );
+    const replacedOrderId = replacedIds.get(id);
+    if (result.seen !== 'there' || replacedOrderId === undefined) results.set(id, result);
+    else if (readId(result.resource) === replacedOrderId)
+      results.set(id, { seen: 'unclear', why: 'the list still has the replaced order; looked up again' });
+    else results.set(id, { ...result, alsoInResult: { replacedOrderId }, reread: replacedOrderId });
   }
-  return withReplacedIds(results, replacedIds);
+  return results;
 }
 
 const isCancelledAway = (found: FoundOrder, { id, reference }: RowToLookUp) =>
   found.order.external_order_number === makeFormerNumber(reference, id) && describeOpenItems(found) === '';
-
-/** Adds to each order that was found what the result of its row names besides it. */
-function withReplacedIds(
-  results: ReadonlyMap<number, LookUpResult>,
-  replacedIds: ReadonlyMap<number, number>,
-): ReadonlyMap<number, LookUpResult> {
-  return new Map(
-    [...results].map(([id, result]) => {
-      const replacedOrderId = replacedIds.get(id);
-      if (result.seen !== 'there' || replacedOrderId === undefined) return [id, result] as const;
-      return [id, { ...result, alsoInResult: { replacedOrderId }, reread: replacedOrderId }] as const;
-    }),
-  );
-}

@@ -1,11 +1,12 @@
 import type { Operation } from '../../../../../config/operations.ts';
+import { makeUndecodableError } from '../../../../core/errors.ts';
 import type { Json } from '../../../../core/json.ts';
 import { toColumn } from '../../../../warehouse/decoding/fields.ts';
 import type { Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import type { OrderRow } from '../../../streams/orders.ts';
 import { PayloadError, type PushContext } from '../../payload/kind.ts';
 import { type AnsweredOrder, type FoundOrder, orderInclude, readAnsweredOrder } from './find-order.ts';
-import { assertKept, listMembers, type NamedMembers, selectRelationships } from './order-loss.ts';
+import { assertKept, listMembers, selectRelationships } from './order-loss.ts';
 
 /** The attributes of an order that a change may name. An absent member keeps its value. */
 interface ChangedAttributes {
@@ -107,6 +108,24 @@ export function buildUpdate(
 }
 
 /**
+ * Changes the number of an order. Its other members stay, except a preferred shipping date in the past.
+ * @returns the order with its new number, and the note of `buildWantedState`
+ * @throws LostMembersError if something else is gone or changed
+ */
+export async function changeNumber(
+  context: PushContext,
+  found: FoundOrder,
+  number: string,
+): Promise<AnsweredOrder & { readonly note: string | null }> {
+  const { attributes, note } = buildWantedState(found.order, {}, found.today);
+  const change = { attributes: { ...attributes, externalOrderNumber: number } };
+  const named = ['externalOrderNumber', ...(note === null ? [] : ['preferredShippingDate'])];
+  const renamed = await sendUpdate(context, found, change, named);
+  if (renamed.order.external_order_number === number) return { ...renamed, note };
+  throw makeUndecodableError('v3.orders.update: the answer does not have the new number');
+}
+
+/**
  * Sends an update of an order, and checks that it changed nothing that the row does not name.
  * @param named the members that the row names
  * @throws LostMembersError if something else is gone or changed
@@ -115,7 +134,7 @@ export async function sendUpdate(
   context: PushContext,
   { order: { id }, resource }: FoundOrder,
   change: WantedChange,
-  named: NamedMembers,
+  named: readonly string[],
 ): Promise<AnsweredOrder> {
   const operation = 'v3.orders.update';
   const before = listMembers(resource);

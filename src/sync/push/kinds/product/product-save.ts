@@ -3,7 +3,7 @@
  */
 
 import type { z } from 'zod';
-import { hasCode, WarehouseError } from '../../../../core/errors.ts';
+import { hasCode, rewordRefusal, WarehouseError } from '../../../../core/errors.ts';
 import { isObject } from '../../../../core/json.ts';
 import { mayBeNoRoute } from '../../../../core/push/push-outcome.ts';
 import { product as savedProduct } from '../../../../payloads/goods.ts';
@@ -53,14 +53,7 @@ async function changeInstead(added: WarehouseError, product: Product, context: P
     return await sendProduct('oldest.product.edit', product, context);
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    const { code, outcome, status, jsonBody, explained } = error;
-    throw new WarehouseError(code, `${added.message}; and as a change: ${error.message}`, {
-      outcome,
-      ...(status === undefined ? {} : { status }),
-      jsonBody,
-      explained,
-      cause: error,
-    });
+    throw rewordRefusal(error, `${added.message}; and as a change: ${error.message}`);
   }
 }
 
