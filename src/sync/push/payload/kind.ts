@@ -63,15 +63,10 @@ export class LostMembersError extends CodedError {
   }
 }
 
-/** Compares payloads with the lists of the service. */
+/** Compares payloads with the lists of the service. If something is not in the lists, reads them again. */
 export interface CodeFinder {
-  /** @param idMember member of the payload that takes an id instead of the code */
-  readonly find: (
-    list: SettingList,
-    code: string,
-    idMember: string,
-    signal: AbortSignal,
-  ) => Promise<{ id: number } | CodeProblem>;
+  /** Returns the id of a code. @param idMember member of the payload that takes an id instead of the code */
+  readonly find: (list: SettingList, code: string, idMember: string, signal: AbortSignal) => Promise<CodeResult>;
   /** Returns the problem of a code that a list lacks, as `describeUnlisted` does; null if there is none. */
   readonly findListProblem: (
     list: SettingList,
@@ -83,17 +78,11 @@ export interface CodeFinder {
    * Returns the warehouses that offer a main shipping method; none if the lists do not tell.
    * @param wanted warehouses that should be among them
    */
-  readonly findWarehouses: (
-    methodId: number,
-    wanted: readonly string[],
-    signal: AbortSignal,
-  ) => Promise<readonly string[]>;
+  readonly findWarehouses: (methodId: number, wanted: readonly string[], signal: AbortSignal) => Promise<string[]>;
 }
 
-/** A code without exactly one id, in words. */
-export interface CodeProblem {
-  readonly problem: string;
-}
+/** The id of a code; or why it has none or several, in words. */
+export type CodeResult = { readonly id: number } | { readonly problem: string };
 
 /** The context of a payload check. */
 export interface CheckContext {
@@ -128,7 +117,7 @@ interface PushedReading {
 /** The result of a push that was carried out. */
 export interface PushResult {
   /** The `result` of the row. */
-  readonly result: { readonly [member: string]: Json };
+  readonly result: JsonObject;
   readonly reading?: PushedReading;
   /** A resource that the answer does not show. It is read by id later. */
   readonly reread?: { readonly stream: MirroredResource; readonly id: number };
@@ -174,14 +163,8 @@ export function toNoAnswer(error: unknown): Extract<LookUpResult, { readonly see
 }
 
 /** The context of a look-up. */
-export interface LookUpContext {
+export interface LookUpContext extends Pick<PushContext, 'zone' | 'db' | 'warehouse' | 'operations' | 'signal'> {
   readonly client: string;
-  /** IANA time zone of the client's times without a zone. */
-  readonly zone: string;
-  readonly db: Database;
-  readonly warehouse: Warehouse;
-  readonly operations: Operations;
-  readonly signal: AbortSignal;
 }
 
 /** The rule by which unknown rows of a kind are looked up. */
@@ -250,11 +233,7 @@ export interface OutboxKind<P> {
    * Returns problems that the schema cannot find. The payload may have other problems too, so that all are named at
    * once.
    */
-  readonly check?: (
-    payload: { readonly [member: string]: Json },
-    reference: string,
-    context: CheckContext,
-  ) => Promise<readonly string[]>;
+  readonly check?: (payload: JsonObject, reference: string, context: CheckContext) => Promise<readonly string[]>;
   /** Sends the row. */
   readonly push: (payload: P, context: PushContext) => Promise<PushResult>;
   /**

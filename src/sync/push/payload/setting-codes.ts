@@ -1,5 +1,4 @@
 import { pauses } from '../../../core/backoff.ts';
-import type { Json } from '../../../core/json.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
 import {
   readServiceLists,
@@ -14,7 +13,7 @@ import { readListsNow } from '../../pulls/refresh-settings.ts';
 import {
   type CheckContext,
   type CodeFinder,
-  type CodeProblem,
+  type CodeResult,
   type JsonObject,
   PayloadError,
   PostponedError,
@@ -41,18 +40,10 @@ export class SettingCodes implements CodeFinder {
   }
 
   /**
-   * Finds the id of a code. If the code is not stored, reads the settings again, because it may be new.
-   * @param idMember member of the payload that takes an id instead of the code
-   * @returns the id; or a problem in words, with what is known instead, if no entry or several entries have the code
    * @throws WarehouseError if the settings could not be read
-   * @throws SettingsUnreadError if they cannot be read now
+   * @throws PostponedError if they cannot be read now: reading them failed recently, or another worker reads them
    */
-  async find(
-    list: SettingList,
-    code: string,
-    idMember: string,
-    signal: AbortSignal,
-  ): Promise<{ id: number } | CodeProblem> {
+  async find(list: SettingList, code: string, idMember: string, signal: AbortSignal): Promise<CodeResult> {
     if (filterByCode((await this.#lists()).options, list, code).length === 0) await this.#refresh(signal);
     return findCode((await this.#lists()).options, list, code, idMember);
   }
@@ -65,7 +56,7 @@ export class SettingCodes implements CodeFinder {
   }
 
   /** @throws as `find` does */
-  async findWarehouses(methodId: number, wanted: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
+  async findWarehouses(methodId: number, wanted: readonly string[], signal: AbortSignal): Promise<string[]> {
     const offered = filterWarehouses(await this.#lists(), methodId);
     if (offered.length === 0 || wanted.every((warehouse) => offered.includes(warehouse))) return offered;
     await this.#refresh(signal);
@@ -92,19 +83,13 @@ export class SettingCodes implements CodeFinder {
   async #read(signal: AbortSignal): Promise<void> {
     const turn = await takeListsTurn(this.#db, this.#account.client, refreshPauseMs, pauses.serviceLists.firstMs);
     if (turn === 'recent') return;
-    if (turn === 'later') throw new SettingsUnreadError();
+    if (turn === 'later')
+      throw new PostponedError(
+        'settings_unread',
+        'the code could not be checked, because the settings could not be read; they will be read again soon',
+        pauses.serviceLists.firstMs,
+      );
     await readListsNow(this.#db, this.#account, this.#warehouse, signal);
-  }
-}
-
-/** An error for a code that cannot be found now: reading the settings failed recently, or another worker reads them. */
-class SettingsUnreadError extends PostponedError {
-  constructor() {
-    super(
-      'settings_unread',
-      'the code could not be checked, because the settings could not be read; they will be read again soon',
-      pauses.serviceLists.firstMs,
-    );
   }
 }
 
@@ -145,7 +130,7 @@ export async function findNamedId(
   { codes, signal }: CheckContext,
   path = '',
 ): Promise<number | null> {
-  const { [byId]: id, [byCode]: code } = value as { readonly [member: string]: Json | undefined };
+  const { [byId]: id, [byCode]: code } = value;
   if (typeof id === 'number') return id;
   if (typeof code !== 'string') return null;
   const found = await codes.find(list, code, byId, signal);
@@ -173,7 +158,7 @@ export function findCode(
   list: SettingList,
   code: string,
   idMember: string,
-): { id: number } | CodeProblem {
+): CodeResult {
   const found = filterByCode(options, list, code);
   const [first, ...others] = found;
   if (first === undefined) return { problem: describeUnknownCode(options, list, code, idMember) };
