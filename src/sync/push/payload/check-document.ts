@@ -74,28 +74,18 @@ async function askReader(reader: ChildProcess, content: string, stop: AbortSigna
   reader.channel?.ref();
   const ended = new AbortController();
   const { signal } = ended;
-  // The signal ends those that lose the race.
-  const read = once(reader, 'message', { signal }).then(
-    ([problem]): ReaderAnswer => ({ problem: problem as string | null }),
-    (error: unknown): ReaderAnswer => ({ fault: String(error) }),
-  );
-  const gone = once(reader, 'exit', { signal }).then(
-    // V8 ends a process with these signals if its memory does not suffice.
-    ([code, signal]): ReaderAnswer => ({
-      fault:
-        signal === 'SIGABRT' || signal === 'SIGTRAP'
-          ? null
-          : `the process that reads documents ended: ${code ?? signal}`,
-    }),
-    (error: unknown): ReaderAnswer => ({ fault: String(error) }),
-  );
-  const late = wait(deadlineMs, { fault: null }, { signal, ref: false }).catch(() => ({ fault: null }));
+  // V8 ends a process with these signals if its memory does not suffice.
+  const describeExit = ([code, by]: unknown[]) =>
+    by === 'SIGABRT' || by === 'SIGTRAP' ? null : `the process that reads documents ended: ${code ?? by}`;
+  const first = Promise.race<ReaderAnswer>([
+    once(reader, 'message', { signal }).then(([problem]) => ({ problem: problem as string | null })),
+    once(reader, 'exit', { signal }).then((exit) => ({ fault: describeExit(exit) })),
+    once(stop, 'abort', { signal }).then(() => ({ fault: 'stopped' })),
+    wait(deadlineMs, { fault: null }, { signal, ref: false }),
+  ]);
   reader.send(content, () => undefined);
-  const stopped = once(stop, 'abort', { signal }).then(
-    (): ReaderAnswer => ({ fault: 'stopped' }),
-    (error: unknown): ReaderAnswer => ({ fault: String(error) }),
-  );
-  const answer = await Promise.race([read, gone, late, stopped]);
+  const answer = await first.catch((error: unknown) => ({ fault: String(error) }));
+  // Ends those that lost the race.
   ended.abort();
   if ('problem' in answer) keepReader(reader);
   else reader.kill('SIGKILL');
