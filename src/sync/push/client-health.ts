@@ -31,10 +31,10 @@ export interface ClientHealthOptions {
 export class ClientHealth {
   readonly #options: ClientHealthOptions;
   /** Kinds (empty: the client) that have a stored health, as of the last read. */
-  #troubled: ReadonlySet<string> = new Set();
+  #troubled = new Set<string>();
   /** Kinds (empty: the client) that may have to be held, one entry for each outcome whose evidence is not stored yet. */
   readonly #judging: string[] = [];
-  #asking: Promise<string | null> | undefined;
+  #asking: Promise<Evidence | null> | undefined;
   #answeredAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: ClientHealthOptions) {
@@ -73,29 +73,11 @@ export class ClientHealth {
 
   /** Asks the service, for all workers, whether a hold of the client is over. */
   async askWhetherOver(code: HoldCode): Promise<void> {
-    const { deps } = this.#options;
+    const { deps, signal } = this.#options;
     if (!(await takeQuestion(deps.db, deps.client, questionMs))) return;
-    const problem = code === 'credentials_refused' ? await this.#findSignInProblem() : await this.#findOutage();
+    const findProblem = code === 'credentials_refused' ? findSignInProblem : findOutage;
+    const problem = await findProblem(deps.warehouse, signal);
     await this.#noteEvidence('', problem ?? { seen: 'answered' }, true);
-  }
-
-  async #findOutage(): Promise<Evidence | null> {
-    const { deps, signal } = this.#options;
-    const reason = await findStatusProblem(deps.warehouse, signal);
-    return reason === null ? null : { seen: 'no answer', reason };
-  }
-
-  /** Returns evidence if signing in still fails; null if it works. */
-  async #findSignInProblem(): Promise<Evidence | null> {
-    const { deps, signal } = this.#options;
-    try {
-      await deps.warehouse.signIn(signal);
-      return null;
-    } catch (error) {
-      if (!(error instanceof WarehouseError)) throw error;
-      const seen = error.code === 'credentials_refused' ? 'credentials refused' : 'no answer';
-      return { seen, reason: error.message };
-    }
   }
 
   /** Records for all workers that the method and path of a kind are right. Writes once for each kind and process. */
@@ -116,54 +98,61 @@ export class ClientHealth {
   /** Decides whether the client or only the kind is failing: the client, if status/get fails, too. */
   async #noteNoAnswer(kind: string, { reason, row }: Extract<ScopedEvidence, { evidence: 'ask' }>): Promise<void> {
     const outage = await this.#askStatus();
-    if (outage !== null) return this.#noteEvidence('', { seen: 'no answer', reason: outage });
+    if (outage !== null) return this.#noteEvidence('', outage);
     if (this.#troubled.has('')) await this.#noteEvidence('', { seen: 'success' });
     if (row !== null) await this.#noteEvidence(kind, { seen: 'failure', reason, isNew: row.isNew });
   }
 
   /** Asks status/get, once for all callers that wait at the same time. */
-  #askStatus(): Promise<string | null> {
-    if (performance.now() - this.#answeredAtMs < believedMs) return Promise.resolve(null);
-    const { deps, signal } = this.#options;
-    this.#asking ??= findStatusProblem(deps.warehouse, signal)
-      .then((problem) => {
-        if (problem === null) this.#answeredAtMs = performance.now();
-        return problem;
-      })
-      .finally(() => {
-        this.#asking = undefined;
-      });
-    return this.#asking;
+  async #askStatus(): Promise<Evidence | null> {
+    if (performance.now() - this.#answeredAtMs < believedMs) return null;
+    this.#asking ??= findOutage(this.#options.deps.warehouse, this.#options.signal).finally(() => {
+      this.#asking = undefined;
+    });
+    const outage = await this.#asking;
+    if (outage === null) this.#answeredAtMs = performance.now();
+    return outage;
   }
 
   async #noteEvidence(kind: string, evidence: Evidence, isAnswer = false): Promise<void> {
     const { deps, onLess } = this.#options;
     const { health, heldMs } = await noteEvidence(deps.db, { client: deps.client, kind }, evidence, isAnswer);
-    const troubled = new Set(this.#troubled);
-    if (health === null) troubled.delete(kind);
-    else troubled.add(kind);
-    this.#troubled = troubled;
+    if (health === null) this.#troubled.delete(kind);
+    else this.#troubled.add(kind);
     const isLess = evidence.seen !== 'success' && evidence.seen !== 'answered';
     if (health !== null && heldMs !== null) await onLess(kind, { code: health.code, ms: heldMs });
     else if (health !== null && health.sendWindow !== null && isLess) await onLess(kind, null);
   }
 }
 
+/** Returns evidence if signing in fails; null if it works. */
+async function findSignInProblem(warehouse: Warehouse, signal: AbortSignal): Promise<Evidence | null> {
+  try {
+    await warehouse.signIn(signal);
+    return null;
+  } catch (error) {
+    if (!(error instanceof WarehouseError)) throw error;
+    const seen = error.code === 'credentials_refused' ? 'credentials refused' : 'no answer';
+    return { seen, reason: error.message };
+  }
+}
+
 /**
- * Returns why the service is not reachable; null if it answers, with whatever content.
+ * Returns evidence if the service is not reachable; null if it answers status/get, with whatever content.
  * @throws the reason of `signal` if it was aborted
  */
-async function findStatusProblem(warehouse: Warehouse, signal: AbortSignal): Promise<string | null> {
+async function findOutage(warehouse: Warehouse, signal: AbortSignal): Promise<Evidence | null> {
   const deadline = AbortSignal.timeout(statusWithinMs);
   try {
     await warehouse.checkStatus(AbortSignal.any([signal, deadline]));
     return null;
   } catch (error) {
     signal.throwIfAborted();
-    if (deadline.aborted) return `common.status.get: no answer within ${statusWithinMs / 1_000} s`;
+    const late = `common.status.get: no answer within ${statusWithinMs / 1_000} s`;
+    if (deadline.aborted) return { seen: 'no answer', reason: late };
     // An answer in any form shows that the service is reachable.
     const isAnswer = error instanceof WarehouseError && ((error.status ?? 500) < 500 || error.code === 'undecodable');
-    return isAnswer || isServiceAnswer(error) ? null : describeError(error);
+    return isAnswer || isServiceAnswer(error) ? null : { seen: 'no answer', reason: describeError(error) };
   }
 }
 
