@@ -287,15 +287,6 @@ const maxWaiting = 256;
 /** Maximum bytes of the payloads that a worker holds for a client, besides one large one. */
 const maxBytes = 16 * 1024 * 1024;
 
-/** What may be claimed now. */
-interface Room {
-  readonly rows: number;
-  readonly bytes: number;
-  readonly takesLarge: boolean;
-}
-
-const isLarge = ({ payloadBytes }: ClaimedRow) => payloadBytes > largeBytes;
-
 /**
  * The claimed rows of a client. Rows wait here for a slot, so that no slot has to wait for a claim. Their number, and
  * the bytes of all rows that are not settled, are bounded.
@@ -306,7 +297,8 @@ class RowBuffer {
   #waiting: ClaimedRow[] = [];
   /** All rows that this worker has claimed and not yet settled or returned. */
   readonly #held = new Set<ClaimedRow>();
-  #returns = 0;
+  /** Counts the returns. A claim that was under way during one must not be kept. */
+  returns = 0;
 
   constructor(db: Database, slots: number) {
     this.#db = db;
@@ -326,18 +318,13 @@ class RowBuffer {
     return this.#waiting.some((row) => kind === '' || row.kind === kind);
   }
 
-  /** Counts the returns. A claim that was under way during one must not be kept. */
-  get returns(): number {
-    return this.#returns;
-  }
-
   /** What may be claimed now. No rows unless half of the places are free: one claim should bring many rows. */
-  get room(): Room {
+  get room() {
     const rows = this.#waiting.length * 2 <= this.#maxWaiting ? this.#maxWaiting - this.#waiting.length : 0;
     let bytes = maxBytes;
     let takesLarge = true;
     for (const row of this.#held) {
-      if (isLarge(row)) takesLarge = false;
+      if (row.payloadBytes > largeBytes) takesLarge = false;
       else bytes -= row.payloadBytes;
     }
     return { rows, bytes, takesLarge };
@@ -364,7 +351,7 @@ class RowBuffer {
    * @param kind only rows of this kind; empty: all rows
    */
   async return(kind: string): Promise<void> {
-    this.#returns++;
+    this.returns++;
     const isReturned = (row: ClaimedRow) => kind === '' || row.kind === kind;
     const rows = this.#waiting.filter(isReturned);
     if (rows.length === 0) return;

@@ -3,7 +3,6 @@ import { type AbsenceVerdict, judgeAbsence } from '../../core/push/judge-absence
 import { operatorChoices, readLookUpEvidence, type ScopedEvidence } from '../../core/push/push-outcome.ts';
 import { takeUnknownRows, type UnknownRow } from '../../erp/outbox/look-ups.ts';
 import { drawReadNo } from '../../erp/runs/stream-transaction.ts';
-import type { Resource } from '../../warehouse/decoding/jsonapi.ts';
 import type { ClientHealth } from './client-health.ts';
 import {
   type AnyKind,
@@ -14,7 +13,7 @@ import {
   type PushResult,
 } from './payload/kind.ts';
 import { readPayload } from './payload/payload.ts';
-import { type PushDeps, type PushOutcome, toSettlement } from './send-row.ts';
+import { evidenceOfSuccess, type PushDeps, type PushOutcome, toSettlement } from './send-row.ts';
 
 /** Maximum number of rows of one kind in a round of look-ups. */
 const maxRows = 200;
@@ -79,8 +78,7 @@ async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): P
       }),
     });
     // A row that was found was carried out: the service is slow, but reachable.
-    const evidence: ScopedEvidence[] = seen.seen === 'there' ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
-    return { settlement, pushed, readNo, evidence };
+    return { settlement, pushed, readNo, evidence: seen.seen === 'there' ? evidenceOfSuccess : [] };
   });
   return { outcomes, evidence: [...causes].flatMap(readLookUpEvidence) };
 }
@@ -133,7 +131,7 @@ function concludeFound(
   const error = row.replaced
     ? earlierVersionError
     : isOthers
-      ? describeOthersVersion(rule, row, resource)
+      ? describeOthersVersion(rule.differs(row.payloadRead, resource))
       : (lost ?? null);
   if (error !== null) return { verdict: { status: 'dead', error }, pushed: { result: {}, reading } };
   return {
@@ -154,17 +152,11 @@ const earlierVersionError =
   'the service carried out an earlier attempt, with the payload from before it was replaced. Mark the row as done,' +
   ' and correct the result at the service';
 
-function describeOthersVersion(
-  rule: LookUpRule<unknown>,
-  { payloadRead }: { readonly payloadRead: unknown },
-  resource: Resource,
-) {
-  const difference = rule.differs(payloadRead, resource);
-  return difference === null
+const describeOthersVersion = (difference: string | null) =>
+  difference === null
     ? null
     : `the service already has one that no attempt of this row created: ${difference}. Cancel this row; a changed one` +
-        ' needs another number, or order.replace';
-}
+      ' needs another number, or order.replace';
 
 const leaveToOperator = (why: string): AbsenceVerdict => ({
   status: 'unknown',

@@ -3,17 +3,15 @@
  * again only if it was not carried out, or if its kind allows a repetition.
  */
 
-import type { Database } from '../../erp/connection/pool.ts';
 import { type DueWork, readDueWork } from '../../erp/outbox/claim-rows.ts';
-import type { TakenOverRow, UnsendableRow } from '../../erp/outbox/held-claims.ts';
 import { awaitsAnswer } from '../../erp/outbox/holds.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
 import { enterOutcomes } from '../../erp/outbox/settle-rows.ts';
 import { ClientPusher, type PushEvents } from './client-pusher.ts';
 import type { AnyKind } from './payload/kind.ts';
-import type { PushDeps, RecentSends } from './send-row.ts';
+import type { PushDeps } from './send-row.ts';
 import { LaneReleaser } from './settler.ts';
-import { Upkeep } from './upkeep.ts';
+import { Upkeep, type UpkeepOptions } from './upkeep.ts';
 
 /**
  * Maximum milliseconds between two looks for due rows if nothing wakes the pusher. Notifications wake it, also those that
@@ -25,23 +23,17 @@ const busyLookMs = 1_000;
 /** Minimum milliseconds between the beginnings of two looks, however often the pusher is woken. */
 const minLookMs = 5;
 
-export interface PusherOptions {
-  readonly db: Database;
-  /** A database whose pool is used for nothing else, so that a busy pool costs no claim. */
-  readonly claimsDb: Database;
-  readonly worker: string;
+/** What a pusher works with. The clients share `sent`. */
+export interface PusherOptions extends Pick<UpkeepOptions, 'db' | 'claimsDb' | 'worker' | 'sent'> {
   readonly clients: readonly PushDeps[];
   readonly kinds: readonly AnyKind[];
   /** Number of rows that are sent at the same time, per client. */
   readonly slots: number;
-  /** Rows that this process has sent last. The clients share it. */
-  readonly sent: RecentSends;
-  readonly events: Omit<PushEvents, 'onDue'> & {
-    readonly onTakenOver: (row: TakenOverRow) => void;
-    readonly onMarkedDead: (row: UnsendableRow) => void;
-    /** Called when rows may be sent from this database, and when they may not any more. */
-    readonly onDatabase: (database: PushDatabase) => void;
-  };
+  readonly events: Omit<PushEvents, 'onDue'> &
+    Pick<UpkeepOptions, 'onTakenOver' | 'onMarkedDead'> & {
+      /** Called when rows may be sent from this database, and when they may not any more. */
+      readonly onDatabase: (database: PushDatabase) => void;
+    };
 }
 
 /**

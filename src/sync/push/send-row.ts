@@ -129,6 +129,9 @@ function createContext(
   return { row, zone, db, warehouse, codes, signal, operations, send };
 }
 
+/** What a row shows that the service has carried out. */
+export const evidenceOfSuccess: readonly ScopedEvidence[] = [{ of: 'kind', evidence: { seen: 'success' } }];
+
 type AttemptVerdict =
   | { readonly status: 'done'; readonly pushed: PushResult; readonly followUps: readonly FollowUp[] }
   | (Verdict & {
@@ -151,16 +154,8 @@ async function judgeError(
   if (error instanceof NotFoundError) return { status: 'dead', error: error.message, code: error.code, cause: error };
   if (error instanceof LostMembersError) {
     const { code, message, reading } = error;
-    const evidence: ScopedEvidence[] = [{ of: 'kind', evidence: { seen: 'success' } }];
-    return {
-      status: 'dead',
-      error: message,
-      code,
-      cause: error,
-      written: true,
-      evidence,
-      pushed: { result: {}, reading },
-    };
+    const carriedOut = { written: true, evidence: evidenceOfSuccess, pushed: { result: {}, reading } };
+    return { status: 'dead', error: message, code, cause: error, ...carriedOut };
   }
   if (error instanceof PostponedError) {
     const { code, message, retryMs } = error;
@@ -210,7 +205,7 @@ function toOutcome(row: ClaimedRow, conclusion: AttemptVerdict): PushOutcome {
   if (conclusion.status === 'done') {
     const { pushed, followUps } = conclusion;
     const settlement = toSettlement(row, 'sent', null, { durationMs, result: pushed.result, followUps });
-    return { settlement, pushed, readNo, evidence: [{ of: 'kind', evidence: { seen: 'success' } }] };
+    return { settlement, pushed, readNo, evidence: evidenceOfSuccess };
   }
   const { code: errorCode, cause, evidence = [], pushed = null } = conclusion;
   // It was no attempt if only the payload was checked, or if it failed for a reason outside this row.

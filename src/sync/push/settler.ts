@@ -144,16 +144,6 @@ function end(batch: readonly Answered[]): void {
   for (const answered of batch) answered.end();
 }
 
-/** The client whose rows are settled, and the worker that settles them. */
-interface SettleContext {
-  readonly db: Database;
-  readonly client: string;
-  /** Fingerprint of the account. */
-  readonly identity: string;
-  readonly zone: string;
-  readonly worker: string;
-}
-
 interface OutcomeResult extends SettleResult {
   /** Lanes whose next row may be sent now. Release them after the commit. */
   readonly freed: readonly Lane[];
@@ -164,18 +154,16 @@ interface OutcomeResult extends SettleResult {
  * waits for an outbox row that somebody has locked. If the database refuses data of an outcome, or a resource is locked
  * or takes too long, the outcomes are settled in parts. The resource of the outcome at fault is left to the next reading.
  */
-async function settleOutcomes(context: SettleContext, outcomes: readonly PushOutcome[]): Promise<OutcomeResult> {
+async function settleOutcomes(deps: PushDeps, outcomes: readonly PushOutcome[]): Promise<OutcomeResult> {
   try {
-    return await inTransaction(context.db, (trx) => settleAll(trx, context, outcomes), { waitForLocks: false });
+    return await inTransaction(deps.db, (trx) => settleAll(trx, deps, outcomes), { waitForLocks: false });
   } catch (error) {
     if (!isDataRefused(error) && !isCancelled(error) && !isLockTimeout(error)) throw error;
     const [only, ...others] = outcomes;
     if (only === undefined) throw error;
     if (others.length === 0)
-      return settleOutcomes(context, [
-        isDataRefused(error) ? leaveOutContent(only, error) : leaveOutReading(only, error),
-      ]);
-    const [first, second] = await workOnHalves(outcomes, (half) => settleOutcomes(context, half));
+      return settleOutcomes(deps, [isDataRefused(error) ? leaveOutContent(only, error) : leaveOutReading(only, error)]);
+    const [first, second] = await workOnHalves(outcomes, (half) => settleOutcomes(deps, half));
     return {
       settled: new Map([...first.settled, ...second.settled]),
       locked: new Set([...first.locked, ...second.locked]),
@@ -216,21 +204,17 @@ function leaveOutContent(outcome: PushOutcome, error: unknown): PushOutcome {
 const unstorable = 'the answer of the service cannot be stored in Postgres';
 const isEmpty = (result: Json | null) => result === null || (isObject(result) && Object.keys(result).length === 0);
 
-async function settleAll(
-  trx: Transaction<DB>,
-  context: SettleContext,
-  all: readonly PushOutcome[],
-): Promise<OutcomeResult> {
-  const { client, worker } = context;
+async function settleAll(trx: Transaction<DB>, deps: PushDeps, all: readonly PushOutcome[]): Promise<OutcomeResult> {
+  const { client, worker } = deps;
   // Lock the identity before the rows, as accept-identity does: the other order would deadlock.
-  const isAccepted = await isAcceptedUntilCommit(trx, context);
+  const isAccepted = await isAcceptedUntilCommit(trx, deps);
   const result = await settleRows(trx, worker, pickOnePerRow(all));
   const outcomes = all.filter(({ settlement }) => !result.locked.has(settlement.id));
   // If another account was accepted meanwhile, the resources do not belong to the client's rows.
   if (isAccepted) {
     const changes: Change[] = [];
     // Always use the same order: two settlements that wait for each other's streams would deadlock.
-    for (const stream of findStreams(outcomes)) changes.push(...(await writeReadings(trx, context, stream, outcomes)));
+    for (const stream of findStreams(outcomes)) changes.push(...(await writeReadings(trx, deps, stream, outcomes)));
     changes.push(...(await markAndReread(trx, client, outcomes)));
     if ([...result.settled.values()].includes('done')) await bringPollsForward(trx, client);
     await appendChanges(trx, client, changes);
@@ -279,7 +263,7 @@ function findStreams(outcomes: readonly PushOutcome[]): MirroredResource[] {
  */
 async function writeReadings(
   trx: Transaction<DB>,
-  { client, zone }: SettleContext,
+  { client, zone }: PushDeps,
   stream: MirroredResource,
   outcomes: readonly PushOutcome[],
 ): Promise<readonly Change[]> {
