@@ -11,7 +11,7 @@ import { markUnlisted } from '../../erp/mirror/unlisted.ts';
 import { mayWriteAnything, type UpsertResult, upsertFamilies } from '../../erp/mirror/upsert.ts';
 import { quarantineResources, releaseQuarantined } from '../../erp/pull/quarantine.ts';
 import { removeRereads, requestRereads } from '../../erp/pull/rereads.ts';
-import { recordProgress, type Totals } from '../../erp/runs/ledger.ts';
+import { recordProgress } from '../../erp/runs/ledger.ts';
 import {
   enterStream,
   type NumberedReading,
@@ -22,7 +22,7 @@ import {
 } from '../../erp/runs/stream-transaction.ts';
 import { checkQuarantineShare, type DecodedPage, emptyPage, quarantineRefused } from '../reading/decode.ts';
 import type { MirroredResource, RefetchableResource } from '../reading/stream.ts';
-import { newShare, type PullContext, type ServiceClock, type Share } from '../run/run.ts';
+import { addCounts, newShare, type PullContext, type ServiceClock, type Share } from '../run/run.ts';
 import { findRefused } from './find-refused.ts';
 
 /** Resources read at one moment, as rows. */
@@ -120,7 +120,14 @@ async function commitPage<Result>(
     const quarantined = await quarantineResources(transaction, readNo, page.quarantined);
     const extra = (await writeExtra?.(transaction, { ...page, written })) ?? null;
     const others = extra?.changes ?? [];
-    const totals = addCounts(state.totals, reading, page, written, quarantined, others.length);
+    const { created, updated, removed, unchanged, stale } = written;
+    const totals = addCounts(context, {
+      ...{ pages: countPages(reading), fetched: reading.resources, created, removed, quarantined },
+      updated: updated + others.length,
+      unchanged: unchanged.length,
+      stale: stale.length,
+    });
+    totals.warnings = [...new Set([...totals.warnings, ...page.warnings])];
     await recordProgress(transaction, totals);
     await appendChanges(transaction.trx, transaction.client, [...written.changes, ...others]);
     return { totals, result: extra?.result ?? null };
@@ -221,26 +228,6 @@ function checkShare({ state: { share } }: PullContext, reading: Reading, page: D
 
 /** Returns the number of pages that a reading counts for in the ledger: at least one, if it has resources. */
 const countPages = ({ pages, resources }: Reading) => Math.max(pages, resources > 0 ? 1 : 0);
-
-/** Returns the totals of the run as they are after this reading has committed. */
-const addCounts = (
-  totals: Totals,
-  reading: Reading,
-  page: DecodedPage,
-  written: UpsertResult,
-  quarantined: number,
-  otherUpdates: number,
-): Totals => ({
-  pages: totals.pages + countPages(reading),
-  fetched: totals.fetched + reading.resources,
-  created: totals.created + written.created,
-  updated: totals.updated + written.updated + otherUpdates,
-  removed: totals.removed + written.removed,
-  unchanged: totals.unchanged + written.unchanged.length,
-  stale: totals.stale + written.stale.length,
-  quarantined: totals.quarantined + quarantined,
-  warnings: [...new Set([...totals.warnings, ...page.warnings])],
-});
 
 /**
  * Keeps the newest date of the resources. Ignores dates more than a day after the service's clock: a mistyped date must

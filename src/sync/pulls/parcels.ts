@@ -1,6 +1,5 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { pauses } from '../../core/backoff.ts';
-import { toStopError, WarehouseError } from '../../core/errors.ts';
+import { WarehouseError } from '../../core/errors.ts';
 import { findUnstorableReason } from '../../core/json.ts';
 import { dayMs, hourMs } from '../../core/time.ts';
 import { isDataRefused } from '../../erp/connection/transaction.ts';
@@ -18,7 +17,7 @@ import { recordProgress } from '../../erp/runs/ledger.ts';
 import { drawReadNo, writeStream } from '../../erp/runs/stream-transaction.ts';
 import { decodeParcels, type Parcel, type ParcelList } from '../../warehouse/decoding/decode-parcels.ts';
 import { makeQuarantineEntry } from '../reading/decode.ts';
-import { type PullContext, serviceNow, warn } from '../run/run.ts';
+import { addCounts, type PullContext, pause, serviceNow, warn } from '../run/run.ts';
 
 /** Ages of a shipment at which its packages are looked up again, unless track-trace knows it. */
 const rereadAgesMs = [1, 3, 7, 14, 31].map((days) => days * dayMs);
@@ -133,7 +132,7 @@ export async function pullParcels(context: PullContext): Promise<void> {
         if (watch.parked !== null) return park(context, watch.parked);
         answers.push(answer);
         if (++count > readsWithoutPause && context.config.REQUESTS_PER_SECOND === undefined)
-          await waitBetweenRequests(signal, startedMs);
+          await pause(signal, 1_000 / parcelReadsPerSecond - (performance.now() - startedMs));
       }
     } finally {
       if (!signal.aborted && watch.parked === null) await storeAnswers(context, answers);
@@ -198,15 +197,6 @@ const concernsService = ({ code, status, retryAfterMs }: WarehouseError) =>
   [401, 429].includes(status ?? 0) ||
   retryAfterMs !== undefined;
 
-/** Waits until the next look-up may begin, so that there are at most `parcelReadsPerSecond`. */
-async function waitBetweenRequests(signal: AbortSignal, startedMs: number): Promise<void> {
-  const leftMs = 1_000 / parcelReadsPerSecond - (performance.now() - startedMs);
-  if (leftMs <= 0) return;
-  await wait(leftMs, undefined, { signal }).catch(() => {
-    throw toStopError(signal);
-  });
-}
-
 /** Stores the answers. If the database refuses them, stores each by itself, and quarantines those that it refuses. */
 async function storeAnswers(context: PullContext, answers: readonly AnsweredRead[]): Promise<void> {
   if (answers.length === 0) return;
@@ -221,8 +211,7 @@ async function storeAnswers(context: PullContext, answers: readonly AnsweredRead
 
 async function writeAnswers(context: PullContext, answers: readonly AnsweredRead[]): Promise<void> {
   const { db, client, run, state } = context;
-  const { totals } = state;
-  const sum = await writeStream(db, run, name, async (transaction) => {
+  const totals = await writeStream(db, run, name, async (transaction) => {
     const { trx } = transaction;
     const stored = await storeParcels(trx, client, answers);
     let quarantined = 0;
@@ -233,20 +222,14 @@ async function writeAnswers(context: PullContext, answers: readonly AnsweredRead
       decoded.map(({ shipmentId, readNo }) => ({ id: shipmentId, readNo })),
     );
     const fetched = answers.reduce((count, { parcels }) => count + parcels.length, 0);
-    const counted = {
-      ...totals,
-      pages: totals.pages + answers.length,
-      fetched: totals.fetched + fetched,
-      created: totals.created + stored.created,
-      updated: totals.updated + stored.updated,
-      unchanged: totals.unchanged + Math.max(0, fetched - stored.created - stored.updated),
-      quarantined: totals.quarantined + quarantined,
-    };
+    const { created, updated } = stored;
+    const unchanged = Math.max(0, fetched - created - updated);
+    const counted = addCounts(context, { pages: answers.length, fetched, created, updated, unchanged, quarantined });
     await recordProgress(transaction, counted);
     await appendChanges(trx, client, stored.changes);
     return counted;
   });
-  Object.assign(totals, sum);
+  Object.assign(state.totals, totals);
 }
 
 /** Ends the run with a warning. The job is due again in a day. */

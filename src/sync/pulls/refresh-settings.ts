@@ -7,7 +7,7 @@ import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { type DecodedLists, decodeServiceLists } from '../../warehouse/decoding/decode-service-lists.ts';
-import { type PullContext, warn } from '../run/run.ts';
+import { addCounts, type PullContext, warn } from '../run/run.ts';
 
 /**
  * Reads the service lists and stores them in one transaction (docs/interface.md, 6.2 Settings). Called when
@@ -34,27 +34,15 @@ export async function readListsNow(
  */
 export async function refreshSettings(context: PullContext): Promise<void> {
   const { client, db, run, warehouse, signal } = context;
-  const { totals } = context.state;
   const lists = await fetchServiceLists(warehouse, signal);
-  const { keptLists, ...stored } = await underLease(db, run.lease, async (trx) => {
-    const result = await storeServiceLists(trx, client, lists);
-    const { created, updated, removed, changes } = result;
-    await recordProgress(
-      { trx, run },
-      {
-        ...totals,
-        pages: 1,
-        fetched: lists.options.length,
-        created,
-        updated,
-        removed,
-      },
-    );
+  const { totals, keptLists } = await underLease(db, run.lease, async (trx) => {
+    const { keptLists, changes, created, updated, removed } = await storeServiceLists(trx, client, lists);
+    const totals = addCounts(context, { pages: 1, fetched: lists.options.length, created, updated, removed });
+    await recordProgress({ trx, run }, totals);
     await appendChanges(trx, client, changes);
-    return result;
+    return { totals, keptLists };
   });
-  const { created, updated, removed } = stored;
-  Object.assign(totals, { pages: 1, fetched: lists.options.length, created, updated, removed });
+  Object.assign(context.state.totals, totals);
   if (keptLists.length > 0)
     warn(context, `the service lists lack ${keptLists.join(', ')}; the stored entries are kept`);
 }

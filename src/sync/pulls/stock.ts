@@ -1,4 +1,3 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { toStopError, WarehouseError } from '../../core/errors.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
 import {
@@ -15,7 +14,7 @@ import {
   type ListedStock,
   type StockList,
 } from '../../warehouse/decoding/decode-stock.ts';
-import { type PullContext, warn } from '../run/run.ts';
+import { addCounts, type PullContext, pause, warn } from '../run/run.ts';
 
 const operation = 'oldest.stock.bulk';
 /** Number of articles that are stored in one transaction. */
@@ -28,9 +27,8 @@ const assumedPathWarning =
  * Reads the stock of all articles in one request, and stores that of the watched ones. It always asks for all articles,
  * so that nothing depends on what the service remembers of earlier requests.
  * @param skus the watched articles
- * @returns why articles have no stock in the answer
  */
-async function pullStockList(context: PullContext, skus: readonly string[]): Promise<string[]> {
+async function pullStockList(context: PullContext, skus: readonly string[]): Promise<ArticleAnswer[]> {
   if (skus.length === 0) return [];
   const { articles, nameless } = await requestList(context);
   const answers = matchArticles(skus, articles);
@@ -39,7 +37,7 @@ async function pullStockList(context: PullContext, skus: readonly string[]): Pro
     await storeAnswers(context, answers.slice(start, start + listBatchSize), start === 0 ? 1 : 0);
   }
   if (nameless > 0) warn(context, `${nameless} entries of the stock list name no article`);
-  return answers.flatMap(({ sku, problem }) => (problem === null ? [] : [`${sku}: ${problem}`]));
+  return answers;
 }
 
 async function requestList(context: PullContext): Promise<StockList> {
@@ -85,39 +83,36 @@ export async function pullStock(context: PullContext): Promise<void> {
   const { db, client, run, warehouse } = context;
   const skus = await findWatchedArticles(db, client);
   const pull = warehouse.isEnabled('oldest.stock.bulk') ? pullStockList : pullArticles;
-  const problems = await pull(context, skus);
+  const answers = await pull(context, skus);
   const removed = await underLease(db, run.lease, async (trx) => {
     const changes = await removeUnwatchedLevels(trx, client);
     await appendChanges(trx, client, changes);
     return changes.length;
   });
   context.state.totals.removed += removed;
-  if (problems.length > 0)
-    warn(
-      context,
-      `the service gave no stock for ${problems.length} of ${skus.length} articles, such as ${problems[0]}`,
-    );
+  const [first, ...others] = answers.filter(({ problem }) => problem !== null);
+  if (first !== undefined) {
+    const count = `${others.length + 1} of ${skus.length} articles`;
+    warn(context, `the service gave no stock for ${count}, such as ${first.sku}: ${first.problem}`);
+  }
 }
 
-/**
- * Asks for articles one by one, and stores the answers after every 50. What an interrupted run has read stays stored.
- * @returns why articles have no stock
- */
-async function pullArticles(context: PullContext, skus: readonly string[]): Promise<string[]> {
-  const problems: string[] = [];
+/** Asks for articles one by one, and stores the answers after every 50. What an interrupted run has read stays stored. */
+async function pullArticles(context: PullContext, skus: readonly string[]): Promise<ArticleAnswer[]> {
+  const all: ArticleAnswer[] = [];
   for (let start = 0; start < skus.length; start += batchSize) {
     const answers: ArticleAnswer[] = [];
     try {
       for (const sku of skus.slice(start, start + batchSize)) {
         answers.push(await askStock(context, sku));
-        await waitBetweenRequests(context.signal);
+        await pause(context.signal, paceMs);
       }
     } finally {
       if (!context.signal.aborted) await storeAnswers(context, answers, answers.length);
     }
-    problems.push(...answers.flatMap(({ sku, problem }) => (problem === null ? [] : [`${sku}: ${problem}`])));
+    all.push(...answers);
   }
-  return problems;
+  return all;
 }
 
 async function askStock({ warehouse, signal }: PullContext, sku: string): Promise<ArticleAnswer> {
@@ -132,12 +127,6 @@ async function askStock({ warehouse, signal }: PullContext, sku: string): Promis
   }
 }
 
-async function waitBetweenRequests(signal: AbortSignal): Promise<void> {
-  await wait(paceMs, undefined, { signal }).catch(() => {
-    throw toStopError(signal);
-  });
-}
-
 /** The service's answer about one article; `problem` says why there is no stock. */
 export interface ArticleAnswer extends StockAnswer {
   readonly problem: string | null;
@@ -147,25 +136,17 @@ export interface ArticleAnswer extends StockAnswer {
  * Stores answers with their feed entries, and counts them in the run.
  * @param requests number of requests that gave these answers
  */
-async function storeAnswers(
-  { db, client, run, state: { totals } }: PullContext,
-  answers: readonly ArticleAnswer[],
-  requests: number,
-): Promise<void> {
+async function storeAnswers(context: PullContext, answers: readonly ArticleAnswer[], requests: number): Promise<void> {
   if (answers.length === 0) return;
-  const sum = await underLease(db, run.lease, async (trx) => {
+  const { db, client, run, state } = context;
+  const totals = await underLease(db, run.lease, async (trx) => {
     const { created, updated, changes } = await storeStock(trx, client, answers);
-    const counted = {
-      ...totals,
-      pages: totals.pages + requests,
-      fetched: totals.fetched + answers.length,
-      created: totals.created + created,
-      updated: totals.updated + updated,
-      unchanged: totals.unchanged + answers.length - created - updated,
-    };
+    const fetched = answers.length;
+    const unchanged = fetched - created - updated;
+    const counted = addCounts(context, { pages: requests, fetched, created, updated, unchanged });
     await recordProgress({ trx, run }, counted);
     await appendChanges(trx, client, changes);
     return counted;
   });
-  Object.assign(totals, sum);
+  Object.assign(state.totals, totals);
 }

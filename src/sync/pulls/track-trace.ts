@@ -10,12 +10,12 @@ import { postponeListedParcelReads, requestParcelReads } from '../../erp/resourc
 import { storeListedParcels } from '../../erp/resources/parcel-rows.ts';
 import { storeTrackTraces } from '../../erp/resources/track-trace-rows.ts';
 import { closeGate, type Gate, passGate } from '../../erp/runs/gates.ts';
-import { recordProgress, type Totals } from '../../erp/runs/ledger.ts';
+import { recordProgress } from '../../erp/runs/ledger.ts';
 import { drawReadNo, writeStream } from '../../erp/runs/stream-transaction.ts';
 import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../../warehouse/decoding/decode-parcels.ts';
 import { findRefused } from '../commit/find-refused.ts';
 import { checkQuarantineShare, makeQuarantineEntry } from '../reading/decode.ts';
-import { type PullContext, warn } from '../run/run.ts';
+import { addCounts, type PullContext, warn } from '../run/run.ts';
 
 /** Minimum time from the end of a call to the next: once an hour (docs/interface.md, 5.1 Values), plus five seconds. */
 export const trackTraceGapMs = 3_605_000;
@@ -150,7 +150,6 @@ async function writeReading(
   { readNo, passage }: TrackTraceCall,
 ): Promise<number> {
   const { client, db, run } = context;
-  const { totals } = context.state;
   const { rows, quarantineItems, fetched } = reading;
   const entries = quarantineItems.map(({ entry }) => entry);
   checkQuarantineShare(entries.length, fetched, entries[0]);
@@ -178,21 +177,16 @@ async function writeReading(
     );
     const quarantined = await quarantineResources(transaction, readNo, entries);
     await releaseOlderQuarantined(transaction, readNo);
-    const sum: Totals = {
-      ...totals,
-      pages: 1,
-      fetched,
-      created: result.created,
-      updated: result.updated + result.unlisted,
-      unchanged: rows.length - result.created - result.updated,
-      quarantined,
-    };
+    const { created, updated, unlisted } = result;
+    const unchanged = rows.length - created - updated;
+    const counts = { pages: 1, fetched, created, updated: updated + unlisted, unchanged, quarantined };
+    const sum = addCounts(context, counts);
     await recordProgress(transaction, sum);
     const opensAt = await closeGate(trx, toTrackTraceGate(context), passage ?? 0, trackTraceGapMs);
     await appendChanges(trx, client, [...result.changes, ...parcels.changes]);
     return { sum, opensAt, listedBefore: result.listedBefore };
   });
-  Object.assign(totals, stored.sum);
+  Object.assign(context.state.totals, stored.sum);
   if (stored.opensAt !== null) context.state.end.dueAt = context.dueNotBefore(stored.opensAt, trackTraceGapMs);
   return stored.listedBefore;
 }

@@ -3,6 +3,7 @@
  * write any more.
  */
 
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../../config/env.ts';
 import type { Schedule } from '../../../config/schedules.ts';
 import { longestWaitMs } from '../../core/backoff.ts';
@@ -13,6 +14,7 @@ import {
   LeaseLostError,
   NotYetError,
   StoppedError,
+  toStopError,
   WarehouseError,
 } from '../../core/errors.ts';
 import type { Database } from '../../erp/connection/pool.ts';
@@ -106,22 +108,30 @@ export const serviceNow = ({ state: { service }, run }: PullContext) =>
   new Date(service.lastMs ?? run.startedAt.getTime());
 
 export function newTotals(): Totals {
-  return {
-    pages: 0,
-    fetched: 0,
-    created: 0,
-    updated: 0,
-    removed: 0,
-    unchanged: 0,
-    stale: 0,
-    quarantined: 0,
-    warnings: [],
-  };
+  const counts = { pages: 0, fetched: 0, created: 0, updated: 0, removed: 0, unchanged: 0, stale: 0, quarantined: 0 };
+  return { ...counts, warnings: [] };
+}
+
+type Counts = Omit<Totals, 'warnings'>;
+
+/** Returns the totals of a run with these counts added. They are those of the run when the transaction has committed. */
+export function addCounts({ state: { totals } }: PullContext, counts: Partial<Counts>): Totals {
+  const sum = { ...totals };
+  for (const [name, count] of Object.entries(counts)) sum[name as keyof Counts] += count;
+  return sum;
 }
 
 /** Adds a warning for operators to the run. The same warning is added only once. */
 export function warn(context: PullContext, warning: string): void {
   if (!context.state.totals.warnings.includes(warning)) context.state.totals.warnings.push(warning);
+}
+
+/** Waits between two requests; not at all if `ms` is negative. @throws StoppedError if the run is to stop */
+export async function pause(signal: AbortSignal, ms: number): Promise<void> {
+  if (ms <= 0) return;
+  await wait(ms, undefined, { signal }).catch(() => {
+    throw toStopError(signal);
+  });
 }
 
 /**
