@@ -24,29 +24,15 @@ export async function findRefused<T>(
   items: readonly T[],
   write: (trx: Transaction<DB>, items: readonly T[]) => Promise<unknown>,
 ): Promise<ReadonlyMap<T, string>> {
-  const state = await tryToWrite(db, lease, (trx) => write(trx, items));
+  const refusal: unknown = await underLease(db, lease, async (trx) => {
+    await write(trx, items);
+    throw new TrialRollback();
+  }).catch((error: unknown) => error);
+  if (!(refusal instanceof TrialRollback) && !isDataRefused(refusal)) throw refusal;
   const [only, ...others] = items;
-  if (state === null || only === undefined) return new Map();
+  if (refusal instanceof TrialRollback || only === undefined) return new Map();
   // The database's own message may quote the value, so only its code is kept.
-  if (others.length === 0) return new Map([[only, `cannot be stored in Postgres (SQLSTATE ${state})`]]);
+  if (others.length === 0) return new Map([[only, `cannot be stored in Postgres (SQLSTATE ${readSqlState(refusal)})`]]);
   const halves = await workOnHalves(items, (half) => findRefused(db, lease, half, write));
   return new Map(halves.flatMap((half) => [...half]));
-}
-
-/** Returns the SQLSTATE with which the database refuses the work; null if it accepts it. */
-async function tryToWrite(
-  db: Database,
-  lease: Lease,
-  work: (trx: Transaction<DB>) => Promise<unknown>,
-): Promise<string | null> {
-  try {
-    await underLease(db, lease, async (trx) => {
-      await work(trx);
-      throw new TrialRollback();
-    });
-  } catch (error) {
-    if (!(error instanceof TrialRollback) && !isDataRefused(error)) throw error;
-    return error instanceof TrialRollback ? null : readSqlState(error);
-  }
-  return null;
 }
