@@ -30,22 +30,10 @@ const searchSize = 2_000;
 const agedBatchSize = 100;
 
 /**
- * Erases aged personal data of the run's client, and of clients that no worker has any more. Does nothing without
- * PERSONAL_DATA_DAYS.
- */
-async function eraseAged(context: PullContext): Promise<void> {
-  const { client, db, config } = context;
-  const { PERSONAL_DATA_DAYS: personalDataDays } = config;
-  if (personalDataDays === undefined) return;
-  for (const one of [client, ...(await findClientsWithoutPrune(db, client))])
-    await eraseAgedOf(context, one, personalDataDays);
-}
-
-/**
  * Erases the personal data of a client that is older than PERSONAL_DATA_DAYS, in small batches: of finished orders, of
  * finished outbox rows and their documents, of returns without a stored order, of the quarantine, and of errors.
  */
-async function eraseAgedOf(context: PullContext, client: string, days: number): Promise<void> {
+async function eraseAged(context: PullContext, client: string, days: number): Promise<void> {
   const { db, run } = context;
   const { totals } = context.state;
   const counts: Record<string, number> = {};
@@ -144,12 +132,12 @@ const batchSize = 2_000;
 
 /**
  * Deletes data older than RETENTION_DAYS of all clients, in small batches. Rows that mirror the service are never
- * deleted. Each client has a run, and the first one does the work for all. Then erases personal data of its own client
- * that is older than PERSONAL_DATA_DAYS.
+ * deleted. Each client has a run, and the first one does the work for all. Then erases personal data that is older than
+ * PERSONAL_DATA_DAYS, of its own client and of clients that no worker has any more.
  */
 export async function prune(context: PullContext): Promise<void> {
-  const { db, run, config, signal } = context;
-  const { RETENTION_DAYS: retentionDays } = config;
+  const { client, db, run, config, signal } = context;
+  const { RETENTION_DAYS: retentionDays, PERSONAL_DATA_DAYS: personalDataDays } = config;
   const { totals } = context.state;
   const counts: string[] = [];
   for (const { name, prune } of pruneTargets) {
@@ -167,5 +155,7 @@ export async function prune(context: PullContext): Promise<void> {
   }
   if (counts.length > 0)
     await recordAudit(db, { by: run.worker, action: 'pruned', client: null, detail: counts.join(', ') });
-  await eraseAged(context);
+  if (personalDataDays === undefined) return;
+  for (const one of [client, ...(await findClientsWithoutPrune(db, client))])
+    await eraseAged(context, one, personalDataDays);
 }
