@@ -21,7 +21,7 @@ import {
   writeStream,
 } from '../../erp/runs/stream-transaction.ts';
 import { checkQuarantineShare, type DecodedPage, emptyPage, quarantineRefused } from '../reading/decode.ts';
-import type { MirroredResource, RefetchableResource } from '../reading/stream.ts';
+import { findChangedIds, type MirroredResource, type RefetchableResource } from '../reading/stream.ts';
 import { addCounts, newShare, type PullContext, type ServiceClock, type Share } from '../run/run.ts';
 import { findRefused } from './find-refused.ts';
 
@@ -115,7 +115,7 @@ async function commitPage<Result>(
     const { othersAtWork, waits } = await enterStream(transaction);
     const written = await upsertFamilies(transaction, { readNo, compare }, stream.tables, page.families);
     if (othersAtWork) await recordConfirmations(transaction, findReadNos(reading, page, written.unchanged));
-    await stream.afterChanges?.(transaction, findParentChanges(stream, written));
+    await stream.afterChanges?.(transaction, findChangedIds(stream, written.changes));
     await updateWaiting(transaction, stream, reading, { ...page, written }, waits);
     const quarantined = await quarantineResources(transaction, readNo, page.quarantined);
     const extra = (await writeExtra?.(transaction, { ...page, written })) ?? null;
@@ -172,7 +172,7 @@ async function updateWaiting(
   somethingWaits: boolean,
 ): Promise<void> {
   const { families, mustReadById, written } = page;
-  const changed = new Set(findParentChanges(stream, written).map(({ id }) => id));
+  const changed = new Set(findChangedIds(stream, written.changes));
   const older = new Set(written.stale);
   const ids = families.map(({ parent }) => parent.id);
   // A resource that must be read by id keeps its reread, its waiting time and its quarantine entry until that read.
@@ -204,9 +204,6 @@ export async function unlist(
   const gone = (await stream.mayBeGone?.(transaction, ids)) ?? ids;
   return markUnlisted(transaction, stream.tables.parent.name, gone, readNo);
 }
-
-const findParentChanges = ({ tables }: MirroredResource, { changes }: UpsertResult) =>
-  changes.filter(({ entity }) => entity === tables.parent.name);
 
 /** Returns the given ids, each with the number of its reading. */
 function findReadNos({ readNo }: Reading, { families }: DecodedPage, ids: readonly number[]): NumberedReading[] {

@@ -3,7 +3,7 @@
  * read fails alone, because the other passes read other pages.
  */
 
-import { describeError, StoppedError } from '../../core/errors.ts';
+import { StoppedError } from '../../core/errors.ts';
 import { addDays, dayMs, toUtcDay } from '../../core/time.ts';
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import {
@@ -21,8 +21,8 @@ import type { Cursor, CursorPass } from '../../erp/runs/ledger.ts';
 import { deleteCursors, noCursor, saveCursor, writeStream } from '../../erp/runs/stream-transaction.ts';
 import type { QueryParameters } from '../../warehouse/transport/query.ts';
 import { commitReading, unlist } from '../commit/commit-reading.ts';
-import type { DateWindow, Stream } from '../reading/stream.ts';
-import { mayWait, type PullContext, readStored, warn } from '../run/run.ts';
+import { type DateWindow, type Stream, toOpenKind } from '../reading/stream.ts';
+import { mayWait, type PullContext, readStored, throwFirst, warn } from '../run/run.ts';
 import { readByIds } from './read-by-ids.ts';
 import { isErrorOfOnePass, readIds, type StreamPage, toDateFilter, type WalkedPage, walkList } from './walk.ts';
 
@@ -72,9 +72,7 @@ async function runPasses(context: PullContext, stream: Stream): Promise<void> {
   const mayRead = passes.rereads !== undefined && (passes.open === undefined || open !== undefined);
   await attempt(mayRead, () => readWaiting(context, stream, open?.ids ?? new Set(), limit));
   await attempt(passes.last, async () => passes.last?.(context, { open, window }));
-  const [first, ...others] = failures;
-  for (const other of others) warn(context, describeError(other));
-  if (first !== undefined) throw first;
+  throwFirst(context, failures);
 }
 
 /** A walk that keeps a cursor. */
@@ -382,27 +380,18 @@ async function readWaiting(
   limit: number | null,
 ): Promise<void> {
   const { client, db } = context;
-  const { open, settle, rereads } = stream.passes;
-  const kind = open && {
-    table: stream.tables.parent.name,
-    stream: stream.name,
-    open: open.statuses,
-    closed: open.closed,
-  };
-  const unlisted = kind === undefined ? [] : await findUnlistedOpenRows(db, client, kind, [...listed]);
+  const { settle, rereads } = stream.passes;
+  const kind = toOpenKind(stream);
+  const unlisted = kind === null ? [] : await findUnlistedOpenRows(db, client, kind, [...listed]);
   const listable = unlisted.filter(({ gone }) => !gone);
   const found = settle === undefined ? new Set() : await settle(context, stream, listable);
-  if (kind !== undefined)
-    await postponeUnsettled(
-      context,
-      kind,
-      unlisted.filter(({ id }) => found.has(id)),
-    );
+  const settled = unlisted.filter(({ id }) => found.has(id));
+  if (kind !== null) await postponeUnsettled(context, kind, settled);
   const unread = unlisted.map(({ id }) => id).filter((id) => !found.has(id));
   const missing = (await rereads?.findMissing?.(context, limit)) ?? [];
   const waits = mayWait(context);
   const findRereads = () =>
-    kind !== undefined && rereads?.until === 'unlisted'
+    kind !== null && rereads?.until === 'unlisted'
       ? findRereadsDue(db, client, kind)
       : findRequestedRereads(db, client, stream.name);
   const requested = waits ? await findRereads() : [];
@@ -412,15 +401,10 @@ async function readWaiting(
       changes: rereads?.absent === 'unlisted' ? await unlist(transaction, stream, absent, readNo) : [],
       result: null,
     }),
-    unsettled: async ({ trx }, ids) =>
-      kind === undefined
-        ? []
-        : findStillOpen(
-            trx,
-            client,
-            kind,
-            ids.filter((id) => !listed.has(id)),
-          ),
+    unsettled: async ({ trx }, ids) => {
+      const unlistedIds = ids.filter((id) => !listed.has(id));
+      return kind === null ? [] : findStillOpen(trx, client, kind, unlistedIds);
+    },
   });
 }
 

@@ -26,8 +26,8 @@ export interface ReadBatch extends CommittedPage {
 export interface ByIdOptions<Result> {
   /** Writes something in the transaction of each batch, which may run more than once. */
   readonly writeExtra: (transaction: RunTransaction, batch: ReadBatch) => Promise<ExtraWrites<Result>>;
-  /** Returns those of the found and decoded ids that should be read again later. */
-  readonly unsettled: (transaction: RunTransaction, ids: readonly number[]) => Promise<readonly number[]>;
+  /** Returns those of the found and decoded ids that should be read again later; default: none. */
+  readonly unsettled?: (transaction: RunTransaction, ids: readonly number[]) => Promise<readonly number[]>;
 }
 
 /**
@@ -72,7 +72,7 @@ async function updateRereads(
 ): Promise<void> {
   const decoded = families.map(({ parent }) => parent.id);
   const undecoded = found.filter((id) => !decoded.includes(id));
-  const unsettled = new Set(await findUnsettled(transaction, decoded));
+  const unsettled = new Set(await findUnsettled?.(transaction, decoded));
   await removeRereads(
     transaction,
     decoded.filter((id) => !unsettled.has(id)),

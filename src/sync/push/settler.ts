@@ -23,7 +23,7 @@ import { isAcceptedUntilCommit } from '../../erp/runs/clients.ts';
 import { lockStream } from '../../erp/runs/stream-transaction.ts';
 import { readId } from '../../warehouse/decoding/jsonapi.ts';
 import { decodePage } from '../reading/decode.ts';
-import type { MirroredResource } from '../reading/stream.ts';
+import { findChangedIds, type MirroredResource } from '../reading/stream.ts';
 import type { PushDeps, PushOutcome } from './send-row.ts';
 
 /**
@@ -290,8 +290,7 @@ async function writeReadings(
   const left = read.flatMap(({ id }) => (id === null || stored.has(id) ? [] : [id]));
   await requestRereads(transaction, left, 'a push changed it');
   if (left.length > 0) await bringPollsForward(trx, client, [stream.name]);
-  const parents = written.changes.filter(({ entity }) => entity === stream.tables.parent.name);
-  await stream.afterChanges?.(transaction, parents);
+  await stream.afterChanges?.(transaction, findChangedIds(stream, written.changes));
   return written.changes;
 }
 

@@ -8,7 +8,7 @@ import { isObject, type Json } from '../../core/json.ts';
 import type { Change } from '../../erp/mirror/feed.ts';
 import type { ChildTable, Family, MirrorRow, MirrorTable, MirrorTables } from '../../erp/mirror/mirror-tables.ts';
 import type { AgeColumns } from '../../erp/pull/age.ts';
-import type { OpenRow } from '../../erp/pull/rereads.ts';
+import type { OpenKind, OpenRow } from '../../erp/pull/rereads.ts';
 import type { DatePass } from '../../erp/runs/ledger.ts';
 import type { StreamTransaction } from '../../erp/runs/stream-transaction.ts';
 import { decodeRow, type Erasing, type ResourceFields, toColumn } from '../../warehouse/decoding/fields.ts';
@@ -75,8 +75,8 @@ export interface MirroredResource {
   readonly decoder: (zone: string) => DecodeResource;
   /** How rescans read it; absent if the service does not list it. */
   readonly rescan?: RescanPlan;
-  /** Writes what follows from changed rows, in the transaction of the reading. */
-  readonly afterChanges?: (transaction: StreamTransaction, changes: readonly Change[]) => Promise<void>;
+  /** Writes what follows from changed rows, in the transaction of the reading. @param ids the ids of the rows */
+  readonly afterChanges?: (transaction: StreamTransaction, ids: readonly number[]) => Promise<void>;
 }
 
 /** A stream: a type of resource that the service lists. */
@@ -272,6 +272,17 @@ function withoutIncluded(resource: Resource): Resource {
   const { included: _included, ...rest } = resource;
   return rest;
 }
+
+/** Returns what tells the open rows of a stream; null if it has no pass for them. */
+export function toOpenKind({ name, tables, passes: { open } }: Stream): OpenKind | null {
+  return open === undefined
+    ? null
+    : { table: tables.parent.name, stream: name, open: open.statuses, closed: open.closed };
+}
+
+/** Returns the ids of the parents that an upsert wrote. */
+export const findChangedIds = ({ tables }: MirroredResource, changes: readonly Change[]): number[] =>
+  changes.filter(({ entity }) => entity === tables.parent.name).map(({ id }) => id as number);
 
 /** Returns the table and date columns of a stream, for SQL statements about the age of rows. */
 export function toAgeColumns({ tables, rescan }: Stream): AgeColumns {

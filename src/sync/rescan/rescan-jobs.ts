@@ -1,10 +1,10 @@
-import { describeError, LeaseLostError, StoppedError } from '../../core/errors.ts';
+import { LeaseLostError, StoppedError } from '../../core/errors.ts';
 import { readReconciledTimes } from '../../erp/rescan/reconciliations.ts';
-import { findBackgroundBackfills } from '../../erp/rescan/rescans.ts';
+import { findBackgroundBackfills, type Rescan } from '../../erp/rescan/rescans.ts';
 import { requestMissingParcelReads } from '../../erp/resources/parcel-reads.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import type { Stream } from '../reading/stream.ts';
-import { newShare, type PullContext, serviceNow, warn } from '../run/run.ts';
+import { newShare, type PullContext, serviceNow, throwFirst, warn } from '../run/run.ts';
 import { rereadAuthorizations } from '../streams/authorizations.ts';
 import { findOrdersOfShipments } from '../streams/orders.ts';
 import { backfillStream, reconcileStream } from './rescan.ts';
@@ -22,19 +22,12 @@ export async function reconcileAll(context: PullContext, streams: readonly Strea
     const turn = done === undefined ? null : dueNotBefore(done, 0);
     return turn === null || turn <= run.startedAt;
   };
-  const tasks = streams
-    .filter(isDue)
-    .map((stream) => () => reconcileStream(withColumnComparison(context), stream, 'worker'));
-  await runEach<() => Promise<unknown>>(
-    context,
-    [
-      ...tasks,
-      () => rereadAuthorizations(withColumnComparison(context)),
-      () => requestMissingParcels(context),
-      () => findOrdersOfShipments(context),
-    ],
-    (work) => work(),
-  );
+  await runEach(context, [
+    ...streams.filter(isDue).map((one) => () => reconcileStream(withColumnComparison(context), one, 'worker')),
+    () => rereadAuthorizations(withColumnComparison(context)),
+    () => requestMissingParcels(context),
+    () => findOrdersOfShipments(context),
+  ]);
 }
 
 /** Requests look-ups of shipped shipments that have none, for example after a lost row. */
@@ -55,11 +48,13 @@ async function requestMissingParcels(context: PullContext): Promise<void> {
 /** Runs the backfills that were requested for the background, oldest first. */
 export async function backfillRequested(context: PullContext, streams: readonly Stream[]): Promise<void> {
   const rescans = await findBackgroundBackfills(context.db, context.client);
-  await runEach(context, rescans, async (rescan) => {
+  const backfill = async (rescan: Rescan) => {
     const stream = streams.find(({ name }) => name === rescan.stream);
     if (stream === undefined) throw new Error(`backfill ${rescan.id}: there is no stream ${rescan.stream}`);
     return backfillStream(withColumnComparison(context), stream, rescan);
-  });
+  };
+  const tasks = rescans.map((rescan) => () => backfill(rescan));
+  await runEach(context, tasks);
 }
 
 /** Returns the context for the rescan of one stream. It compares every column, to find damage in our tables too. */
@@ -69,24 +64,16 @@ export const withColumnComparison = (context: PullContext): PullContext => ({
   state: { ...context.state, share: newShare() },
 });
 
-/**
- * Runs `work` for each entry, also after a failure. Throws the first error at the end; further ones become warnings.
- */
-async function runEach<T>(
-  context: PullContext,
-  entries: readonly T[],
-  work: (entry: T) => Promise<unknown>,
-): Promise<void> {
+/** Does all tasks, also after a failure. Throws the first error at the end; further ones become warnings. */
+async function runEach(context: PullContext, tasks: readonly (() => Promise<unknown>)[]): Promise<void> {
   const failures: unknown[] = [];
-  for (const entry of entries) {
+  for (const task of tasks) {
     try {
-      await work(entry);
+      await task();
     } catch (error) {
       if (error instanceof StoppedError || error instanceof LeaseLostError) throw error;
       failures.push(error);
     }
   }
-  const [first, ...others] = failures;
-  for (const other of others) warn(context, describeError(other));
-  if (first !== undefined) throw first;
+  throwFirst(context, failures);
 }

@@ -34,7 +34,7 @@ const reachDays = 400;
 const everything: DayWindow = { after: null, before: null };
 
 /** Returns a window that includes both days and all days between them; null means no bound. */
-const toWindow = (from: string | null, to: string | null): DayWindow => ({
+export const toWindow = (from: string | null, to: string | null): DayWindow => ({
   after: from === null || from < firstDay ? null : addDays(from, -slackDays),
   before: to === null || to > lastDay ? null : addDays(to, slackDays),
 });
@@ -67,9 +67,6 @@ export function findSliceEnd(windows: readonly DayWindow[]): string | null {
   return before === null ? null : addDays(before, -slackDays);
 }
 
-/** Returns the window of a backfill that includes both days; null means no bound. */
-export const toBackfillWindow = toWindow;
-
 /**
  * The kind of process that starts a reconciliation. Only the same kind continues it after an interruption: a command
  * compares everything now, so it must not continue from the place that a worker reached earlier.
@@ -96,7 +93,7 @@ export async function reconcileStream(
     opened = await openRescan(db, { ...request, background: by === 'worker' });
   }
   // The missing rows may be in any slice, so the whole list is read.
-  const wholeList = async () => [toBackfillWindow(null, null)];
+  const wholeList = async () => [everything];
   const usualWindows = (today: string, last: WalkedReconciliation | null) =>
     chooseWindows(context, stream, today, last);
   const begun = await beginRescan(context, stream, opened, acceptMissing ? wholeList : usualWindows);
@@ -112,7 +109,7 @@ export async function reconcileStream(
 /** Reads a span of days, or everything if it has no bounds, and heals what differs. */
 export async function backfillStream(context: PullContext, stream: Stream, rescan: Rescan): Promise<Rescan> {
   const { from, to } = rescan;
-  const begun = await beginRescan(context, stream, rescan, async () => [toBackfillWindow(from, to)]);
+  const begun = await beginRescan(context, stream, rescan, async () => [toWindow(from, to)]);
   const isInside = ({ parent }: Family) => {
     const day = readDay(parent[stream.rescan.dayColumn], context.zone);
     if (day === null) return from === null && to === null;
@@ -139,12 +136,8 @@ export async function refetch(
     writeExtra: async (transaction, { families, written, absent, readNo }) => {
       const gone = await unlist(transaction, stream, absent, readNo);
       await stream.afterRefetch?.(transaction, id);
-      return {
-        changes: gone,
-        result: toRefetchResult(families.length, written, absent.length),
-      };
+      return { changes: gone, result: toRefetchResult(families.length, written, absent.length) };
     },
-    unsettled: async () => [],
   });
   return found;
 }

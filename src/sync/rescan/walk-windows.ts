@@ -154,7 +154,6 @@ export async function readRescanByIds(
       const after = gone?.result ?? saved;
       return { changes: gone?.changes ?? [], result: { after, families: batch.families } };
     },
-    unsettled: async () => [],
   });
   const families = batches.flatMap((batch) => batch.families);
   return checkUnseenLines(context, stream, batches.at(-1)?.after ?? rescan, families);

@@ -126,6 +126,12 @@ export function warn(context: PullContext, warning: string): void {
   if (!context.state.totals.warnings.includes(warning)) context.state.totals.warnings.push(warning);
 }
 
+/** Throws the first of these failures, if any. The others become warnings. */
+export function throwFirst(context: PullContext, [first, ...others]: readonly unknown[]): void {
+  for (const other of others) warn(context, describeError(other));
+  if (first !== undefined) throw first;
+}
+
 /** Waits between two requests; not at all if `ms` is negative. @throws StoppedError if the run is to stop */
 export async function pause(signal: AbortSignal, ms: number): Promise<void> {
   if (ms <= 0) return;

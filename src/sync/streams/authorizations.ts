@@ -78,6 +78,5 @@ async function readAuthorizations(context: PullContext, ids: readonly number[]):
       changes: await unlist(transaction, authorizations, absent, readNo),
       result: null,
     }),
-    unsettled: async () => [],
   });
 }

@@ -1,18 +1,12 @@
 import { recordAbsences } from '../../erp/mirror/unlisted.ts';
-import { type OpenKind, sortUnlistedOpenRows } from '../../erp/pull/rereads.ts';
+import { sortUnlistedOpenRows } from '../../erp/pull/rereads.ts';
 import { count, date, defineFields, json, many, one, text, time } from '../../warehouse/decoding/fields.ts';
 import { commitReading, makeEmptyReading, unlist } from '../commit/commit-reading.ts';
-import { declareStream, type PassResults, type Stream, toAgeColumns } from '../reading/stream.ts';
+import { declareStream, type PassResults, type Stream, toAgeColumns, toOpenKind } from '../reading/stream.ts';
 import { type PullContext, serviceNow, warn } from '../run/run.ts';
 
 /** The states in which a slip may still change (docs/interface.md, 14.3 States). */
 export const openStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING'];
-const kind: OpenKind = {
-  table: 'inbound_packing_slips',
-  stream: 'inbound-packing-slips',
-  open: openStatuses,
-  closed: 'COMPLETED',
-};
 const maxNamed = 5;
 /** If more open slips than this are missing from the lists at once, we doubt the lists and mark none. */
 const maxUnlisted = 20;
@@ -70,7 +64,7 @@ export const inboundPackingSlips = declareStream<Stream>({
   },
   // The list's sort order is not known (docs/interface.md, 14.6 Not shown), so no pass continues from the last id.
   passes: {
-    open: { statuses: openStatuses, closed: kind.closed },
+    open: { statuses: openStatuses, closed: 'COMPLETED' },
     window: { pass: 'completed', attribute: 'completedOn', column: 'completed_on', firstRunDays: null },
     last: checkUnlisted,
   },
@@ -78,7 +72,8 @@ export const inboundPackingSlips = declareStream<Stream>({
 
 /** Marks slips that are stored as open, but that two polls found in neither list. Names them in a warning. */
 async function checkUnlisted(context: PullContext, { open, window }: PassResults): Promise<void> {
-  if (open === undefined || window === undefined) return;
+  const kind = toOpenKind(inboundPackingSlips);
+  if (kind === null || open === undefined || window === undefined) return;
   const { client, db } = context;
   const whole = open.ids.size + window.rows > 0 && open.whole && window.whole;
   // Marking a slip as unlisted must not undo a reading made during this poll.

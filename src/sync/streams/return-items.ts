@@ -1,4 +1,3 @@
-import type { Change } from '../../erp/mirror/feed.ts';
 import { requestRereads } from '../../erp/pull/rereads.ts';
 import { findUnlinkedAuthorizations } from '../../erp/resources/authorization-rows.ts';
 import type { StreamTransaction } from '../../erp/runs/stream-transaction.ts';
@@ -61,8 +60,7 @@ export const returnItems = declareStream<Stream>({
 });
 
 /** Requests to read the announced returns again whose return items have arrived. */
-async function rereadUnlinked(transaction: StreamTransaction, changes: readonly Change[]): Promise<void> {
-  const ids = changes.map(({ id }) => id as number);
+async function rereadUnlinked(transaction: StreamTransaction, ids: readonly number[]): Promise<void> {
   const unlinked = ids.length === 0 ? [] : await findUnlinkedAuthorizations(transaction.trx, transaction.client, ids);
   await requestRereads({ ...transaction, stream: authorizations.name }, unlinked, 'a return item of it has arrived');
 }

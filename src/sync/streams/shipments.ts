@@ -1,4 +1,3 @@
-import type { Change } from '../../erp/mirror/feed.ts';
 import { findShipmentsWithOrder, type OpenRow, requestMissingOrders } from '../../erp/pull/rereads.ts';
 import { requestParcelReads } from '../../erp/resources/parcel-reads.ts';
 import type { StreamTransaction } from '../../erp/runs/stream-transaction.ts';
@@ -65,8 +64,7 @@ export const shipments = declareStream<Stream>({
 });
 
 /** Requests to read the packages of changed shipments, and the orders that they name and that are not stored. */
-async function requestWhatFollows(transaction: StreamTransaction, changes: readonly Change[]): Promise<void> {
-  const ids = changes.map(({ id }) => id as number);
+async function requestWhatFollows(transaction: StreamTransaction, ids: readonly number[]): Promise<void> {
   await requestParcelReads(transaction.trx, transaction.client, ids);
   await requestMissingOrders(transaction, ids);
 }

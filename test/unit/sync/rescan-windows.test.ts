@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { addDays, daysBetween } from '../../../src/core/time.ts';
-import { findSliceEnd, planReconcileWindows, toBackfillWindow } from '../../../src/sync/rescan/rescan.ts';
+import { findSliceEnd, planReconcileWindows, toWindow } from '../../../src/sync/rescan/rescan.ts';
 import { orders } from '../../../src/sync/streams/orders.ts';
 import { shipments } from '../../../src/sync/streams/shipments.ts';
 
@@ -56,6 +56,6 @@ describe('planReconcileWindows', () => {
 });
 
 test('a backfill adds a day at both ends, and takes extreme days as no bound', () => {
-  expect(toBackfillWindow('2026-05-04', '2026-05-04')).toEqual({ after: '2026-05-02', before: '2026-05-06' });
-  expect(toBackfillWindow('0001-01-01', '9999-12-31')).toEqual({ after: null, before: null });
+  expect(toWindow('2026-05-04', '2026-05-04')).toEqual({ after: '2026-05-02', before: '2026-05-06' });
+  expect(toWindow('0001-01-01', '9999-12-31')).toEqual({ after: null, before: null });
 });
