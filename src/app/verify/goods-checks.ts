@@ -3,7 +3,7 @@
 import type { Operation, OperationName } from '../../../config/operations.ts';
 import type { ReturnPayload } from '../../payloads/return.ts';
 import { toSlipDocument } from '../../sync/push/kinds/inbound/inbound-packing-slip-create.ts';
-import { toReturnDocument } from '../../sync/push/kinds/return/return-payload.ts';
+import { toReturnDocument } from '../../sync/push/kinds/return/announcement.ts';
 import { readNextQuery } from '../../warehouse/transport/query.ts';
 import type { JsonAnswer } from '../../warehouse/transport/raw-client.ts';
 import { type Check, cannotTell, defineRouteCheck, differs, entry, type Finding, holds, tryForms } from './check.ts';
