@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import {
+  anyMembers,
   assumedRequired,
   codeOf,
   codeOrId,
@@ -48,6 +49,9 @@ const item = z.strictObject({
   metadata: textsNamed('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
 });
 
+const orderNumber = z.string().min(1, 'must have 1 to 50 characters').max(50, 'must have 1 to 50 characters');
+const orderMetadata = textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5');
+
 /** The members of an attachment that every order attachment has. */
 const attachment = z.strictObject({
   filename: assumedRequired(requiredText.meta(personal)),
@@ -58,7 +62,7 @@ const attachment = z.strictObject({
  * Payload of order.create (docs/interface.md, 7.1 Fields and 7.6 Create). A null member is the same as an absent one.
  */
 export const orderPayload = z.strictObject({
-  externalOrderNumber: z.string().min(1, 'must have 1 to 50 characters').max(50, 'must have 1 to 50 characters'),
+  externalOrderNumber: orderNumber,
   orderType: requiredText.nullish().meta(codeOrId('orderTypes', 'orderTypeId')),
   orderTypeId: idNumber.nullish(),
   shippingMethod: requiredText.nullish().meta(codeOf('mainShippingMethods')),
@@ -75,11 +79,11 @@ export const orderPayload = z.strictObject({
   preferredShippingDate: day.nullish(),
   allowPartialDelivery: z.boolean().nullish(),
   onHold: z.boolean().nullish(),
-  metadata: textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
+  metadata: orderMetadata,
   items: z.array(item).min(1, 'must have at least one entry'),
   deliveryAddress,
   billingAddress: address.nullish(),
-  pickUpPoint: z.record(z.string(), z.unknown()).nullish().meta(personal),
+  pickUpPoint: anyMembers,
   attachments: z.array(attachment).nullish(),
 });
 export type OrderPayload = z.infer<typeof orderPayload>;
@@ -98,25 +102,19 @@ export const orderChange = z.strictObject({
   preferredShippingDate: day.nullish(),
   allowPartialDelivery: z.boolean().nullish(),
   onHold: z.boolean().optional(),
-  metadata: textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
+  metadata: orderMetadata,
 });
 
 /** Payload of order.rename. */
 export const orderRename = z.strictObject({
-  externalOrderNumber: z
-    .string()
-    .min(1, 'must have 1 to 50 characters')
-    .max(50, 'must have 1 to 50 characters')
-    .meta({ description: 'the new number; the reference of the row is the present one' }),
+  externalOrderNumber: orderNumber.meta({ description: 'the new number; the reference of the row is the present one' }),
 });
 
 /** Payload of order_item.cancel. The interface cancels what is left of an item, not a part of it. */
 export const cancelledItem = z.strictObject({ orderItemId: idNumber.nullish(), sku: requiredText.nullish() });
 
 /** Payload of order_attachment.create. */
-export const newAttachment = z.strictObject({
-  filename: assumedRequired(requiredText.meta(personal)),
-  content: documentContent,
+export const newAttachment = attachment.extend({
   contentType: z.literal('application/pdf', 'must be application/pdf').nullish(),
   printStrategy: z.literal('REQUIRED', 'must be REQUIRED').nullish(),
 });

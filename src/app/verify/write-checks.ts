@@ -6,7 +6,7 @@ import type { OrderPayload } from '../../payloads/order.ts';
 import { describeLoss, findLoss, listMembers } from '../../sync/push/kinds/order/order-loss.ts';
 import { toAttachmentAttributes } from '../../sync/push/kinds/order/order-payload.ts';
 import { buildUpdate, buildWantedState } from '../../sync/push/kinds/order/order-state.ts';
-import { buildTakenChange, type TakenChange } from '../../sync/push/kinds/order/taken-members.ts';
+import { buildTakenChange, type TakenChange } from '../../sync/push/kinds/order/order-update.ts';
 import { anyCode } from '../../sync/push/payload/setting-codes.ts';
 import { order as orderFields } from '../../sync/streams/orders.ts';
 import { decodeRow } from '../../warehouse/decoding/fields.ts';

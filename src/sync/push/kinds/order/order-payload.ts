@@ -86,9 +86,39 @@ export async function findWarehouseProblems(order: JsonObject, { codes, signal }
 }
 
 /** Provisional ids, which only link the addresses of one request (docs/interface.md, 7.2 Addresses). */
-export const deliveryId = 1;
-export const billingId = 2;
-export const toLink = (type: string, id: number) => ({ data: { id, type } });
+const deliveryId = 1;
+const billingId = 2;
+const toLink = (type: string, id: number) => ({ data: { id, type } });
+
+/** What an order links to: ids of the service, and members of the payload that are included. */
+interface LinkedParts extends Pick<OrderPayload, 'billingAddress' | 'pickUpPoint'> {
+  readonly deliveryAddress?: OrderPayload['deliveryAddress'] | undefined;
+  readonly orderTypeId: number | null;
+  readonly shippingMethodId: number | null;
+}
+
+/** Returns the relationships to the parts of an order, and those of its parts that are included. */
+export function linkParts({
+  orderTypeId,
+  shippingMethodId,
+  deliveryAddress,
+  billingAddress,
+  pickUpPoint,
+}: LinkedParts): { readonly relationships: Readonly<Record<string, object>>; readonly included: readonly object[] } {
+  const relationships = {
+    ...(orderTypeId !== null && { orderType: toLink('orderType', orderTypeId) }),
+    ...(deliveryAddress && { deliveryAddress: toLink('address', deliveryId) }),
+    ...(billingAddress && { billingAddress: toLink('address', billingId) }),
+    ...(pickUpPoint && { pickUpPoint: { data: { type: 'pickUpPoint' } } }),
+    ...(shippingMethodId !== null && { preferredShippingMethod: toLink('shippingMethod', shippingMethodId) }),
+  };
+  const included = [
+    ...(deliveryAddress ? [{ type: 'address', id: deliveryId, attributes: pickGiven(deliveryAddress) }] : []),
+    ...(billingAddress ? [{ type: 'address', id: billingId, attributes: pickGiven(billingAddress) }] : []),
+    ...(pickUpPoint ? [{ type: 'pickUpPoint', attributes: pickUpPoint }] : []),
+  ];
+  return { relationships, included };
+}
 
 /** Assumptions about the body of POST /v3/orders (docs/assumptions.md). */
 type OrderDocumentOptions = Pick<Operation, 'included' | 'billingAddress' | 'contentMember'>;
@@ -96,44 +126,23 @@ type OrderDocumentOptions = Pick<Operation, 'included' | 'billingAddress' | 'con
 /** Returns the body of POST /v3/orders. */
 export function buildOrderDocument(
   payload: OrderPayload,
-  ids: { readonly orderTypeId: number | null; readonly shippingMethodId: number | null },
+  ids: Pick<LinkedParts, 'orderTypeId' | 'shippingMethodId'>,
   options: OrderDocumentOptions,
 ): object {
-  const { items, deliveryAddress, billingAddress: givenBilling, pickUpPoint, attachments, ...rest } = payload;
+  const { items, deliveryAddress, billingAddress: givenBilling, pickUpPoint, attachments, ...others } = payload;
+  const { orderType: _type, orderTypeId: _typeId, shippingMethod: _method, shippingMethodId: _id, ...rest } = others;
   const billingAddress = givenBilling ?? (options.billingAddress === 'omit' ? null : deliveryAddress);
-  const {
-    orderType: _type,
-    orderTypeId: _typeId,
-    shippingMethod: _method,
-    shippingMethodId: _methodId,
-    ...attributes
-  } = rest;
-  const first = attachments?.[0];
+  const linked = linkParts({ ...ids, deliveryAddress, billingAddress, pickUpPoint });
   const included = [
     ...items.map((line) => ({ type: 'orderItem', attributes: toItemAttributes(line) })),
-    { type: 'address', id: deliveryId, attributes: pickGiven(deliveryAddress) },
-    ...(billingAddress ? [{ type: 'address', id: billingId, attributes: pickGiven(billingAddress) }] : []),
-    ...(pickUpPoint ? [{ type: 'pickUpPoint', attributes: pickUpPoint }] : []),
-    ...(first
-      ? [{ type: 'orderAttachment', attributes: toAttachmentAttributes(rest.externalOrderNumber, first, options) }]
-      : []),
+    ...linked.included,
+    ...(attachments ?? []).slice(0, 1).map((first) => ({
+      type: 'orderAttachment',
+      attributes: toAttachmentAttributes(rest.externalOrderNumber, first, options),
+    })),
   ];
-  const data = {
-    type: 'order',
-    attributes: {
-      ...pickGiven(attributes),
-      ...(attributes.metadata ? { metadata: pickGiven(attributes.metadata) } : {}),
-    },
-    relationships: {
-      ...(ids.orderTypeId === null ? {} : { orderType: toLink('orderType', ids.orderTypeId) }),
-      deliveryAddress: toLink('address', deliveryId),
-      ...(billingAddress ? { billingAddress: toLink('address', billingId) } : {}),
-      ...(pickUpPoint ? { pickUpPoint: { data: { type: 'pickUpPoint' } } } : {}),
-      ...(ids.shippingMethodId === null
-        ? {}
-        : { preferredShippingMethod: toLink('shippingMethod', ids.shippingMethodId) }),
-    },
-  };
+  const attributes = { ...pickGiven(rest), ...(rest.metadata ? { metadata: pickGiven(rest.metadata) } : {}) };
+  const data = { type: 'order', attributes, relationships: linked.relationships };
   return options.included === 'top' ? { data, included } : { data: { ...data, included } };
 }
 
@@ -162,12 +171,6 @@ export function toAttachmentAttributes(
  */
 const defaultCountries: readonly string[] = ['NL', 'BE', 'DE'];
 type AddressRules = Pick<Operation, 'postcodeCountries' | 'houseNumberCountries'>;
-/** The members of a delivery address that the note needs. */
-interface AddressLines {
-  readonly countryCode?: string | null | undefined;
-  readonly houseNumber?: string | null | undefined;
-  readonly street1?: string | null | undefined;
-}
 
 /** Matches a street that ends with a house number. The service takes the number from there. */
 const endsWithNumber = /\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$/i;
@@ -197,7 +200,7 @@ const isEmpty = (value: Json | undefined) => value === undefined || value === nu
  * there is no such doubt (docs/interface.md, 15.3 Add order: rules).
  */
 export function describeAddressDoubt(
-  { countryCode, houseNumber, street1 }: AddressLines,
+  { countryCode, houseNumber, street1 }: OrderPayload['deliveryAddress'],
   { houseNumberCountries = defaultCountries }: AddressRules,
 ): string | null {
   const isNeeded = houseNumberCountries.includes(countryCode ?? '');

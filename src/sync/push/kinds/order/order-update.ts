@@ -1,7 +1,8 @@
 import type { z } from 'zod';
-import { orderChange } from '../../../../payloads/order.ts';
-import type { OrderRow } from '../../../streams/orders.ts';
-import { orders } from '../../../streams/orders.ts';
+import type { TakenMember } from '../../../../../config/operations.ts';
+import { codeOf, idNumber, requiredText } from '../../../../payloads/members.ts';
+import { address, deliveryAddress, orderChange, orderPayload } from '../../../../payloads/order.ts';
+import { type OrderRow, orders } from '../../../streams/orders.ts';
 import {
   type CheckContext,
   defineKind,
@@ -10,21 +11,58 @@ import {
   type PushContext,
   type PushResult,
 } from '../../payload/kind.ts';
+import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/setting-codes.ts';
 import { findOrder } from './find-order.ts';
-import { describeAddressDoubt, findListProblems, findWarehouseProblems } from './order-payload.ts';
-import { buildWantedState, sendUpdate } from './order-state.ts';
 import {
-  buildTakenChange,
-  describeUntaken,
-  findTakenProblems,
-  selectTakenShape,
-  type TakenChange,
-} from './taken-members.ts';
+  describeAddressDoubt,
+  findAddressProblems,
+  findListProblems,
+  findWarehouseProblems,
+  linkParts,
+  methodMember,
+  orderTypeMember,
+} from './order-payload.ts';
+import { buildWantedState, sendUpdate } from './order-state.ts';
 
 const itemsReason =
   'cannot be changed by an update; order_item.cancel cancels a line, and order.replace changes lines and keeps the number';
 
+/**
+ * The members that are sent only if `WAREHOUSE_OPERATIONS_FILE` says that the service takes them (docs/assumptions.md).
+ * Names and forms are those of order.create.
+ */
+const takenShape = {
+  deliveryAddress: deliveryAddress.optional(),
+  billingAddress: address.optional(),
+  pickUpPoint: orderPayload.shape.pickUpPoint,
+  shippingMethod: orderPayload.shape.shippingMethod,
+  shippingMethodId: orderPayload.shape.shippingMethodId,
+  orderType: requiredText.optional().meta(codeOf('orderTypes')),
+  orderTypeId: idNumber.optional(),
+} satisfies Record<TakenMember, z.ZodType> & Record<string, z.ZodType>;
+/** All members of a change that the service may take. */
+export type TakenChange = z.infer<z.ZodObject<typeof takenShape>>;
 type OrderChange = z.infer<typeof orderChange> & TakenChange;
+
+/** Returns the name that `takes` has for a member. A code and its id are taken together. */
+const toTakenMember = (name: string) => name.replace(/Id$/, '') as TakenMember;
+
+/** Returns the shape of the members that the service takes. */
+const selectTakenShape = (taken: readonly TakenMember[]) =>
+  Object.fromEntries(Object.entries(takenShape).filter(([name]) => taken.includes(toTakenMember(name))));
+
+/** Returns, for each member that the service is not known to take, the reason and the ways out. */
+function describeUntaken(taken: readonly TakenMember[]): Record<string, string> {
+  const untaken = Object.keys(takenShape).filter((name) => !taken.includes(toTakenMember(name)));
+  return Object.fromEntries(
+    untaken.map((name) => [
+      name,
+      `the interface does not show that the service takes it in an update. If it does, add "${toTakenMember(name)}" to` +
+        ' "takes" of v3.orders.update in WAREHOUSE_OPERATIONS_FILE. Otherwise use order.replace, which cancels the order' +
+        ' and creates it anew with the same number',
+    ]),
+  );
+}
 
 /** Reasons for members that no update takes. */
 const neverTaken = {
@@ -109,4 +147,42 @@ function listNamedMembers({ metadata, ...change }: OrderChange): string[] {
   // The service may choose another default for another order type.
   const defaults = names.includes('orderType') ? ['allowPartialDelivery'] : [];
   return [...names, ...parts, ...defaults];
+}
+
+const optionalType: CodedMember = { ...orderTypeMember, required: false };
+
+/** Returns the problems of the taken members that the schema cannot find. */
+async function findTakenProblems(
+  change: JsonObject,
+  taken: readonly TakenMember[],
+  context: CheckContext,
+): Promise<string[]> {
+  return [
+    ...(taken.includes('orderType') ? await findCodeProblems(change, optionalType, context) : []),
+    ...(taken.includes('shippingMethod') ? await findCodeProblems(change, methodMember, context) : []),
+    ...(taken.includes('deliveryAddress')
+      ? findAddressProblems(change.deliveryAddress, context.operations['v3.orders.create'])
+      : []),
+  ];
+}
+
+/**
+ * Returns the relationships and the included resources that a change asks for. Relationships that it does not name are
+ * omitted.
+ * @throws PayloadError if a code has no single id
+ */
+export async function buildTakenChange(
+  change: TakenChange,
+  context: CheckContext,
+): Promise<{ readonly relationships: Readonly<Record<string, object>>; readonly included: readonly object[] }> {
+  const orderTypeId = await findNamedId(change, optionalType, context);
+  const shippingMethodId = await findNamedId(change, methodMember, context);
+  const { relationships, included } = linkParts({ ...change, orderTypeId, shippingMethodId });
+  const erasesMethod =
+    shippingMethodId === null && (change.shippingMethod === null || change.shippingMethodId === null);
+  const erased = {
+    ...(change.pickUpPoint === null && { pickUpPoint: { data: null } }),
+    ...(erasesMethod && { preferredShippingMethod: { data: null } }),
+  };
+  return { relationships: { ...relationships, ...erased }, included };
 }
