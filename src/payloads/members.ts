@@ -21,10 +21,7 @@ export const noMembers = z.strictObject({});
 export const optionalText = z.string().nullish();
 /** An optional text with personal data. */
 export const personalText = z.string().nullish().meta(personal);
-/**
- * A required member that `WAREHOUSE_OPERATIONS_FILE` can make optional (config/optional-members.ts), so that a payload
- * may lack it.
- */
+/** A required member that `WAREHOUSE_OPERATIONS_FILE` can make optional (config/optional-members.ts). */
 export const assumedRequired = <T>(schema: z.ZodType<T>): z.ZodType<T | null | undefined> => schema;
 export const requiredText = z.string().min(1, 'must not be empty');
 export const idNumber = z.int('must be a whole number').min(1, 'must be at least 1');

@@ -58,9 +58,7 @@ const attachment = z.strictObject({
   content: documentContent,
 });
 
-/**
- * Payload of order.create (docs/interface.md, 7.1 Fields and 7.6 Create). A null member is the same as an absent one.
- */
+/** Payload of order.create (docs/interface.md, 7.1 Fields and 7.6 Create). Null is the same as absent. */
 export const orderPayload = z.strictObject({
   externalOrderNumber: orderNumber,
   orderType: requiredText.nullish().meta(codeOrId('orderTypes', 'orderTypeId')),

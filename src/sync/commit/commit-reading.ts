@@ -138,10 +138,7 @@ async function commitPage<Result>(
   return { page, result: committed.result };
 }
 
-/**
- * Returns true if a reading has nothing to write, and counts it in the run's totals. Most readings of a poll are like
- * this. Returns false, and counts nothing, if there is or may be something to write.
- */
+/** If a reading has nothing to write, as most have, counts it in the run's totals. Returns false if it may have. */
 async function countIfUnchanged(
   { db, run, compare, state }: PullContext,
   stream: MirroredResource,
@@ -211,10 +208,7 @@ function findReadNos({ readNo }: Reading, { families }: DecodedPage, ids: readon
   return ids.map((id) => ({ id, readNo: readNoById.get(id) ?? readNo }));
 }
 
-/**
- * Returns the counts of listed and undecodable resources of the stream, with this reading added.
- * @throws QuarantineShareError if too many of them cannot be decoded
- */
+/** Returns the share with this reading added. @throws QuarantineShareError if too much cannot be decoded */
 function checkShare({ state: { share } }: PullContext, reading: Reading, page: DecodedPage): Share {
   // Reads by id do not count: a resource in quarantine is read again and again, so it would count each time.
   const met = reading.pages > 0 ? { listed: reading.resources, undecodable: page.quarantined.length } : newShare();

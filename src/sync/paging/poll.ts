@@ -81,10 +81,7 @@ interface CursorWalk {
   readonly isFirstLoad: boolean;
 }
 
-/**
- * Walks a list from the stored cursor to its end, and stores the cursor with each page. For lists in ascending order of
- * id, in which new rows come at the end.
- */
+/** Walks a list in ascending order of id from the stored cursor to its end. Stores the cursor with each page. */
 async function walkNew(context: PullContext, stream: Stream): Promise<CursorWalk> {
   const start = readStored(context).cursors.get('new') ?? noCursor;
   let cursor = start;
@@ -408,10 +405,7 @@ async function readWaiting(
   });
 }
 
-/**
- * Postpones the rows of `found` that are still open, for example because their status is not documented. Without this,
- * every poll would ask for them.
- */
+/** Postpones rows that are still open, for example by an undocumented status: every poll would ask for them. */
 async function postponeUnsettled(
   { client, db, run }: PullContext,
   kind: OpenKind,
@@ -425,10 +419,7 @@ async function postponeUnsettled(
   await writeStream(db, run, kind.stream, (transaction) => postponeStillOpen(transaction, unsettled));
 }
 
-/**
- * Takes ids from the lists in turn, so that a long list does not delay the others.
- * @param limit maximum number of ids; null: no limit
- */
+/** Takes at most `limit` ids (null: all) from the lists in turn, so that a long list does not delay the others. */
 function interleave(lists: readonly (readonly number[])[], limit: number | null): number[] {
   const longest = Math.max(0, ...lists.map(({ length }) => length));
   const taken = new Set<number>();

@@ -133,19 +133,14 @@ async function readBatch(
   return batch;
 }
 
-/**
- * Moves the `included` of a document with one resource into that resource. Otherwise the documents of a batch would mix
- * their included resources.
- */
+/** Moves `included` into the resource: the documents of a batch must not mix their included resources. */
 function moveIncludedInside(resource: Json, onTop: readonly Json[]): Json {
   if (onTop.length === 0 || !isObject(resource)) return resource;
   const inside = Array.isArray(resource.included) ? resource.included : [];
   return { ...resource, included: [...inside, ...onTop] };
 }
 
-/**
- * Returns true if an error may concern this resource alone. Refused credentials or an unreachable service concern all.
- */
+/** Returns true if an error may concern this resource alone. Bad credentials or no connection concern all. */
 function isErrorOfOneResource(error: unknown): error is WarehouseError {
   if (!(error instanceof WarehouseError) || error.code === 'connect_failed' || error.code === 'redirected')
     return false;

@@ -68,10 +68,7 @@ function toStock(found: readonly ListedStock[]): Pick<ArticleAnswer, 'stock' | '
   return { stock, problem: stock === null ? 'its stock is not a number' : null };
 }
 
-/**
- * Pause after each answer. Each article takes one request (docs/interface.md, 16.1 Operations), so this limits them to
- * four a second.
- */
+/** Pause after each answer. Each article takes a request (docs/interface.md, 16.1 Operations): four a second. */
 const paceMs = 250;
 const batchSize = 50;
 
@@ -97,7 +94,7 @@ export async function pullStock(context: PullContext): Promise<void> {
   }
 }
 
-/** Asks for articles one by one, and stores the answers after every 50. What an interrupted run has read stays stored. */
+/** Asks for articles one by one, and stores the answers after every 50: an interrupted run loses little. */
 async function pullArticles(context: PullContext, skus: readonly string[]): Promise<ArticleAnswer[]> {
   const all: ArticleAnswer[] = [];
   for (let start = 0; start < skus.length; start += batchSize) {
@@ -132,10 +129,7 @@ export interface ArticleAnswer extends StockAnswer {
   readonly problem: string | null;
 }
 
-/**
- * Stores answers with their feed entries, and counts them in the run.
- * @param requests number of requests that gave these answers
- */
+/** Stores answers with their feed entries, and counts them. @param requests number of requests that gave them */
 async function storeAnswers(context: PullContext, answers: readonly ArticleAnswer[], requests: number): Promise<void> {
   if (answers.length === 0) return;
   const { db, client, run, state } = context;

@@ -52,10 +52,7 @@ export class ClientHealth {
     return !this.#judging.includes('') && !this.#judging.includes(kind);
   }
 
-  /**
-   * Stores what outcomes show about the client or the kind. Until that is done, rows that may have to be held are not
-   * sent.
-   */
+  /** Stores what outcomes show of the client or the kind. Until then, rows that may have to be held are not sent. */
   async note(evidence: readonly ScopedEvidence[], kind: string): Promise<void> {
     const doubted = findDoubtedScope(evidence);
     const scope = doubted === 'client' ? '' : kind;

@@ -136,10 +136,7 @@ export class Pusher {
     this.#rearm();
   }
 
-  /**
-   * Claims nothing more, and resolves when everything under way is settled. After `withinMs` milliseconds, what is
-   * still under way is aborted.
-   */
+  /** Claims nothing more, and resolves when all is settled. Aborts what is still under way after `withinMs`. */
   async stop(withinMs: number): Promise<void> {
     this.#isStopping = true;
     const timer = setTimeout(() => this.#hardStop.abort(), withinMs);

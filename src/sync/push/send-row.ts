@@ -51,10 +51,7 @@ export interface PushDeps {
   readonly sent: RecentSends;
 }
 
-/**
- * The outcome of an attempt or look-up: what the row becomes, what is stored in the tables, and what it shows about the
- * service.
- */
+/** The outcome of an attempt or look-up: what the row becomes, what is stored, what it shows of the service. */
 export interface PushOutcome {
   readonly settlement: Settlement;
   readonly pushed: PushResult | null;
@@ -73,10 +70,7 @@ class ClaimLostError extends CodedError {
   }
 }
 
-/**
- * Sends one claimed row and returns the outcome. Every error becomes an outcome. Returns null only if the claim was
- * lost.
- */
+/** Sends one claimed row. Every error becomes an outcome. Returns null only if the claim was lost. */
 export async function sendRow(deps: PushDeps, row: ClaimedRow, signal: AbortSignal): Promise<PushOutcome | null> {
   const kind = deps.kinds.get(row.kind);
   if (kind === undefined) throw new Error(`a row of the unknown kind ${row.kind} was claimed`);
@@ -178,10 +172,7 @@ async function judgeError(
   return { ...judgeFailure(failed, deps.policy, Math.random()), code: failure.code, cause: error, evidence };
 }
 
-/**
- * Returns true if the method and path of a kind are known to be right. Reads the database only if the answer leaves
- * that open.
- */
+/** Returns true if a kind's method and path are known to be right. Reads the database only in doubt. */
 async function isKnownRoute(deps: PushDeps, kind: AnyKind, error: WarehouseError): Promise<boolean> {
   const { documented, method, path } = deps.operations[kind.operation];
   if (documented || deps.proven.has(kind.name) || !mayBeNoRoute(error, kind.notFoundMeansRoute)) return true;
@@ -215,10 +206,7 @@ function toOutcome(row: ClaimedRow, conclusion: AttemptVerdict): PushOutcome {
   return { settlement, pushed, readNo, evidence, ...(isFault ? { fault: cause } : {}) };
 }
 
-/**
- * Returns the settlement of a row after an attempt or look-up.
- * @param verdict null: the row is done
- */
+/** Returns the settlement of a row after an attempt or look-up. @param verdict null: the row is done */
 export function toSettlement(
   { id, client, claimNo }: Pick<Settlement, 'id' | 'client' | 'claimNo'>,
   step: Settlement['step'],
@@ -263,9 +251,7 @@ export class RecentSends {
   readonly #maxRows: number;
   readonly #rows = new Map<string, SentRow & { readonly sentAtMs: number }>();
 
-  /**
-   * @param concurrency number of rows that this process sends at the same time; the order of their commits is not known
-   */
+  /** @param concurrency number of rows that are sent at the same time; the order of their commits is not known */
   constructor(concurrency: number) {
     this.#maxRows = Math.max(minRows, concurrency);
   }

@@ -49,10 +49,7 @@ export interface UpkeepOptions {
 /** Renews the claims of this worker, independent of other work, and takes over what lost workers left behind. */
 export class Upkeep {
   readonly #options: UpkeepOptions;
-  /**
-   * Identifies this process. Another process may have the same worker name, for example after the restart of a
-   * container, but has sent other rows.
-   */
+  /** Identifies this process. Another one with its worker name, such as after a restart, has sent other rows. */
   readonly #process: string;
   readonly #running = new Map<string, Promise<void>>();
   /** When the database that this process sends from was accepted. */

@@ -48,9 +48,7 @@ class PageSizes {
     this.#isMeasured = size !== null && size > (sharesIncluded ? smallAnswer : maxWritten);
   }
 
-  /**
-   * Returns why a resource, with its included resources, is too large to be written with this page; null if it is not.
-   */
+  /** Returns why a resource with its included resources is too large to be written with this page; else null. */
   findExcess(whole: Json): string | null {
     if (!this.#isMeasured) return null;
     const size = this.#measureWhole(whole);
@@ -99,10 +97,7 @@ function separate(whole: Json): { readonly rest: Json; readonly included: readon
 
 const isShort = (value: Json) => ['string', 'number'].includes(typeof value) && String(value).length <= 100;
 
-/**
- * When a resource must be read by id, because a list does not link its lines to it: each time it is met, or only when
- * it has changed.
- */
+/** When a resource must be read by id, because a list does not link its lines to it: always, or if it changed. */
 export type ReadById = 'always' | 'changed';
 
 /** A resource as rows. */
@@ -230,10 +225,7 @@ function readLink(resource: Resource, name: 'order' | 'shipment'): number | null
   return readId(Array.isArray(data) ? (data[0] ?? null) : (data ?? null)) ?? toId(resource[`${name}Id`]);
 }
 
-/**
- * Moves resources that the database refused from the families of a page to its quarantine.
- * @param refused the reasons by id of the parent
- */
+/** Moves resources that the database refused to the quarantine. @param refused the reasons by id of the parent */
 export function quarantineRefused(page: DecodedPage, refused: ReadonlyMap<number, string>): DecodedPage {
   const readNoById = new Map(page.families.map(({ parent }) => [parent.id, parent.read_no]));
   const sizes = new PageSizes(null);
@@ -269,9 +261,7 @@ export class QuarantineShareError extends CodedError {
   }
 }
 
-/**
- * @throws QuarantineShareError if too many resources cannot be decoded. Else a changed interface would go unnoticed.
- */
+/** @throws QuarantineShareError if too many resources cannot be decoded: a changed interface must be noticed */
 export function checkQuarantineShare(quarantined: number, fetched: number, first: QuarantineEntry | undefined): void {
   if (quarantined > toleratedQuarantined && quarantined > fetched * maxQuarantinedShare)
     throw new QuarantineShareError(quarantined, fetched, first);

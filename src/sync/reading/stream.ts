@@ -84,14 +84,9 @@ export interface Stream extends MirroredResource {
   readonly list: OperationName;
   readonly rescan: RescanPlan;
   readonly passes: Passes;
-  /**
-   * Returns those of the ids unknown to the service that may be marked as unlisted. Without this function, all of them
-   * may.
-   */
+  /** Returns those of the ids unknown to the service that may be marked as unlisted; absent: all may. */
   readonly mayBeGone?: (transaction: StreamTransaction, ids: readonly number[]) => Promise<readonly number[]>;
-  /**
-   * Table of lines that no relationship lists, and the operation that reads one line, to find out whether it is gone.
-   */
+  /** Table of lines that no relationship lists, and the operation that reads one, to find out whether it is gone. */
   readonly lines?: { readonly table: string; readonly get: OperationName };
   /** Requests what else is to be read again after a refetch. */
   readonly afterRefetch?: (transaction: StreamTransaction, id: number) => Promise<void>;
@@ -159,10 +154,7 @@ export interface RescanPlan {
   readonly moved: readonly string[];
   /** Number of days that the list reaches back (docs/interface.md, 5.1 Values); null if it shows everything. */
   readonly horizonDays: number | null;
-  /**
-   * Number of recent days that every reconciliation reads; it reads older days in slices. Null: it reads the whole list
-   * each time.
-   */
+  /** Number of recent days that each reconciliation reads; older days in slices. Null: it reads the whole list. */
   readonly recentDays: number | null;
   /** True if the list is documented to be in ascending order of id. */
   readonly sorted: boolean;

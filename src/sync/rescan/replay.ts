@@ -50,9 +50,7 @@ export async function replayQuarantine(context: PullContext, stream: Stream): Pr
   }
 }
 
-/**
- * Parses a quarantined document. Returns no resource if this version refuses its shape; then it stays in quarantine.
- */
+/** Parses a quarantined document. Returns no resource if this version refuses its shape: it then stays. */
 function parseDocument(document: string): Json[] {
   try {
     return [parseExact(document)];

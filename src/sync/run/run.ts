@@ -140,10 +140,7 @@ export async function pause(signal: AbortSignal, ms: number): Promise<void> {
   });
 }
 
-/**
- * Returns what was stored of the stream when its poll began.
- * @throws TypeError if the run polls no stream
- */
+/** Returns what was stored of the stream when its poll began. @throws TypeError if the run polls no stream */
 export function readStored({ run }: Pick<PullContext, 'run'>): StoredStream {
   if (run.stored === null) throw new TypeError(`${run.lease.name} polls no stream`);
   return run.stored;

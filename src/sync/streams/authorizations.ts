@@ -54,10 +54,7 @@ export const authorizations = declareStream<MirroredResource>({
   },
 });
 
-/**
- * Reads announced returns by id until every line has its return item, because no list has them. Runs with the daily
- * reconciliation.
- */
+/** Reads announced returns by id until every line has its return item. Runs with the daily reconciliation. */
 export async function rereadAuthorizations(context: PullContext): Promise<void> {
   const { client, db } = context;
   const requested = await findRequestedRereads(db, client, authorizations.name);

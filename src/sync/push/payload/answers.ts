@@ -35,10 +35,7 @@ export function readResources<Of extends ResourceFields>(
   });
 }
 
-/**
- * Reads the resources of one type that are included in a resource. Skips those that cannot be read.
- * @param ids the ids to read; null: all
- */
+/** Reads the included resources of one type. Skips unreadable ones. @param ids the ids to read; null: all */
 export function readIncluded<Of extends ResourceFields>(
   resource: Resource,
   fields: Of,

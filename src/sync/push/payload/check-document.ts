@@ -46,10 +46,7 @@ export async function findDocumentProblem(content: string, stop: AbortSignal): P
 
 const tooCostly = 'is a pdf document that cannot be read: it takes too much time or memory';
 
-/**
- * Reads a document in a kept or a new process.
- * @throws CodedError if it was stopped, or the process ended unexpectedly
- */
+/** Reads a document in a kept or a new process. @throws CodedError if it was stopped, or the process failed */
 async function readInProcess(content: string, stop: AbortSignal): Promise<string | null> {
   const [kept] = idle;
   if (kept !== undefined) {

@@ -20,10 +20,7 @@ import type { MirroredResource } from '../../reading/stream.ts';
 /** Maximum number of problems that an error lists. */
 const maxListed = 100;
 
-/**
- * An error for a payload that cannot be sent. The row is marked dead, and its error lists the problems. Nothing was
- * sent.
- */
+/** An error for a payload that cannot be sent. The row is marked dead with the problems. Nothing was sent. */
 export class PayloadError extends CodedError {
   readonly problems: readonly string[];
 
@@ -74,10 +71,7 @@ export interface CodeFinder {
     form: RegExp,
     signal: AbortSignal,
   ) => Promise<string | null>;
-  /**
-   * Returns the warehouses that offer a main shipping method; none if the lists do not tell.
-   * @param wanted warehouses that should be among them
-   */
+  /** Returns the warehouses that offer a main shipping method; none if unknown. @param wanted should be among them */
   readonly findWarehouses: (methodId: number, wanted: readonly string[], signal: AbortSignal) => Promise<string[]>;
 }
 
@@ -183,9 +177,7 @@ export interface LookUpRule<P> {
   readonly resultOf: (resource: Resource, payload: P, operations: Operations) => PushResult['result'];
   /** The next step if look-ups have not found the resource: send the row again, or let a person decide. */
   readonly whenAbsent: 'resend' | 'ask operator';
-  /**
-   * True if a refusal counts only after a look-up has not found the resource: an earlier attempt may have created it.
-   */
+  /** True if a refusal counts only after a look-up finds nothing: an earlier attempt may have created it. */
   readonly doubtsRefusal: boolean;
   /** True if rows are looked up by the id of what they change. Then a claim alone cannot record that they are sent. */
   readonly byTarget?: boolean;
@@ -229,10 +221,7 @@ export interface OutboxKind<P> {
   readonly notFoundMeansRoute: boolean;
   /** The way to settle rows whose outcome is unknown. */
   readonly unknown: UnknownOutcome<P>;
-  /**
-   * Returns problems that the schema cannot find. The payload may have other problems too, so that all are named at
-   * once.
-   */
+  /** Returns problems that the schema cannot find. The payload may have others, too: all are named at once. */
   readonly check?: (payload: JsonObject, reference: string, context: CheckContext) => Promise<readonly string[]>;
   /** Sends the row. */
   readonly push: (payload: P, context: PushContext) => Promise<PushResult>;
@@ -249,9 +238,7 @@ export interface OutboxKind<P> {
 /** A kind whose payload type does not matter, as lists of kinds hold it. */
 export type AnyKind = OutboxKind<unknown>;
 
-/**
- * Declares a kind. Its schema always reads the payload before `push` gets it, so the payload type can be hidden here.
- */
+/** Declares a kind. Its schema always reads the payload before `push`, so the payload type can be hidden here. */
 export function defineKind<P>(kind: OutboxKind<P>): AnyKind {
   return kind as unknown as AnyKind;
 }
@@ -269,10 +256,7 @@ export function applyOperations(kind: AnyKind, operations: Operations): AnyKind 
   return { ...taking, schema, ...(isRepeatable ? { unknown: { do: 'resend' } } : {}) };
 }
 
-/**
- * Returns a payload's schema in which these members may be absent or null. `items.sku` is the member `sku` of each entry
- * of `items`.
- */
+/** Returns a schema in which these members may be absent or null, such as `items.sku` of each entry of `items`. */
 const makeOptional = <P>(schema: z.ZodType<P>, members: readonly string[]): z.ZodType<P> =>
   members.reduce<z.ZodType>((changed, member) => relax(changed, member.split('.')), schema) as z.ZodType<P>;
 

@@ -18,20 +18,14 @@ export function pickGiven<T extends Record<string, unknown>>(members: T): { [K i
   return Object.fromEntries(entries) as { [K in keyof T]?: NonNullable<T[K]> };
 }
 
-/**
- * Reads a payload with its kind's schema, without other checks.
- * @throws PayloadError with every problem at once
- */
+/** Reads a payload with its kind's schema, without other checks. @throws PayloadError with every problem at once */
 export function readPayload(kind: AnyKind, payload: string): unknown {
   const { problems, read } = readMembers(kind, parsePayload(payload));
   if (problems.length > 0) throw new PayloadError(problems);
   return read;
 }
 
-/**
- * Reads a payload with its kind's schema, and runs the kind's further checks.
- * @throws PayloadError with every problem at once
- */
+/** Reads a payload with all checks of its kind. @throws PayloadError with every problem at once */
 export async function checkPayload(
   kind: AnyKind,
   { payload, reference }: { readonly payload: string; readonly reference: string },
@@ -78,9 +72,7 @@ function parsePayload(payload: string): Json {
   }
 }
 
-/**
- * Returns the problem of a document that cannot be printed. Returns none if it is not base64: the schema reports that.
- */
+/** Returns the problem of a document that cannot be printed; none if it is not base64: the schema reports that. */
 export async function findDocumentProblems(
   path: string,
   content: Json | undefined,

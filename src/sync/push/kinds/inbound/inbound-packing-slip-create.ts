@@ -29,10 +29,7 @@ const operation = 'v3.inboundPackingSlips.create';
 /** A list of open slips with more pages than this counts as unreadable. */
 const maxPages = 200;
 
-/**
- * Announces goods to a warehouse (docs/interface.md, 14.4 Operations). The reference of the row becomes the slip's
- * reference.
- */
+/** Announces goods to a warehouse (docs/interface.md, 14.4 Operations). The row's reference becomes the slip's. */
 export const inboundPackingSlipCreate = defineKind<SlipPayload>({
   name: 'inbound_packing_slip.create',
   schema: slipPayload,

@@ -123,20 +123,14 @@ export function readOrders(document: Document): AnsweredOrder[] {
   return read.map(({ row, resource, escaped }) => ({ order: row, resource, escaped }));
 }
 
-/**
- * Returns the order in an answer.
- * @throws WarehouseError `undecodable` if it is not the order that we asked to change
- */
+/** Returns the order of an answer. @throws WarehouseError `undecodable` if it is not the one that we changed */
 export function readAnsweredOrder(operation: OperationName, body: string, id: number): AnsweredOrder {
   const [order] = readOrders(decodeDocument(operation, body, 'single'));
   if (order?.order.id === id) return order;
   throw makeUndecodableError(`${operation}: the answer describes another order`);
 }
 
-/**
- * Returns today by the service's clock. If the service sends no Date header, returns yesterday by our clock, so that no
- * date counts as past too early.
- */
+/** Returns today by the service's clock; without a Date header yesterday by ours: no date may pass too early. */
 function toServiceDay(dateMs: number | null, zone: string): string {
   const day = toLocalDay(new Date(dateMs ?? Date.now()).toISOString(), zone);
   return dateMs === null ? addDays(day, -1) : day;

@@ -6,10 +6,7 @@ import { readLines } from './find-order.ts';
 import { findOrders } from './look-up-orders.ts';
 import { creationRules, sendOrder, toCreateResult } from './order-payload.ts';
 
-/**
- * Creates an order with everything that belongs to it (docs/interface.md, 7.6 Create). Its number is unique at the
- * service.
- */
+/** Creates an order with all that belongs to it (docs/interface.md, 7.6 Create). Its number is unique there. */
 export const orderCreate = defineKind<OrderPayload>({
   ...creationRules,
   name: 'order.create',

@@ -53,10 +53,7 @@ async function cancelItem(wanted: CancelledItem, context: PushContext): Promise<
   };
 }
 
-/**
- * Returns the id of the item that the payload names by id or sku.
- * @throws NotFoundError if the order does not have the item, or has several items with the sku
- */
+/** Returns the id of the item that the payload names. @throws NotFoundError if no item fits, or several do */
 function findItemId(order: Resource, { orderItemId, sku }: CancelledItem, number: string): number {
   const lines = readLines(order);
   const found = lines.filter((line) => (orderItemId ? line.id === orderItemId : line.sku === sku));

@@ -175,10 +175,7 @@ type AddressRules = Pick<Operation, 'postcodeCountries' | 'houseNumberCountries'
 /** Matches a street that ends with a house number. The service takes the number from there. */
 const endsWithNumber = /\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$/i;
 
-/**
- * Returns the problems of the delivery address. The other addresses are not checked, because nothing is shipped to
- * them.
- */
+/** Returns the problems of the delivery address. Nothing is shipped to the other addresses. */
 export function findAddressProblems(lines: Json | undefined, rules: AddressRules): string[] {
   const { postcodeCountries = defaultCountries, houseNumberCountries = defaultCountries } = rules;
   if (!isObject(lines)) return [];

@@ -84,10 +84,7 @@ async function replaceOrder(payload: OrderPayload, context: PushContext): Promis
   return { ...(await createNew(payload, context, id, formerNumber)), reread: { stream: orders, id } };
 }
 
-/**
- * Checks that no shipment of the order exists: its items cannot be cancelled any more.
- * @throws NotFoundError if there is one. Nothing was changed.
- */
+/** @throws NotFoundError if a shipment of the order exists: its items cannot be cancelled. Nothing was changed. */
 async function assertNotShipped({ order: { id } }: FoundOrder, context: PushContext): Promise<void> {
   const query = encodeQuery({ 'filter[orderId]': String(id) });
   const { data } = await context.warehouse.list('v3.shipments.list', query, { signal: context.signal });

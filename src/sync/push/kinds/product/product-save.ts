@@ -1,6 +1,4 @@
-/**
- * This folder: kinds that concern a product. A product is identified by its sku, so saving it twice changes nothing.
- */
+/** This folder: kinds that concern a product. Its sku identifies it, so saving it twice changes nothing. */
 
 import type { z } from 'zod';
 import { hasCode, rewordRefusal, WarehouseError } from '../../../../core/errors.ts';
@@ -13,10 +11,7 @@ import { asNumber } from '../../payload/payload.ts';
 
 type Product = z.infer<typeof savedProduct>;
 
-/**
- * Adds a product, or changes the one with that sku (docs/interface.md, 16.3 Rules). The reference of the row is the
- * sku.
- */
+/** Adds a product, or changes the one whose sku is the row's reference (docs/interface.md, 16.3 Rules). */
 export const productSave = defineKind<Product>({
   name: 'product.save',
   schema: savedProduct,
@@ -44,10 +39,7 @@ async function saveProduct(product: Product, context: PushContext): Promise<Push
 const isRefusal = (error: unknown): error is WarehouseError =>
   error instanceof WarehouseError && error.outcome === 'refused' && !mayBeNoRoute(error, true);
 
-/**
- * Changes a product that could not be added.
- * @throws WarehouseError with the reasons of both refusals if the change is refused too
- */
+/** Changes a product that could not be added. @throws WarehouseError with both reasons if that is refused, too */
 async function changeInstead(added: WarehouseError, product: Product, context: PushContext): Promise<PushResult> {
   try {
     return await sendProduct('oldest.product.edit', product, context);

@@ -2,9 +2,7 @@ import { type ReturnPayload, returnPayload } from '../../../../payloads/return.t
 import { defineKind } from '../../payload/kind.ts';
 import { announceReturn, creation, findReturnProblems } from './announcement.ts';
 
-/**
- * Announces a return (docs/interface.md, 11.4 Operations). The service does not list them, so it cannot be looked up.
- */
+/** Announces a return (docs/interface.md, 11.4 Operations). No list has it, so it cannot be looked up. */
 export const returnCreate = defineKind<ReturnPayload>({
   name: 'return.create',
   schema: returnPayload,
