@@ -75,14 +75,8 @@ async function runPasses(context: PullContext, stream: Stream): Promise<void> {
   throwFirst(context, failures);
 }
 
-/** A walk that keeps a cursor. */
-interface CursorWalk {
-  /** True if no earlier run has reached the end. */
-  readonly isFirstLoad: boolean;
-}
-
 /** Walks a list in ascending order of id from the stored cursor to its end. Stores the cursor with each page. */
-async function walkNew(context: PullContext, stream: Stream): Promise<CursorWalk> {
+async function walkNew(context: PullContext, stream: Stream): Promise<Pick<WindowWalk, 'isFirstLoad'>> {
   const start = readStored(context).cursors.get('new') ?? noCursor;
   let cursor = start;
   let { completed } = start;
@@ -137,7 +131,9 @@ export async function walkWhole(
 }
 
 /** The result of a walk of a date window in this run. It holds no ids, because a first load may have a million. */
-interface WindowWalk extends CursorWalk, Pick<WholeWalk, 'whole'> {
+interface WindowWalk extends Pick<WholeWalk, 'whole'> {
+  /** True if no earlier run has reached the end. */
+  readonly isFirstLoad: boolean;
   readonly rows: number;
 }
 

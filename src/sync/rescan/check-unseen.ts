@@ -99,7 +99,7 @@ async function acceptUnseen(context: PullContext, stream: Stream, rescan: Rescan
     if (last === undefined) return after;
     after =
       stream.get === null
-        ? await unlistAtOnce(context, stream, after, unseen)
+        ? await commitUnlisted(context, stream, after, async () => unseen)
         : await readUnseen(context, stream, after, unseen);
     context.onProgress?.(after);
     afterId = last;
@@ -176,9 +176,6 @@ async function unlistAfterTwoWalks(
     recordAbsences(transaction, { pass: 'reconcile', rescanId: rescan.id }, unseen),
   );
 }
-
-const unlistAtOnce = (context: PullContext, stream: Stream, rescan: Rescan, ids: readonly number[]) =>
-  commitUnlisted(context, stream, rescan, async () => ids);
 
 /** Marks rows that the list lacked. The marks have the number of the walk's first request, so later readings win. */
 async function commitUnlisted(

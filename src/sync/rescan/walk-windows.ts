@@ -159,22 +159,14 @@ export async function readRescanByIds(
   return checkUnseenLines(context, stream, batches.at(-1)?.after ?? rescan, families);
 }
 
-/** The rows that a reading healed. */
-interface HealResult {
-  /** Number of rows that were not stored. */
-  readonly missing: number;
-  /** Number of stored rows that differed. */
-  readonly stale: number;
-}
-
-/** Counts what a reading healed. For a reconciliation, records it as findings. */
+/** Counts the rows that were not stored, or differed. For a reconciliation, records them as findings. */
 async function countHealed(
   transaction: RunTransaction,
   context: PullContext,
   stream: Stream,
   rescan: Rescan,
   { written }: CommittedPage,
-): Promise<HealResult> {
+): Promise<Pick<RescanStep, 'missing' | 'stale'>> {
   if (rescan.kind === 'reconcile') {
     const [age, now] = [toAgeColumns(stream), serviceNow(context)];
     await recordFindings(transaction, age, 'missing', written.inserted, now);

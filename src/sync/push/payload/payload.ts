@@ -93,12 +93,6 @@ export function toPayloadSchema(kind: AnyKind): Json {
   return { title: kind.name, ...(schema as { [member: string]: Json }), ...refused };
 }
 
-/** A problem of a payload: the member it concerns, such as `items[0].quantity`, and what is wrong with it. */
-interface PayloadProblem {
-  readonly path: string;
-  readonly problem: string;
-}
-
 /** Members that are sent unchanged. */
 const passedThrough: ReadonlySet<string> = new Set(['pickUpPoint', 'metadata']);
 
@@ -117,13 +111,14 @@ function normalizeNumbers(value: Json): Json {
 }
 
 /**
- * Describes what zod found wrong. The schema must have read the value with `reportInput`.
+ * Describes what zod found wrong: the path of each member, such as `items[0].quantity`, and its problem. The schema must
+ * have read the value with `reportInput`.
  * @param refused reasons why the schema does not have certain members, by path without places in lists
  */
 export function describeIssue(
   issue: z.core.$ZodIssue,
   refused: Readonly<Record<string, string>> = {},
-): PayloadProblem[] {
+): { readonly path: string; readonly problem: string }[] {
   const path = formatPath(issue.path);
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => {

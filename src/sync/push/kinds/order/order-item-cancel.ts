@@ -69,7 +69,6 @@ function findItemId(order: Resource, { orderItemId, sku }: CancelledItem, number
 /** Returns the order with one item replaced by its new version. */
 function replaceItem(order: Resource, id: number, item: Json): Resource {
   const included = Array.isArray(order.included) ? order.included : [];
-  return { ...order, included: included.map((other) => (readId(other) === id && isItem(other) ? item : other)) };
+  const isSame = (other: Json) => readId(other) === id && (other as Resource).type === 'orderItem';
+  return { ...order, included: included.map((other) => (isSame(other) ? item : other)) };
 }
-
-const isItem = (resource: Json) => (resource as Resource).type === 'orderItem';
