@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { readConfig } from '../../../config/env.ts';
 import { type Json, parseObject } from '../../core/json.ts';
 import { readSqlState } from '../../erp/connection/transaction.ts';
 import {
@@ -16,8 +17,10 @@ import {
   outboxStatuses,
   readOutbox,
 } from '../../erp/outbox/read-outbox.ts';
-import { followUpRules } from '../../sync/push/kinds/registry.ts';
+import { followUpRules, outboxKinds } from '../../sync/push/kinds/registry.ts';
+import { applyOperations, type CodeFinder } from '../../sync/push/payload/kind.ts';
 import { maskResult } from '../../sync/push/payload/mask.ts';
+import { anyCode } from '../../sync/push/payload/setting-codes.ts';
 import {
   addCommand,
   asJson,
@@ -36,9 +39,9 @@ import {
   withDatabase,
 } from '../cli/command-line.ts';
 import { formatCount } from '../health/problem.ts';
+import { findPayloadProblems, readStoredCodes } from '../terminal/check-payload.ts';
 import { adviseOperator, toShownPayload } from '../terminal/outbox-row.ts';
 import { type Columns, formatTable } from '../terminal/table.ts';
-import type { OutboxCheckOptions } from './outbox-check.ts';
 
 /** The options that select rows, and those of single commands. */
 interface OutboxOptions extends CommonOptions {
@@ -162,6 +165,43 @@ async function outboxReplaceCommand(id: string, payload: string): Promise<number
   });
 }
 
+/**
+ * Checks a payload as a worker does before it sends a row, without inserting or sending anything. Codes are compared
+ * with the stored service lists of a client, if there is a database.
+ * @throws UsageError if there is no such kind, or the file cannot be read
+ */
+async function outboxCheckCommand(
+  name: string,
+  file: string | undefined,
+  { client, reference, json }: OutboxOptions,
+): Promise<number> {
+  const { operations, DATABASE_URL } = readConfig({ database: false, clients: false });
+  const declared = outboxKinds.find((known) => known.name === name);
+  if (declared === undefined)
+    throw new UsageError(`There is no kind ${name}; known are ${outboxKinds.map((known) => known.name).join(', ')}`);
+  const kind = applyOperations(declared, operations);
+  const text = readInput(file ?? '-');
+  const { codes, unchecked } = await openCodes(client, DATABASE_URL !== undefined);
+  const context = { codes, operations, signal: new AbortController().signal };
+  const problems = await findPayloadProblems(kind, text, reference, context);
+  if (json) printJson({ kind: name, problems, codesChecked: unchecked === null, why: unchecked });
+  else {
+    for (const problem of problems) print(problem);
+    if (problems.length === 0) print(`No problems were found in this payload of ${name}.`);
+    if (unchecked !== null) print(`Codes were not checked: ${unchecked}`);
+  }
+  return problems.length === 0 ? 0 : 1;
+}
+
+async function openCodes(
+  client: string | undefined,
+  hasDatabase: boolean,
+): Promise<{ codes: CodeFinder; unchecked: string | null }> {
+  if (client === undefined) return { codes: anyCode, unchecked: 'name the client with --client' };
+  if (!hasDatabase) return { codes: anyCode, unchecked: 'DATABASE_URL is not set' };
+  return withDatabase('outbox', (db) => readStoredCodes(db, client));
+}
+
 function parseJsonObject(text: string, name: string): Json {
   const value = parseObject(text);
   if (value === null) throw new UsageError(`The ${name} must be a JSON object`);
@@ -229,10 +269,5 @@ export function addOutboxCommands(cli: Command): void {
     .option('--client <key>', 'compare codes with the stored service lists of this client')
     .option('--reference <reference>', 'reference that the row will have')
     .option(...asJson)
-    // Only this command needs the kinds of the outbox.
-    .action(
-      exitWith(async (kind: string, file: string | undefined, options: OutboxCheckOptions) =>
-        (await import('./outbox-check.ts')).outboxCheckCommand(kind, file, options),
-      ),
-    );
+    .action(exitWith(outboxCheckCommand));
 }
