@@ -1,5 +1,6 @@
 /**
- * Templates of HTML. Every value is escaped, unless a template made it.
+ * Templates of HTML, and the elements that the pages of the worker and of the sandbox share. Every value is escaped,
+ * unless a template made it.
  */
 
 /** Markup that is safe to send, because `html` made it. */
@@ -35,4 +36,21 @@ function escapeText(text: string): string {
     .replaceAll('>', '&gt;')
     .replaceAll('"', '&quot;')
     .replaceAll("'", '&#39;');
+}
+
+/** The colour of a badge. */
+export type Tone = 'good' | 'warn' | 'bad' | 'note';
+
+/** Renders a state as a coloured word. */
+export const badge = (tone: Tone, text: string): Html => html`<span class="badge ${tone}">${text}</span>`;
+
+/** Renders a table. Its rows become cards on a narrow screen. */
+export function renderTable(caption: Html, headings: readonly string[], rows: readonly (readonly Child[])[]): Html {
+  const head = headings.map((heading) => html`<th scope="col">${heading}</th>`);
+  const body = rows.map(
+    (cells) =>
+      html`<tr>${cells.map((cell, index) => html`<td data-label="${headings[index]}"><div>${cell}</div></td>`)}</tr>\n`,
+  );
+  return html`<table>${caption}<thead><tr>${head}</tr></thead><tbody>
+${body}</tbody></table>`;
 }

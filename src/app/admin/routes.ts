@@ -24,6 +24,7 @@ import { type AdminDeps, AdminError, type PageDeps } from './admin-deps.ts';
 import { renderChartsPage } from './pages/charts.ts';
 import {
   describeSchedule,
+  findPause,
   renderAuditPage,
   renderQuarantinePage,
   renderRunsPage,
@@ -251,8 +252,8 @@ function toOverviewJson({ snapshot, problems, stale, recent, charts }: Overview)
 function toSchedulesJson(snapshot: Snapshot, config: Config, only: string | undefined) {
   const clients = config.clients.map(({ key }) => key).filter((key) => only === undefined || key === only);
   const schedules: Readonly<Partial<Record<string, Schedule>>> = config.schedules;
-  const findPause = (client: string, job: string) => {
-    const pause = snapshot.pauses.find((one) => one.job === job && (one.client === client || one.client === null));
+  const describePause = (client: string, job: string) => {
+    const pause = findPause(snapshot, client, job);
     return pause === undefined ? null : { since: pause.since, by: pause.by, forEveryClient: pause.client === null };
   };
   const jobs = snapshot.jobs.flatMap(({ client, job, ...state }) => {
@@ -260,9 +261,9 @@ function toSchedulesJson(snapshot: Snapshot, config: Config, only: string | unde
     if (schedule === undefined || !clients.includes(client)) return [];
     const { dueAt, lastSuccessAt, running, lastOutcome, consecutiveFailures } = state;
     const times = { schedule: describeSchedule(schedule), dueAt, lastSuccessAt };
-    return [{ client, job, ...times, running, lastOutcome, consecutiveFailures, pause: findPause(client, job) }];
+    return [{ client, job, ...times, running, lastOutcome, consecutiveFailures, pause: describePause(client, job) }];
   });
   const isOn = config.pushSweepMs !== null;
-  const pushes = clients.map((client) => ({ client, isOn, pause: findPause(client, pushJob.name) }));
+  const pushes = clients.map((client) => ({ client, isOn, pause: describePause(client, pushJob.name) }));
   return { now: snapshot.now, jobs, pushes };
 }

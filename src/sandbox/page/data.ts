@@ -1,19 +1,9 @@
-import { type Child, type Html, html } from '../../core/html.ts';
+import { badge, type Child, type Html, html, type Tone } from '../../core/html.ts';
 import { isFulfilled } from '../rules/orders.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { SortedRows, StoredRow } from '../store/listing.ts';
 import type { Order } from '../store/model.ts';
-import {
-  badge,
-  controlForm,
-  hidden,
-  section,
-  type Tone,
-  table,
-  type View,
-  writeAddress,
-  writeMoment,
-} from './elements.ts';
+import { controlForm, hidden, section, table, type View, writeAddress, writeMoment } from './elements.ts';
 
 const shownRows = 15;
 /** Number of the newest rows of each list that a search looks at. */

@@ -1,16 +1,10 @@
-import { type Child, Html, html } from '../../core/html.ts';
+import { type Child, Html, html, renderTable } from '../../core/html.ts';
 
-/** Renders a table. Its rows become cards on a narrow screen. */
-export function table(caption: string, headings: readonly string[], rows: readonly (readonly Child[])[]): Html {
-  if (rows.length === 0) return html`<p class="none">None.</p>`;
-  const head = headings.map((heading) => html`<th scope="col">${heading}</th>`);
-  const body = rows.map((cells) => {
-    const shown = cells.map((cell, index) => html`<td data-label="${headings[index]}"><div>${cell}</div></td>`);
-    return html`<tr>${shown}</tr>\n`;
-  });
-  return html`<table><caption class="unseen">${caption}</caption><thead><tr>${head}</tr></thead><tbody>
-${body}</tbody></table>`;
-}
+/** Renders a table whose caption only screen readers get. */
+export const table = (caption: string, headings: readonly string[], rows: readonly (readonly Child[])[]): Html =>
+  rows.length === 0
+    ? html`<p class="none">None.</p>`
+    : renderTable(html`<caption class="unseen">${caption}</caption>`, headings, rows);
 
 /** Renders a part of the page that the reader can close. */
 export function section(id: string, title: string, isOpen: boolean, content: Child): Html {
@@ -18,12 +12,6 @@ export function section(id: string, title: string, isOpen: boolean, content: Chi
 ${content}
 </details>`;
 }
-
-/** The colour of a badge. */
-export type Tone = 'good' | 'warn' | 'bad' | 'note';
-
-/** Renders a state as a coloured word. */
-export const badge = (tone: Tone, text: string): Html => html`<span class="badge ${tone}">${text}</span>`;
 
 /** Writes a moment to the second, in UTC. */
 export const writeMoment = (ms: number): string => new Date(ms).toISOString().slice(0, 19).replace('T', ' ');

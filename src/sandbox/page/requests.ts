@@ -1,7 +1,7 @@
-import { type Html, html } from '../../core/html.ts';
+import { badge, type Html, html } from '../../core/html.ts';
 import type { Exchange, LoggedRequest } from '../request-log.ts';
 import type { World } from '../world.ts';
-import { badge, section, table, type View, writeMoment } from './elements.ts';
+import { section, table, type View, writeMoment } from './elements.ts';
 
 const shownRequests = 50;
 const shownCharacters = 160;

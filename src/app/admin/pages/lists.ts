@@ -3,7 +3,7 @@
 import type { Config } from '../../../../config/env.ts';
 import { type JobName, jobNames, pushJob } from '../../../../config/jobs.ts';
 import { type Schedule, writeSpan } from '../../../../config/schedules.ts';
-import { type Html, html } from '../../../core/html.ts';
+import { badge, type Html, html, type Tone } from '../../../core/html.ts';
 import { formatSpan } from '../../../core/time.ts';
 import type { QuarantineRow } from '../../../erp/pull/quarantine.ts';
 import type { JobStatus } from '../../../erp/reports/job-status.ts';
@@ -11,7 +11,7 @@ import type { ListedRun, RunFilter } from '../../../erp/reports/run-list.ts';
 import type { AuditRow } from '../../../erp/runs/audit.ts';
 import { formatCount, formatTimes } from '../../health/problem.ts';
 import type { Snapshot } from '../../health/snapshot.ts';
-import { ago, badge, choice, linkClient, linkRows, moment, type Tone, table } from './view.ts';
+import { ago, choice, linkClient, linkRows, moment, table } from './view.ts';
 
 /** Names that a run can have: jobs, and commands whose runs are recorded. */
 export const runJobs = [...jobNames, 'replay', 'refetch'] as const;
@@ -173,12 +173,16 @@ function renderJobState({ running, lastOutcome, consecutiveFailures }: JobStatus
   return lastOutcome === null ? badge('note', 'waiting') : badge('good', lastOutcome);
 }
 
+/** Finds the pause of a job: of the client, or of every client. */
+export const findPause = ({ pauses }: Snapshot, client: string, job: string) =>
+  pauses.find((one) => one.job === job && (one.client === client || one.client === null));
+
 /** Renders the pause of a job; null if it is not paused. */
-function renderPause({ pauses, now }: Snapshot, client: string, job: string): Html | null {
-  const pause = pauses.find((one) => one.job === job && (one.client === client || one.client === null));
+function renderPause(snapshot: Snapshot, client: string, job: string): Html | null {
+  const pause = findPause(snapshot, client, job);
   if (pause === undefined) return null;
   const scope = pause.client === null ? 'for every client, ' : '';
-  return html`${badge('warn', 'paused')} <small>${scope}by ${pause.by}, ${ago(pause.since, now)}</small>`;
+  return html`${badge('warn', 'paused')} <small>${scope}by ${pause.by}, ${ago(pause.since, snapshot.now)}</small>`;
 }
 
 /** Renders the buttons of a job. */

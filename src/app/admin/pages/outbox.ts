@@ -2,21 +2,13 @@
  * The pages of the outbox: the list, and one row with its actions. A payload is masked until an operator reveals it.
  */
 
-import { type Child, type Html, html } from '../../../core/html.ts';
+import { badge, type Child, type Html, html, type Tone } from '../../../core/html.ts';
 import { isObject, type Json } from '../../../core/json.ts';
 import { allowedFrom, type OutboxAction } from '../../../erp/outbox/operator-actions.ts';
 import { type OutboxDetail, type OutboxSummary, outboxStatuses } from '../../../erp/outbox/read-outbox.ts';
 import { outboxKinds } from '../../../sync/push/kinds/registry.ts';
 import { adviseOperator } from '../../terminal/outbox-row.ts';
-import { ago, badge, choice, linkClient, linkRows, moment, type Tone, table } from './view.ts';
-
-/** The filter of the list. */
-export interface OutboxSelection {
-  readonly client?: string | undefined;
-  readonly status?: string | undefined;
-  readonly kind?: string | undefined;
-  readonly reference?: string | undefined;
-}
+import { ago, choice, linkClient, linkRows, moment, table } from './view.ts';
 
 const tones: Readonly<Record<string, Tone>> = {
   dead: 'bad',
@@ -33,7 +25,7 @@ const renderStatus = (status: string) => badge(tones[status] ?? 'note', status);
 /** Renders `/outbox`. */
 export function renderOutboxPage(
   rows: readonly OutboxSummary[],
-  chosen: OutboxSelection,
+  chosen: { readonly [Name in 'client' | 'status' | 'kind' | 'reference']?: string | undefined },
   clients: readonly string[],
   limit: number,
   now: Date,

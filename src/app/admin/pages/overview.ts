@@ -1,14 +1,14 @@
 /** The overview: problems, streams, outbox, charts and gates. The server sends each part again when it changes. */
 
 import { streams as allStreams } from '../../../../jobs/registry.ts';
-import { type Html, html } from '../../../core/html.ts';
+import { badge, type Html, html, type Tone } from '../../../core/html.ts';
 import { formatSpan } from '../../../core/time.ts';
 import type { OutboxStatus } from '../../../erp/reports/outbox-status.ts';
 import type { StreamStatus } from '../../../erp/reports/stream-status.ts';
 import type { Overview } from '../../health/overview.ts';
 import { formatCount, type Problem } from '../../health/problem.ts';
 import { renderCharts } from './charts.ts';
-import { ago, badge, linkClient, sparkline, type Tone, table } from './view.ts';
+import { ago, linkClient, sparkline, table } from './view.ts';
 
 /** Maximum number of problems on the page. The rest is counted. */
 const problemsShown = 50;

@@ -2,12 +2,12 @@
  * The pages of orders: the result of a search, and the timeline of one order. They show neither names nor addresses.
  */
 
-import { type Html, html } from '../../../core/html.ts';
+import { badge, type Html, html, type Tone } from '../../../core/html.ts';
 import { quote } from '../../../core/quote.ts';
 import { dayMs, formatSpan } from '../../../core/time.ts';
 import type { FoundOrder } from '../../../erp/reports/order-search.ts';
 import type { EventSource, OrderEvent } from '../../../erp/reports/order-timeline.ts';
-import { badge, linkClient, type Tone, table } from './view.ts';
+import { linkClient, moment, table } from './view.ts';
 
 /** An event in words. */
 export interface TimelineEntry {
@@ -135,11 +135,11 @@ export function renderTimelinePage(
   const several = html`<p>${badge('warn', 'several orders')} Orders ${listOfIds.format(ids)} have or had this number. Steps and timeline are of all of them.</p>\n`;
   const stages = findStages(events).map(
     ({ name, at, isStuck }) =>
-      html`<li class="${isStuck ? 'stuck' : at === null ? 'ahead' : 'reached'}"><b>${name}</b> ${at === null ? html`<span>${isStuck ? 'stuck: see below' : 'not yet'}</span>` : renderTime(at, false)}</li>`,
+      html`<li class="${isStuck ? 'stuck' : at === null ? 'ahead' : 'reached'}"><b>${name}</b> ${at === null ? html`<span>${isStuck ? 'stuck: see below' : 'not yet'}</span>` : moment(at)}</li>`,
   );
   const items = entries.map(
     (entry, index) =>
-      html`<li>${renderTime(entry.at, entry.isDay)} <div>${badge(entry.tone, entry.source)} ${
+      html`<li>${moment(entry.isDay ? entry.at.toISOString().slice(0, 10) : entry.at)} <div>${badge(entry.tone, entry.source)} ${
         entry.outboxId === null ? entry.text : html`<a href="/outbox/${entry.outboxId}">${entry.text}</a>`
       }${entry.error === null ? '' : html`<small>${entry.error}</small>`}<small>${describePause(entries, index)}</small></div></li>\n`,
   );
@@ -148,11 +148,6 @@ ${ids.length > 1 ? several : ''}<ol class="stages">${stages}</ol>
 <h2>Timeline</h2>
 <ol class="timeline">${items}</ol>
 ${events.length === limit ? html`<p>Only the latest ${limit} events are shown.</p>` : ''}`;
-}
-
-function renderTime(at: Date, isDay: boolean): Html {
-  const text = at.toISOString();
-  return html`<time datetime="${isDay ? text.slice(0, 10) : text}">${isDay ? text.slice(0, 10) : text.slice(0, 19).replace('T', ' ')}</time>`;
 }
 
 /** Says how long after the event before it an event happened. */

@@ -2,7 +2,7 @@
  * The frame of the pages, and the elements that they share. All HTML is made on the server, and every value is escaped.
  */
 
-import { type Child, Html, html } from '../../../core/html.ts';
+import { type Child, Html, html, renderTable } from '../../../core/html.ts';
 import { formatSpan } from '../../../core/time.ts';
 
 /**
@@ -11,20 +11,20 @@ import { formatSpan } from '../../../core/time.ts';
 export const maskQuotes = (markup: string): string => markup.replaceAll(/«[^»<"]*»?/g, '«…»');
 
 /** The parts of a page around its content. */
-export interface Frame {
+interface Frame {
   readonly title: string;
   /** Path of the page, to mark it in the navigation. */
   readonly path: string;
   /** True if the browser has a session, which it can end. */
   readonly loggedIn: boolean;
   /** Message about the action that led here. */
-  readonly message?: string | undefined;
+  readonly message: string | undefined;
   /** True if the page loads changes from the server. */
-  readonly live?: boolean;
+  readonly live: boolean;
   /** True if the browser loads the page again in two seconds. */
-  readonly isFollowed?: boolean;
+  readonly isFollowed: boolean;
   /** Token of the logout form. */
-  readonly csrf?: string;
+  readonly csrf: string;
 }
 
 const navigation = [
@@ -39,18 +39,6 @@ const navigation = [
   ['/queues', 'Queues'],
 ] as const;
 
-const head = (title: string, live: boolean, isFollowed: boolean): Html => html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<title>${title} · fulfilment-sync</title>
-<link rel="icon" href="/assets/icon.svg">
-<link rel="stylesheet" href="/assets/page.css">
-${live ? html`<script src="/assets/page.js" defer></script><noscript><meta http-equiv="refresh" content="10"></noscript>` : ''}${isFollowed ? html`<meta http-equiv="refresh" content="2">` : ''}
-</head>`;
-
 /** Renders a whole page. */
 export function renderPage({ title, path, loggedIn, message, live, isFollowed, csrf }: Frame, body: Child): string {
   const at = path === '/order' ? '/orders' : path;
@@ -59,41 +47,39 @@ export function renderPage({ title, path, loggedIn, message, live, isFollowed, c
     ([place, name]) =>
       html`<li><a href="${place}"${isHere(place) ? new Html(' aria-current="page"') : ''}>${name}</a></li>`,
   );
-  const logout =
-    loggedIn && csrf !== undefined
-      ? html`<form method="post" action="/logout"><input type="hidden" name="_csrf" value="${csrf}"><button class="quiet">Log out</button></form>`
-      : '';
+  const logout = loggedIn
+    ? html`<form method="post" action="/logout"><input type="hidden" name="_csrf" value="${csrf}"><button class="quiet">Log out</button></form>`
+    : '';
+  const refresh = html`${live ? html`<script src="/assets/page.js" defer></script><noscript><meta http-equiv="refresh" content="10"></noscript>` : ''}${isFollowed ? html`<meta http-equiv="refresh" content="2">` : ''}`;
   return renderDocument(
-    { title, live: live === true, isFollowed: isFollowed === true },
+    title,
     html`<a class="skip" href="#main">Skip to content</a>
 <header><a class="name" href="/">fulfilment-sync</a><nav aria-label="Pages"><ul>${links}</ul></nav><form class="search" method="get" action="/orders" role="search" aria-label="Find an order"><input type="search" name="q" aria-label="Order, shipment or tracking code" placeholder="Order or parcel" required maxlength="200"> <button class="quiet">Find</button></form>${logout}</header>
 <main id="main" tabindex="-1">
 ${message === undefined ? '' : html`<p class="said" role="status">${message}</p>`}
 ${body}
 </main>`,
+    { refresh },
   );
 }
 
 /** Renders a page without navigation: the login, or an error. */
-export function renderBarePage(title: string, body: Child): string {
-  return renderDocument(
-    { title, look: 'bare', live: false, isFollowed: false },
-    html`<main id="main">\n${body}\n</main>`,
-  );
-}
+export const renderBarePage = (title: string, body: Child): string =>
+  renderDocument(title, html`<main id="main">\n${body}\n</main>`, { look: html` class="bare"` });
 
-/** Renders a whole document. */
-function renderDocument(
-  {
-    title,
-    look,
-    live,
-    isFollowed,
-  }: Pick<Required<Frame>, 'title' | 'live' | 'isFollowed'> & { readonly look?: string },
-  body: Html,
-): string {
-  return html`${head(title, live, isFollowed)}
-<body${look === undefined ? '' : html` class="${look}"`}>
+function renderDocument(title: string, body: Html, { refresh, look }: { refresh?: Html; look?: Html }): string {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>${title} · fulfilment-sync</title>
+<link rel="icon" href="/assets/icon.svg">
+<link rel="stylesheet" href="/assets/page.css">
+${refresh}
+</head>
+<body${look}>
 ${body}
 </body>
 </html>
@@ -116,22 +102,9 @@ export function moment(at: Date | string | null): Html {
   return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')}</time>`;
 }
 
-/** The colour of a badge. */
-export type Tone = 'good' | 'warn' | 'bad' | 'note';
-
-/** Renders a state as a coloured word. */
-export const badge = (tone: Tone, text: string): Html => html`<span class="badge ${tone}">${text}</span>`;
-
-/** Renders a table. Its rows become cards on a narrow screen. */
-export function table(caption: string, headings: readonly string[], rows: readonly (readonly Child[])[]): Html {
-  const head = headings.map((heading) => html`<th scope="col">${heading}</th>`);
-  const body = rows.map(
-    (cells) =>
-      html`<tr>${cells.map((cell, index) => html`<td data-label="${headings[index]}"><div>${cell}</div></td>`)}</tr>\n`,
-  );
-  return html`<table><caption>${caption}</caption><thead><tr>${head}</tr></thead><tbody>
-${body}</tbody></table>`;
-}
+/** Renders a table with a caption. */
+export const table = (caption: string, headings: readonly string[], rows: readonly (readonly Child[])[]): Html =>
+  renderTable(html`<caption>${caption}</caption>`, headings, rows);
 
 /** Renders the name of a client as a link to what a page shows of it alone. */
 export const linkClient = (page: string, client: string): Html =>
