@@ -27,17 +27,6 @@ export interface SandboxClient {
   readonly visibility: ListVisibility;
 }
 
-/** What a reset replaces. */
-interface WorldState {
-  readonly options: WorldOptions;
-  readonly clock: VirtualClock;
-  switches: Switches;
-  /** Changed in place, because all clients share it. */
-  readonly simulationOptions: SimulationOptions;
-  readonly clients: ReadonlyMap<string, SandboxClient>;
-  readonly faults: Faults;
-}
-
 /** All data of the sandbox. Each client sees only its own part. */
 export class World {
   readonly log = new RequestLog();
@@ -46,7 +35,14 @@ export class World {
   readonly #firstDialect: Dialect | undefined;
   /** The options of the first start. A reset does not change them. */
   readonly started: WorldOptions;
-  #state: WorldState;
+  // A reset replaces these.
+  options!: WorldOptions;
+  clock!: VirtualClock;
+  faults!: Faults;
+  switches!: Switches;
+  /** Changed in place, because all clients share it. */
+  #simulationOptions!: SimulationOptions;
+  #clients!: ReadonlyMap<string, SandboxClient>;
   #tokens = new Map<string, { client: string; expiresAtMs: number }>();
   /** Number of calls that may have changed the state. The state is saved only if this number has grown. */
   changes = 0;
@@ -58,56 +54,37 @@ export class World {
     this.strict = strict;
     this.#firstDialect = dialect;
     this.started = saved?.started ?? options;
-    this.#state = this.#createState(options, saved);
+    this.#begin(options, saved);
   }
 
-  #createState(options: WorldOptions, saved?: SavedWorld): WorldState {
+  #begin(options: WorldOptions, saved?: SavedWorld): void {
     const dialect = this.#firstDialect;
-    const switches = saved ? { ...saved.switches, ...(dialect && { dialect }) } : parseSwitches({}, options, dialect);
-    const simulationOptions = toSimulationOptions(options, switches);
-    return {
-      options,
-      clock: new VirtualClock(saved?.nowMs ?? options.startMs, options.speed),
-      switches,
-      simulationOptions,
-      clients: createClients(options, simulationOptions, { isNew: saved === undefined, showsExtras: !this.strict }),
-      faults: new Faults(new Random(options.seed)),
-    };
+    this.options = options;
+    this.clock = new VirtualClock(saved?.nowMs ?? options.startMs, options.speed);
+    this.faults = new Faults(new Random(options.seed));
+    this.switches = saved ? { ...saved.switches, ...(dialect && { dialect }) } : parseSwitches({}, options, dialect);
+    this.#simulationOptions = toSimulationOptions(options, this.switches);
+    const content = { isNew: saved === undefined, showsExtras: !this.strict };
+    this.#clients = createClients(options, this.#simulationOptions, content);
   }
 
   /** Starts over with new clients, no faults, no tokens, no logged requests, no findings and the first switches. */
   reset(options: Partial<WorldOptions> = {}): void {
     this.resets++;
-    this.#state = this.#createState({ ...this.options, ...options });
+    this.#begin({ ...this.options, ...options });
     this.#tokens.clear();
     this.log.clear();
     this.findings.clear();
   }
 
-  get options(): WorldOptions {
-    return this.#state.options;
-  }
-
-  get clock(): VirtualClock {
-    return this.#state.clock;
-  }
-
-  get faults(): Faults {
-    return this.#state.faults;
-  }
-
-  get switches(): Switches {
-    return this.#state.switches;
-  }
-
   /** Sets all switches. Those that are left out get their defaults. */
   setSwitches(given: unknown): void {
-    this.#state.switches = parseSwitches(given, this.options, this.#firstDialect);
-    Object.assign(this.#state.simulationOptions, toSimulationOptions(this.options, this.switches));
+    this.switches = parseSwitches(given, this.options, this.#firstDialect);
+    Object.assign(this.#simulationOptions, toSimulationOptions(this.options, this.switches));
   }
 
   get clientNames(): string[] {
-    return [...this.#state.clients.keys()];
+    return [...this.#clients.keys()];
   }
 
   /** Simulates a client up to the present and returns it. */
@@ -121,7 +98,7 @@ export class World {
 
   /** Returns a client without simulating it up to the present. Saving and loading use this. */
   getUnadvancedClient(name: string): SandboxClient {
-    const found = this.#state.clients.get(name);
+    const found = this.#clients.get(name);
     if (found === undefined) throw badParameter('client', `is not one of ${this.clientNames.join(', ')}`);
     return found;
   }
@@ -129,7 +106,7 @@ export class World {
   /** Grants a token. It expires in real time: in fast virtual time, clients would renew it all the time. */
   grantToken(username: string, password: string): Record<string, unknown> {
     // The password of a client is its name.
-    if (!this.#state.clients.has(username) || password !== username)
+    if (!this.#clients.has(username) || password !== username)
       throw new Refusal(400, 'The user name or password is incorrect.');
     for (const known of this.#tokens.keys()) this.findClientByToken(known);
     const token = randomBytes(24).toString('base64url');
