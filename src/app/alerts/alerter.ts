@@ -19,8 +19,7 @@ import { readDatabaseClock } from '../../erp/reports/job-status.ts';
 import { findOwnProblems } from '../health/causes.ts';
 import { findProblems } from '../health/problems.ts';
 import { readCurrentState, toClockSkewMs } from '../health/state.ts';
-import { errorFields, type Logger } from '../logging/logger.ts';
-import { throttleWarnings } from '../logging/throttle-warnings.ts';
+import { errorFields, type Logger, throttleWarnings } from '../logging/logger.ts';
 import { postWebhook, type WebhookOptions } from '../webhooks/post-webhook.ts';
 import { type AlertPost, decideAlerts, toAlerts, toFoundAlerts } from './decide-alerts.ts';
 

@@ -9,8 +9,7 @@ import type { Config } from '../../../config/env.ts';
 import { Listener } from '../../erp/connection/listener.ts';
 import { type Database, makePool, makePoolConfig, openDatabase, type PoolOptions } from '../../erp/connection/pool.ts';
 import { LeaseKeeper } from '../../erp/runs/leases.ts';
-import { errorFields, type Logger } from '../logging/logger.ts';
-import { throttleWarnings } from '../logging/throttle-warnings.ts';
+import { errorFields, type Logger, throttleWarnings } from '../logging/logger.ts';
 
 const databasePoolSize = 4;
 /** Timeout of a heartbeat in milliseconds. It is shorter than a lease, so that a missing answer is noticed in time. */

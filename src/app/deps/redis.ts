@@ -2,8 +2,7 @@ import { Redis } from 'ioredis';
 import { growPauseMs, pauses } from '../../core/backoff.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
 import { findTlsError } from '../../core/tls-error.ts';
-import { errorFields, type Logger } from '../logging/logger.ts';
-import { throttleWarnings } from '../logging/throttle-warnings.ts';
+import { errorFields, type Logger, throttleWarnings } from '../logging/logger.ts';
 
 /** Timeout of an answer of Redis, in milliseconds. */
 const redisAnswerMs = 5_000;

@@ -8,8 +8,7 @@ import { dayMs } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { type ClaimedEvent, claimEvents, recordRefused, recordTaken } from '../../erp/events/deliver-events.ts';
 import { makeEvents, registerSubscribers, touchSubscribers } from '../../erp/events/make-events.ts';
-import { errorFields, type Logger } from '../logging/logger.ts';
-import { throttleWarnings } from '../logging/throttle-warnings.ts';
+import { errorFields, type Logger, throttleWarnings } from '../logging/logger.ts';
 import { postWebhook } from './post-webhook.ts';
 
 /** Interval in which a worker looks for changes and for due events. */

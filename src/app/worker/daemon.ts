@@ -21,8 +21,7 @@ import { connectForWriting, openLeaseKeeper, openListener, toAddress, workerName
 import { openDispatcher } from '../deps/dispatcher.ts';
 import { openQueueBackend } from '../deps/queue.ts';
 import { openWarehouses } from '../deps/warehouses.ts';
-import { errorFields, type Logger } from '../logging/logger.ts';
-import { throttleWarnings } from '../logging/throttle-warnings.ts';
+import { errorFields, type Logger, throttleWarnings } from '../logging/logger.ts';
 import type { WorkMetrics } from '../metrics/work-metrics.ts';
 import { version } from '../version.ts';
 import { EventPoster } from '../webhooks/event-poster.ts';

@@ -16,8 +16,7 @@ import { Pusher } from '../../sync/push/pusher.ts';
 import { type PushDeps, RecentSends } from '../../sync/push/send-row.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { connectForWriting, type OpenDatabase } from '../deps/database.ts';
-import { errorFields, type Logger } from '../logging/logger.ts';
-import { throttleWarnings } from '../logging/throttle-warnings.ts';
+import { errorFields, type Logger, throttleWarnings } from '../logging/logger.ts';
 
 /** Number of connections for claiming and settling. */
 const pushPoolSize = 3;

@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { expect, test } from 'vitest';
-import { throttleWarnings } from '../../../src/app/logging/throttle-warnings.ts';
+import { throttleWarnings } from '../../../src/app/logging/logger.ts';
 
 test('a repeated warning is logged every 30 s, with the number held back; others at once', () => {
   const lines: { event: string; heldBack?: number }[] = [];
