@@ -19,29 +19,11 @@ const streamColours = ['c1', 'c2', 'c3', 'c4', 'c5'];
 const charts: readonly (ChartStyle & {
   readonly member: keyof Trends & ('rows' | 'pushes' | 'waits' | 'oldestPending' | 'streamAges');
 })[] = [
-  { member: 'rows', title: 'Rows written, by stream', shape: 'bars', format: formatNumber, colours: streamColours },
-  {
-    member: 'pushes',
-    title: 'Pushes per minute, by outcome',
-    shape: 'bars',
-    format: formatNumber,
-    colours: ['good', 'note', 'warn', 'bad'],
-  },
-  { member: 'waits', title: 'Time from insert to done', shape: 'lines', format: formatSeconds, colours: ['c1', 'c2'] },
-  {
-    member: 'oldestPending',
-    title: 'Age of the oldest pending row',
-    shape: 'lines',
-    format: formatSeconds,
-    colours: ['c1'],
-  },
-  {
-    member: 'streamAges',
-    title: 'Time since the last complete poll',
-    shape: 'lines',
-    format: formatSeconds,
-    colours: streamColours,
-  },
+  { member: 'rows', title: 'Rows written, by stream', shape: 'bars', colours: streamColours },
+  { member: 'pushes', title: 'Pushes per minute, by outcome', shape: 'bars', colours: ['good', 'note', 'warn', 'bad'] },
+  { member: 'waits', title: 'Time from insert to done', shape: 'lines', colours: ['c1', 'c2'] },
+  { member: 'oldestPending', title: 'Age of the oldest pending row', shape: 'lines', colours: ['c1'] },
+  { member: 'streamAges', title: 'Time since the last complete poll', shape: 'lines', colours: streamColours },
 ];
 
 /** Renders the charts of all spans. A longer span is left out while it would show no more than the one before. */
@@ -88,12 +70,11 @@ export function renderChartsPage(
 ${renderCharts(spans)}`;
 }
 
-/** How a chart is drawn, and how its values are written. */
+/** How a chart is drawn. */
 interface ChartStyle {
   readonly title: string;
-  /** `bars` are stacked: their sum counts. `lines` are compared with each other. */
+  /** `bars` are numbers, which are stacked: their sum counts. `lines` are times, which are compared with each other. */
   readonly shape: 'bars' | 'lines';
-  readonly format: (value: number) => string;
   /** Classes of the colours, by series. */
   readonly colours: readonly string[];
 }
@@ -111,7 +92,8 @@ const height = 100;
 const barWidth = 0.8;
 
 /** Renders a chart with its legend. Each name in the legend has the latest value beside it. */
-function renderChart({ title, shape, format, colours }: ChartStyle, { id, span, series }: ChartData): Html {
+function renderChart({ title, shape, colours }: ChartStyle, { id, span, series }: ChartData): Html {
+  const format = shape === 'bars' ? formatNumber : formatSeconds;
   const steps = series[0]?.values.length ?? 0;
   const sums = Array.from({ length: steps }, (_, index) => {
     const values = series.map(({ values: all }) => all[index] ?? 0);
@@ -143,7 +125,7 @@ function renderChart({ title, shape, format, colours }: ChartStyle, { id, span, 
 const round = (value: number) => Math.round(value * 10) / 10;
 
 /** Returns the last value of a series in words. */
-const formatLatest = (values: Series['values'], format: ChartStyle['format']) => {
+const formatLatest = (values: Series['values'], format: (value: number) => string) => {
   const last = values.at(-1);
   return last === null || last === undefined ? '–' : format(last);
 };
