@@ -24,6 +24,7 @@ export class ClientStore {
   readonly returnItems = new SortedRows<ReturnItem>();
   readonly slips = new SortedRows<Slip>();
   readonly listedAuthorizations = new Listing<Authorization, 'shipment'>({ shipment: ({ shipmentId }) => shipmentId });
+  readonly authorizations = this.listedAuthorizations.all;
   readonly inboundOfItem = new Map<number, Inbound>();
   readonly orderByNumber = new Map<string, Order>();
   /** Shipments that are shipped and not yet delivered. */
@@ -35,11 +36,13 @@ export class ClientStore {
     orderedOn: ({ orderedOn }) => toDayNumber(orderedOn),
     reference: ({ reference }) => reference,
   });
+  readonly orders = this.listedOrders.all;
   readonly listedShipments: Listing<Shipment, 'status' | 'shippedOn' | 'orderType' | 'readyOn'>;
   readonly listedReturnItems = new Listing<ReturnItem, 'processedOn'>({
     processedOn: ({ processedOn }) => processedOn && toDayNumber(processedOn),
   });
   readonly listedInbounds = new Listing<Inbound, 'status'>({ status: ({ status }) => status });
+  readonly inbounds = this.listedInbounds.all;
   readonly listedSlips: Listing<Slip, 'status' | 'receivedOn' | 'completedOn' | 'expectedOn'>;
   #sweptUntilDay: number | null = null;
 
@@ -61,18 +64,6 @@ export class ClientStore {
       completedOn: ({ completedOnMs }) => toDay(completedOnMs),
       expectedOn: ({ expectedOn }) => toDayNumber(expectedOn),
     });
-  }
-
-  get orders(): SortedRows<Order> {
-    return this.listedOrders.all;
-  }
-
-  get authorizations(): SortedRows<Authorization> {
-    return this.listedAuthorizations.all;
-  }
-
-  get inbounds(): SortedRows<Inbound> {
-    return this.listedInbounds.all;
   }
 
   addProduct(product: Product): void {

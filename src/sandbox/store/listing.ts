@@ -138,10 +138,7 @@ export function* readRowsFrom<T extends StoredRow>(selection: Selection<T>, posi
   const [only] = sources;
   if (only !== undefined && sources.length === 1 && tests.length === 0) {
     yield* only.from(position);
-    return;
-  }
-  let skip = position;
-  for (const row of readRowsAfter(selection, 0)) if (skip-- <= 0) yield row;
+  } else yield* readRowsAfter(selection, 0).drop(position);
 }
 
 function* mergeRows<T extends StoredRow>(sequences: readonly Generator<T>[]): Generator<T> {

@@ -134,26 +134,22 @@ export class Ids {
 /** The planned tasks. */
 class Agenda {
   /** The earliest task is the last one, so that taking it moves no others. */
-  readonly #tasks: PlannedTask[] = [];
-
-  get tasks(): readonly PlannedTask[] {
-    return this.#tasks;
-  }
+  readonly tasks: PlannedTask[] = [];
 
   /** Removes and returns the earliest task, unless it is later than `untilMs`. */
   take(untilMs: number): PlannedTask | undefined {
-    const earliest = this.#tasks.at(-1);
-    return earliest === undefined || earliest.atMs > untilMs ? undefined : this.#tasks.pop();
+    const earliest = this.tasks.at(-1);
+    return earliest === undefined || earliest.atMs > untilMs ? undefined : this.tasks.pop();
   }
 
   push(planned: PlannedTask): void {
-    let [low, high] = [0, this.#tasks.length];
+    let [low, high] = [0, this.tasks.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      const { atMs, place } = this.#tasks[middle] as PlannedTask;
+      const { atMs, place } = this.tasks[middle] as PlannedTask;
       if (atMs > planned.atMs || (atMs === planned.atMs && place > planned.place)) low = middle + 1;
       else high = middle;
     }
-    this.#tasks.splice(low, 0, planned);
+    this.tasks.splice(low, 0, planned);
   }
 }
