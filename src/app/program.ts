@@ -8,10 +8,7 @@ import { printError, UsageError } from './cli/command-line.ts';
 import { version } from './version.ts';
 
 /** The commands in the order of the help, each with the file that has its options, its help and its code. */
-const files: readonly {
-  readonly names: readonly string[];
-  readonly load: () => Promise<(cli: Command) => void>;
-}[] = [
+const files: readonly { readonly names: readonly string[]; readonly load: () => Promise<(cli: Command) => void> }[] = [
   { names: ['worker'], load: async () => (await import('./commands/worker.ts')).addWorkerCommand },
   { names: ['migrate'], load: async () => (await import('./commands/migrate.ts')).addMigrateCommand },
   { names: ['status'], load: async () => (await import('./commands/status.ts')).addStatusCommand },

@@ -24,18 +24,16 @@ import { postWebhook, type WebhookOptions } from '../webhooks/post-webhook.ts';
 import { type AlertPost, decideAlerts, toAlerts, toFoundAlerts } from './decide-alerts.ts';
 
 /** Times of the alerter, in milliseconds. */
-interface AlertTimes {
+const usualTimes = {
   /** Interval in which a worker looks for due checks and posts. */
-  readonly tickMs: number;
+  tickMs: 5_000,
   /** Minimum time between two checks of one scope, by any worker. */
-  readonly checkMs: number;
+  checkMs: 15_000,
   /** Time that a problem must last before it is posted, and be gone before its end is posted. */
-  readonly holdMs: number;
+  holdMs: 30_000,
   /** Age after which a post is given up. */
-  readonly maxAgeMs: number;
-}
-
-const usualTimes: AlertTimes = { tickMs: 5_000, checkMs: 15_000, holdMs: 30_000, maxAgeMs: 3 * dayMs };
+  maxAgeMs: 3 * dayMs,
+};
 /** Maximum numbers of open problems, in all and of one client, and of waiting posts. Others wait until there is room. */
 const bounds = { alerts: 500, perClient: 50, posts: 1_000 };
 /** Maximum number of posts of one tick. */
@@ -49,7 +47,7 @@ interface AlerterOptions {
   readonly log: Logger;
   /** Since when Postgres refuses runs because its disk is full; null: it does not. */
   readonly diskFullSince: () => Date | null;
-  readonly times?: AlertTimes;
+  readonly times?: typeof usualTimes;
   /** The pause before a post is tried again. */
   readonly pause?: Pause;
 }
@@ -61,7 +59,7 @@ interface AlerterOptions {
  */
 export class Alerter {
   readonly #options: AlerterOptions;
-  readonly #times: AlertTimes;
+  readonly #times: typeof usualTimes;
   readonly #warn: ReturnType<typeof throttleWarnings>;
   readonly #stopping = new AbortController();
   #ticks: ReturnType<typeof repeat> | undefined;

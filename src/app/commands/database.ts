@@ -8,12 +8,8 @@ import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { addCommand, exitWith, print, readOperatorName, withDatabase } from '../cli/command-line.ts';
 import { formatCount } from '../health/problem.ts';
 
-interface DatabaseOptions {
-  readonly as: OperatorAnswer;
-}
-
 /** Accepts the database at DATABASE_URL, so that its rows are sent again, or never (`copy`). */
-function acceptDatabaseCommand({ as }: DatabaseOptions): Promise<number> {
+function acceptDatabaseCommand({ as }: { readonly as: OperatorAnswer }): Promise<number> {
   return withDatabase('database', async (db) => {
     const former = await readPushDatabase(db);
     if (former?.change === 'none' && as === 'moved' && former.acceptedAs !== 'copy') {

@@ -24,17 +24,12 @@ import { findProblems } from '../health/problems.ts';
 import { readCurrentState } from '../health/state.ts';
 import { type Columns, formatTable } from '../terminal/table.ts';
 
-interface StatusOptions {
-  readonly json?: boolean;
-  readonly watch?: boolean;
-}
-
 const watchMs = 2_000;
 /** Clears a terminal and puts its cursor at the top. */
 const clear = '\u001b[2J\u001b[3J\u001b[H';
 
 /** Prints the state and all problems. Returns 1 if there is a problem that a person must deal with. */
-async function statusCommand({ json = false, watch = false }: StatusOptions): Promise<number> {
+async function statusCommand({ json = false, watch = false }: { json?: boolean; watch?: boolean }): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   return withDatabase('status', async (db) => {
     if (!watch) {
