@@ -17,7 +17,7 @@ import { readOrderTimeline } from '../../erp/reports/order-timeline.ts';
 import { listRuns, type RunFilter } from '../../erp/reports/run-list.ts';
 import { readAudit } from '../../erp/runs/audit.ts';
 import type { Overview } from '../health/overview.ts';
-import { readSnapshot, type Snapshot } from '../health/snapshot.ts';
+import { readSnapshot, type Snapshot } from '../health/state.ts';
 import { readTrends } from '../health/trends.ts';
 import { version } from '../version.ts';
 import { type AdminDeps, AdminError, type PageDeps } from './admin-deps.ts';

@@ -6,8 +6,7 @@ import type { StreamStatus } from '../../erp/reports/stream-status.ts';
 import { withReadTimeout } from '../health/overview.ts';
 import type { Problem } from '../health/problem.ts';
 import { findProblems } from '../health/problems.ts';
-import type { Snapshot } from '../health/snapshot.ts';
-import type { CurrentState } from '../health/state.ts';
+import type { CurrentState, Snapshot } from '../health/state.ts';
 import type { Logger } from '../logging/logger.ts';
 import type { WorkMetrics } from './work-metrics.ts';
 

@@ -28,9 +28,8 @@ import {
 import { type Call, defineOperation, envelope, markExtra, nok, ok } from './operation.ts';
 
 const extraNames = ['extra1', 'extra2', 'extra3', 'extra4', 'extra5'] as const;
-const nullableText = z.string().nullable();
 /** The schemas of the extra fields of an order in answers. */
-export const extraSchemas = Object.fromEntries(extraNames.map((name) => [name, nullableText]));
+export const extraSchemas = members(z.string().nullable(), extraNames);
 
 /** Returns the extra fields of an order, null for those that it does not have. */
 export const readExtras = (metadata: Texts) =>

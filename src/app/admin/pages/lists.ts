@@ -10,7 +10,7 @@ import type { JobStatus } from '../../../erp/reports/job-status.ts';
 import type { ListedRun, RunFilter } from '../../../erp/reports/run-list.ts';
 import type { AuditRow } from '../../../erp/runs/audit.ts';
 import { formatCount, formatTimes } from '../../health/problem.ts';
-import type { Snapshot } from '../../health/snapshot.ts';
+import type { Snapshot } from '../../health/state.ts';
 import { ago, choice, linkClient, linkRows, moment, table } from './view.ts';
 
 /** Names that a run can have: jobs, and commands whose runs are recorded. */
