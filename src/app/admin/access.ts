@@ -24,7 +24,8 @@ import {
   markSessionUsed,
   readAdminSecret,
 } from '../../erp/maintenance/admin-sessions.ts';
-import { errorFields, type Logger } from '../logging/logger.ts';
+import { errorFields } from '../logging/logger.ts';
+import type { AdminDeps } from './admin-deps.ts';
 import { renderBarePage } from './pages/view.ts';
 
 /**
@@ -117,20 +118,15 @@ declare module 'fastify' {
   }
 }
 
-/** The settings of the access to the pages. */
-interface AccessOptions {
-  /** Token of operators. If it is undefined, only this machine can reach the server, and needs no token. */
-  readonly token: string | undefined;
-  /** Token of viewers, who may only read. */
-  readonly viewerToken: string | undefined;
-  readonly db: Database;
-  readonly log: Logger;
-  readonly signer: SessionSigner;
-}
+/** The parts that the guards use. Without ADMIN_TOKEN, only this machine can reach the server, and needs no token. */
+type AccessDeps = Pick<AdminDeps, 'config' | 'db' | 'log'>;
 
 /** Guards all routes: every route that is not marked `open` needs a session or a token. */
-export async function guardRoutes(app: FastifyInstance, options: AccessOptions): Promise<void> {
-  const { token, log, signer } = options;
+export async function guardRoutes(app: FastifyInstance, deps: AccessDeps): Promise<void> {
+  const { config, db, log } = deps;
+  const { ADMIN_TOKEN: token, ADMIN_VIEWER_TOKEN: viewerToken } = config;
+  // A new token of either kind ends all sessions.
+  const signer = createSessionSigner(db, `${token ?? ''}\n${viewerToken ?? ''}`);
   const failures = new RateLimiterMemory({ points: maxFailures, duration: failureSpanS });
   const loaded = signer
     .load()
@@ -168,11 +164,11 @@ export async function guardRoutes(app: FastifyInstance, options: AccessOptions):
       request.role = 'operator';
       return refuseForeignHost(request, reply);
     }
-    const role = await readRole(request, options);
+    const role = await readRole(request, deps);
     if (role !== null) return authorize(request, reply, role);
     const [scheme, given] = (request.headers.authorization ?? '').split(' ', 2);
     if (given !== undefined && scheme?.toLowerCase() === 'bearer') {
-      const checked = await checkToken(failures, options, given, request);
+      const checked = await checkToken(failures, deps, given, request);
       return typeof checked === 'string' ? authorize(request, reply, checked) : refuse(reply, checked);
     }
     if (wantsPage(request)) return reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 303);
@@ -183,7 +179,7 @@ export async function guardRoutes(app: FastifyInstance, options: AccessOptions):
     if (!isChange(request)) return done();
     app.csrfProtection(request, reply, done);
   });
-  if (token !== undefined) registerLoginRoutes(app, failures, options);
+  if (token !== undefined) registerLoginRoutes(app, failures, deps, signer);
 }
 
 const isChange = ({ method }: FastifyRequest) => method !== 'GET' && method !== 'HEAD';
@@ -217,7 +213,7 @@ const toSessionId = (session: string) => session.split('.')[2] ?? '';
  * Returns the role of the session that a request belongs to; null if there is none, or if it has ended. The stream of
  * events keeps no session open: a page that nobody looks at asks for it, too.
  */
-async function readRole(request: FastifyRequest, { db, log }: AccessOptions): Promise<Role | null> {
+async function readRole(request: FastifyRequest, { db, log }: AccessDeps): Promise<Role | null> {
   const session = readSession(request);
   if (session === '' || !(await isSessionOpen(db, toSessionId(session)))) return null;
   if (request.routeOptions.url !== eventsPath)
@@ -233,7 +229,7 @@ export const readFormOwner = (request: FastifyRequest): string => readSession(re
 /** Returns the role that a token gives, or a refusal. After too many wrong tokens the right one is refused, too. */
 async function checkToken(
   failures: RateLimiterMemory,
-  { token = '', viewerToken, log }: AccessOptions,
+  { config: { ADMIN_TOKEN: token = '', ADMIN_VIEWER_TOKEN: viewerToken }, log }: AccessDeps,
   given: string,
   { ip }: FastifyRequest,
 ): Promise<Role | Refusal> {
@@ -262,7 +258,12 @@ const wantsPage = ({ method, headers }: FastifyRequest) =>
 
 const loginSchema = z.object({ token: z.string(), next: z.string().default('/') });
 
-function registerLoginRoutes(app: FastifyInstance, failures: RateLimiterMemory, options: AccessOptions): void {
+function registerLoginRoutes(
+  app: FastifyInstance,
+  failures: RateLimiterMemory,
+  deps: AccessDeps,
+  signer: SessionSigner,
+): void {
   const open = { config: { open: true }, bodyLimit: maxLoginBytes };
   app.get('/login', open, async (request, reply) => {
     const { next } = loginSchema.pick({ next: true }).parse(request.query);
@@ -270,7 +271,7 @@ function registerLoginRoutes(app: FastifyInstance, failures: RateLimiterMemory, 
   });
   app.post('/login', open, async (request, reply) => {
     const { token: given, next } = loginSchema.parse(request.body);
-    const checked = await checkToken(failures, options, given, request);
+    const checked = await checkToken(failures, deps, given, request);
     if (typeof checked !== 'string') {
       if (checked.retryAfterS !== undefined) reply.header('retry-after', String(checked.retryAfterS));
       return sendLoginPage(request, reply.code(checked.status), next, checked.words);
@@ -279,14 +280,14 @@ function registerLoginRoutes(app: FastifyInstance, failures: RateLimiterMemory, 
     const value = `session.${Date.now() + sessionMs}.${id}.${checked}`;
     // A proxy that ends TLS tells in this header how the browser is connected.
     const secure = request.protocol === 'https' || request.headers['x-forwarded-proto'] === 'https';
-    await options.signer.load();
-    await beginSession(options.db, id, sessionMs);
+    await signer.load();
+    await beginSession(deps.db, id, sessionMs);
     const name = secure ? secureSessionCookie : sessionCookie;
     reply.setCookie(name, value, { ...cookieOptions, secure, maxAge: sessionMs / 1_000 });
     return reply.redirect(toLocalPath(next), 303);
   });
   app.post('/logout', async (request, reply) => {
-    await endSession(options.db, toSessionId(readSession(request)));
+    await endSession(deps.db, toSessionId(readSession(request)));
     reply.clearCookie(sessionCookie, { path: '/' });
     reply.clearCookie(secureSessionCookie, { path: '/', secure: true });
     return reply.redirect('/login', 303);
@@ -361,7 +362,7 @@ interface SessionSigner extends Pick<Signer, 'sign' | 'unsign'> {
 }
 
 /** Creates a signer. Its key is made of a random secret in schema sync and of the token. */
-export function createSessionSigner(db: Database, token: string): SessionSigner {
+function createSessionSigner(db: Database, token: string): SessionSigner {
   let signer = new Signer(randomBytes(32).toString('hex'));
   let isLoaded = false;
   return {

@@ -21,7 +21,6 @@ import { errorFields, type Logger } from '../logging/logger.ts';
 import { sweepMs } from '../worker/daemon.ts';
 import {
   addBasePath,
-  createSessionSigner,
   eventsPath,
   guardRoutes,
   limitConnections,
@@ -213,9 +212,8 @@ export interface AdminServer {
  * @throws CodedError `admin_port_taken` if the port is in use
  */
 export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
-  const { config, log } = deps;
-  const { ADMIN_HOST: host, ADMIN_PORT: port, ADMIN_TOKEN: token, ADMIN_VIEWER_TOKEN: viewerToken } = config;
-  const basePath = config.ADMIN_BASE_PATH;
+  const { config, log, readers } = deps;
+  const { ADMIN_HOST: host, ADMIN_PORT: port, ADMIN_BASE_PATH: basePath } = config;
   const app = fastify({
     logger: false,
     trustProxy: config.ADMIN_TRUSTED_PROXIES ?? false,
@@ -241,10 +239,7 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
       // No browser and no proxy may store the pages.
       if (!request.url.startsWith(assetsPath)) reply.header('cache-control', 'no-store');
     });
-    // A new token of either kind ends all sessions.
-    const signer = createSessionSigner(deps.db, `${token ?? ''}\n${viewerToken ?? ''}`);
-    await guardRoutes(app, { token, viewerToken, db: deps.db, log, signer });
-    const { readers } = deps;
+    await guardRoutes(app, deps);
     registerHealthChecks(app, deps, readers.readState);
     registerMetricsRoute(app, deps);
     await app.register(async (pages) => {
