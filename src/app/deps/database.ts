@@ -44,8 +44,11 @@ export function connectDatabase(
   name = 'main',
   max = databasePoolSize,
   queryTimeoutMs = 60_000,
+  more: Pick<Parameters<typeof makePoolConfig>[1], 'prepares' | 'writes'> = {},
 ): OpenDatabase {
-  return openErp(address, log, { name, max, queryTimeoutMs });
+  const [url, pooled] = typeof address === 'string' ? [address, false] : [address.pooled, true];
+  const pool = openPool(makePoolConfig(url, { name, max, queryTimeoutMs, pooled, ...more }), log);
+  return { db: openDatabase(pool), close: () => pool.end() };
 }
 
 /**
@@ -53,22 +56,14 @@ export function connectDatabase(
  * pool would otherwise keep it. During a failover, a connection may be read-only.
  * @param prepares true if Postgres plans each statement once per connection, for work that repeats few statements
  */
-export function connectForWriting(
+export const connectForWriting = (
   address: DatabaseAddress,
   log: Logger,
-  name = 'main',
-  max = databasePoolSize,
-  queryTimeoutMs = 60_000,
+  name?: string,
+  max?: number,
+  queryTimeoutMs?: number,
   prepares = false,
-): OpenDatabase {
-  return openErp(address, log, { name, max, queryTimeoutMs, prepares, writes: true });
-}
-
-function openErp(address: DatabaseAddress, log: Logger, use: Parameters<typeof makePoolConfig>[1]): OpenDatabase {
-  const [url, pooled] = typeof address === 'string' ? [address, false] : [address.pooled, true];
-  const pool = openPool(makePoolConfig(url, { ...use, pooled }), log);
-  return { db: openDatabase(pool), close: () => pool.end() };
-}
+): OpenDatabase => connectDatabase(address, log, name, max, queryTimeoutMs, { prepares, writes: true });
 
 /** Opens a pool whose broken connections are logged and replaced. */
 export function openPool(options: PoolOptions, log: Logger): pg.Pool {
