@@ -2,7 +2,10 @@ import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { ConfigError, describeFileError } from './config-error.ts';
 
-/** Reads the NAME=value lines of a file. @throws ConfigError if it cannot be read */
+/**
+ * Reads the NAME=value lines of a file.
+ * @throws ConfigError if it cannot be read
+ */
 function readEnvFile(file: string): NodeJS.Dict<string> {
   try {
     return parseEnv(readFileSync(file, 'utf8'));

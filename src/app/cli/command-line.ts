@@ -92,7 +92,10 @@ export function selectClients({ clients }: Config, only: string | undefined): re
   throw new UsageError(`There is no client ${only ?? ''}; known are ${clients.map(({ key }) => key).join(', ')}`);
 }
 
-/** Asks the person at the terminal. @throws UsageError with `refusal` if the answer is not yes */
+/**
+ * Asks the person at the terminal.
+ * @throws UsageError with `refusal` if the answer is not yes
+ */
 export async function confirm(question: string, refusal: string): Promise<void> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {

@@ -63,7 +63,10 @@ export class WriteSession {
     this.#givenSku = sku;
   }
 
-  /** Returns the article of what is placed. @throws CodedError if the client's orders name none */
+  /**
+   * Returns the article of what is placed.
+   * @throws CodedError if the client's orders name none
+   */
   async findSku(): Promise<string> {
     const sku = this.#givenSku ?? (await this.service.findSku());
     if (sku === null) throw new CodedError('usage', 'no order or shipment names an article; name one with --sku');
@@ -76,7 +79,10 @@ export class WriteSession {
     return addDays(toUtcDay(dateMs ?? Date.now()), leadDays);
   }
 
-  /** Plans an order on hold. @throws CodedError if there is no article or no order type */
+  /**
+   * Plans an order on hold.
+   * @throws CodedError if there is no article or no order type
+   */
   async planOrder(): Promise<OrderPlan> {
     const line = { sku: await this.findSku(), quantity: 1 };
     const orderTypeId = readNumber((await this.readList('orderTypes'))[0]?.id);

@@ -208,7 +208,10 @@ function findReadNos({ readNo }: Reading, { families }: DecodedPage, ids: readon
   return ids.map((id) => ({ id, readNo: readNoById.get(id) ?? readNo }));
 }
 
-/** Returns the share with this reading added. @throws QuarantineShareError if too much cannot be decoded */
+/**
+ * Returns the share with this reading added.
+ * @throws QuarantineShareError if too much cannot be decoded
+ */
 function checkShare({ state: { share } }: PullContext, reading: Reading, page: DecodedPage): Share {
   // Reads by id do not count: a resource in quarantine is read again and again, so it would count each time.
   const met = reading.pages > 0 ? { listed: reading.resources, undecodable: page.quarantined.length } : newShare();

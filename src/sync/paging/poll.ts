@@ -319,7 +319,10 @@ async function findWindowStart(
   return addDays(toUtcDay(service.firstMs ?? run.startedAt.getTime()), -window.firstRunDays);
 }
 
-/** Commits a page. @param cursor the cursor to store with it; null: it has not moved */
+/**
+ * Commits a page.
+ * @param cursor the cursor to store with it; null: it has not moved
+ */
 const commitWithCursor = (
   context: PullContext,
   stream: Stream,

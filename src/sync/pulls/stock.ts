@@ -129,7 +129,10 @@ export interface ArticleAnswer extends StockAnswer {
   readonly problem: string | null;
 }
 
-/** Stores answers with their feed entries, and counts them. @param requests number of requests that gave them */
+/**
+ * Stores answers with their feed entries, and counts them.
+ * @param requests number of requests that gave them
+ */
 async function storeAnswers(context: PullContext, answers: readonly ArticleAnswer[], requests: number): Promise<void> {
   if (answers.length === 0) return;
   const { db, client, run, state } = context;

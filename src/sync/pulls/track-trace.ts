@@ -68,7 +68,10 @@ export const toTrackTraceGate = ({ identity, client }: Pick<Gate, 'identity' | '
 /** Returns for how long the gate closes before a call, in milliseconds: an hour, and the longest time of the call. */
 export const toCallSpanMs = (timeoutMs: number) => hourMs + maxPassMs + 2 * timeoutMs;
 
-/** Passes the gate just before the request is sent. @throws NotYetError if the gate is closed */
+/**
+ * Passes the gate just before the request is sent.
+ * @throws NotYetError if the gate is closed
+ */
 async function enterGate(context: PullContext, call: TrackTraceCall): Promise<void> {
   call.readNo = await drawReadNo(context.db);
   const askedAtMs = performance.now();

@@ -206,7 +206,10 @@ function toOutcome(row: ClaimedRow, conclusion: AttemptVerdict): PushOutcome {
   return { settlement, pushed, readNo, evidence, ...(isFault ? { fault: cause } : {}) };
 }
 
-/** Returns the settlement of a row after an attempt or look-up. @param verdict null: the row is done */
+/**
+ * Returns the settlement of a row after an attempt or look-up.
+ * @param verdict null: the row is done
+ */
 export function toSettlement(
   { id, client, claimNo }: Pick<Settlement, 'id' | 'client' | 'claimNo'>,
   step: Settlement['step'],

@@ -225,7 +225,10 @@ function readLink(resource: Resource, name: 'order' | 'shipment'): number | null
   return readId(Array.isArray(data) ? (data[0] ?? null) : (data ?? null)) ?? toId(resource[`${name}Id`]);
 }
 
-/** Moves resources that the database refused to the quarantine. @param refused the reasons by id of the parent */
+/**
+ * Moves resources that the database refused to the quarantine.
+ * @param refused the reasons by id of the parent
+ */
 export function quarantineRefused(page: DecodedPage, refused: ReadonlyMap<number, string>): DecodedPage {
   const readNoById = new Map(page.families.map(({ parent }) => [parent.id, parent.read_no]));
   const sizes = new PageSizes(null);

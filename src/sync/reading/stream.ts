@@ -71,11 +71,17 @@ export interface MirroredResource {
   readonly include: readonly string[];
   readonly resource: ResourceDeclaration;
   readonly tables: MirrorTables;
-  /** Returns the decoder. @param zone IANA time zone of the client's times without a zone */
+  /**
+   * Returns the decoder.
+   * @param zone IANA time zone of the client's times without a zone
+   */
   readonly decoder: (zone: string) => DecodeResource;
   /** How rescans read it; absent if the service does not list it. */
   readonly rescan?: RescanPlan;
-  /** Writes what follows from changed rows, in the transaction of the reading. @param ids the ids of the rows */
+  /**
+   * Writes what follows from changed rows, in the transaction of the reading.
+   * @param ids the ids of the rows
+   */
   readonly afterChanges?: (transaction: StreamTransaction, ids: readonly number[]) => Promise<void>;
 }
 

@@ -132,7 +132,10 @@ export function throwFirst(context: PullContext, [first, ...others]: readonly un
   if (first !== undefined) throw first;
 }
 
-/** Waits between two requests; not at all if `ms` is negative. @throws StoppedError if the run is to stop */
+/**
+ * Waits between two requests; not at all if `ms` is negative.
+ * @throws StoppedError if the run is to stop
+ */
 export async function pause(signal: AbortSignal, ms: number): Promise<void> {
   if (ms <= 0) return;
   await wait(ms, undefined, { signal }).catch(() => {
@@ -140,7 +143,10 @@ export async function pause(signal: AbortSignal, ms: number): Promise<void> {
   });
 }
 
-/** Returns what was stored of the stream when its poll began. @throws TypeError if the run polls no stream */
+/**
+ * Returns what was stored of the stream when its poll began.
+ * @throws TypeError if the run polls no stream
+ */
 export function readStored({ run }: Pick<PullContext, 'run'>): StoredStream {
   if (run.stored === null) throw new TypeError(`${run.lease.name} polls no stream`);
   return run.stored;

@@ -245,7 +245,10 @@ export function decodeRow<Of extends ResourceFields>(
   }
 }
 
-/** Returns the problem of a member. @throws the error, if it is not one of a value */
+/**
+ * Returns the problem of a member.
+ * @throws the error, if it is not one of a value
+ */
 function toProblem(error: unknown, path: string): DecodingProblem {
   if (!(error instanceof RangeError)) throw error;
   return { path: error instanceof PlacedError ? `${path}.${error.path}` : path, reason: error.message };

@@ -35,7 +35,10 @@ export function readResources<Of extends ResourceFields>(
   });
 }
 
-/** Reads the included resources of one type. Skips unreadable ones. @param ids the ids to read; null: all */
+/**
+ * Reads the included resources of one type. Skips unreadable ones.
+ * @param ids the ids to read; null: all
+ */
 export function readIncluded<Of extends ResourceFields>(
   resource: Resource,
   fields: Of,

@@ -46,7 +46,10 @@ export async function findDocumentProblem(content: string, stop: AbortSignal): P
 
 const tooCostly = 'is a pdf document that cannot be read: it takes too much time or memory';
 
-/** Reads a document in a kept or a new process. @throws CodedError if it was stopped, or the process failed */
+/**
+ * Reads a document in a kept or a new process.
+ * @throws CodedError if it was stopped, or the process failed
+ */
 async function readInProcess(content: string, stop: AbortSignal): Promise<string | null> {
   const [kept] = idle;
   if (kept !== undefined) {

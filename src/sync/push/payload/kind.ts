@@ -62,7 +62,10 @@ export class LostMembersError extends CodedError {
 
 /** Compares payloads with the lists of the service. If something is not in the lists, reads them again. */
 export interface CodeFinder {
-  /** Returns the id of a code. @param idMember member of the payload that takes an id instead of the code */
+  /**
+   * Returns the id of a code.
+   * @param idMember member of the payload that takes an id instead of the code
+   */
   readonly find: (list: SettingList, code: string, idMember: string, signal: AbortSignal) => Promise<CodeResult>;
   /** Returns the problem of a code that a list lacks, as `describeUnlisted` does; null if there is none. */
   readonly findListProblem: (
@@ -71,7 +74,10 @@ export interface CodeFinder {
     form: RegExp,
     signal: AbortSignal,
   ) => Promise<string | null>;
-  /** Returns the warehouses that offer a main shipping method; none if unknown. @param wanted should be among them */
+  /**
+   * Returns the warehouses that offer a main shipping method; none if unknown.
+   * @param wanted should be among them
+   */
   readonly findWarehouses: (methodId: number, wanted: readonly string[], signal: AbortSignal) => Promise<string[]>;
 }
 
@@ -150,7 +156,10 @@ export type LookUpResult =
   /** Several resources match: a person must decide. */
   | { readonly seen: 'several'; readonly why: string };
 
-/** Returns the result of a look-up whose request failed. @throws any other error */
+/**
+ * Returns the result of a look-up whose request failed.
+ * @throws any other error
+ */
 export function toNoAnswer(error: unknown): Extract<LookUpResult, { readonly seen: 'no answer' }> {
   if (!(error instanceof WarehouseError)) throw error;
   return { seen: 'no answer', why: `${error.message}; the look-up is tried again`, cause: error };

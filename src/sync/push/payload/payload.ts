@@ -18,14 +18,20 @@ export function pickGiven<T extends Record<string, unknown>>(members: T): { [K i
   return Object.fromEntries(entries) as { [K in keyof T]?: NonNullable<T[K]> };
 }
 
-/** Reads a payload with its kind's schema, without other checks. @throws PayloadError with every problem at once */
+/**
+ * Reads a payload with its kind's schema, without other checks.
+ * @throws PayloadError with every problem at once
+ */
 export function readPayload(kind: AnyKind, payload: string): unknown {
   const { problems, read } = readMembers(kind, parsePayload(payload));
   if (problems.length > 0) throw new PayloadError(problems);
   return read;
 }
 
-/** Reads a payload with all checks of its kind. @throws PayloadError with every problem at once */
+/**
+ * Reads a payload with all checks of its kind.
+ * @throws PayloadError with every problem at once
+ */
 export async function checkPayload(
   kind: AnyKind,
   { payload, reference }: { readonly payload: string; readonly reference: string },

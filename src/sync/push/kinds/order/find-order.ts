@@ -123,7 +123,10 @@ export function readOrders(document: Document): AnsweredOrder[] {
   return read.map(({ row, resource, escaped }) => ({ order: row, resource, escaped }));
 }
 
-/** Returns the order of an answer. @throws WarehouseError `undecodable` if it is not the one that we changed */
+/**
+ * Returns the order of an answer.
+ * @throws WarehouseError `undecodable` if it is not the one that we changed
+ */
 export function readAnsweredOrder(operation: OperationName, body: string, id: number): AnsweredOrder {
   const [order] = readOrders(decodeDocument(operation, body, 'single'));
   if (order?.order.id === id) return order;

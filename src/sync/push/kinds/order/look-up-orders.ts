@@ -166,7 +166,10 @@ async function searchDays(
   return new Map([...absent, ...(await readFound(hits, context))]);
 }
 
-/** Returns the days since the first send, and those of the rows' `orderedOn`. @param nowMs the service's clock */
+/**
+ * Returns the days since the first send, and those of the rows' `orderedOn`.
+ * @param nowMs the service's clock
+ */
 function listRanges(rows: readonly RowToLookUp[], nowMs: number): DayRange[] {
   const firstSentMs = nowMs - Math.max(...rows.map(({ sinceFirstSentMs }) => sinceFirstSentMs));
   // One day more, because the day of the service may be another.

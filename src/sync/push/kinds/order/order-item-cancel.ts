@@ -53,7 +53,10 @@ async function cancelItem(wanted: CancelledItem, context: PushContext): Promise<
   };
 }
 
-/** Returns the id of the item that the payload names. @throws NotFoundError if no item fits, or several do */
+/**
+ * Returns the id of the item that the payload names.
+ * @throws NotFoundError if no item fits, or several do
+ */
 function findItemId(order: Resource, { orderItemId, sku }: CancelledItem, number: string): number {
   const lines = readLines(order);
   const found = lines.filter((line) => (orderItemId ? line.id === orderItemId : line.sku === sku));

@@ -39,7 +39,10 @@ async function saveProduct(product: Product, context: PushContext): Promise<Push
 const isRefusal = (error: unknown): error is WarehouseError =>
   error instanceof WarehouseError && error.outcome === 'refused' && !mayBeNoRoute(error, true);
 
-/** Changes a product that could not be added. @throws WarehouseError with both reasons if that is refused, too */
+/**
+ * Changes a product that could not be added.
+ * @throws WarehouseError with both reasons if that is refused, too
+ */
 async function changeInstead(added: WarehouseError, product: Product, context: PushContext): Promise<PushResult> {
   try {
     return await sendProduct('oldest.product.edit', product, context);

@@ -138,7 +138,10 @@ async function readShipmentItems(
   return new Map(readIncluded(resource, shipmentItem).map((item) => [item.id, item]));
 }
 
-/** Reads the answer. @param replaced id of the announcement that was replaced; null if it is a new one */
+/**
+ * Reads the answer.
+ * @param replaced id of the announcement that was replaced; null if it is a new one
+ */
 function readAnnouncement(operation: string, body: string, replaced: number | null): PushResult {
   const document = decodeDocument(operation, body, 'single');
   const [read] = readResources(document, authorization, operation);
