@@ -48,6 +48,7 @@ export type ErrorCode =
   | 'api_port_taken'
   | 'api_refused'
   | 'code_too_old'
+  | 'database_full'
   | 'database_lost'
   | 'database_read_only'
   | 'databases_differ'

@@ -11,6 +11,7 @@ import { streams } from '../../../jobs/registry.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
 import { escapeHidden, toVisible } from '../../core/quote.ts';
 import type { Database } from '../../erp/connection/pool.ts';
+import { isDiskFull } from '../../erp/connection/transaction.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import type { RefetchableResource, Stream } from '../../sync/reading/stream.ts';
 import { authorizations } from '../../sync/streams/authorizations.ts';
@@ -145,6 +146,9 @@ export async function withDatabase<T>(name: string, work: (db: Database) => Prom
   try {
     await assertSchemaFits(db);
     return await work(db);
+  } catch (error) {
+    if (!isDiskFull(error)) throw error;
+    throw new CodedError('database_full', 'The disk of Postgres is full; free space, or enlarge it', { cause: error });
   } finally {
     await close();
   }

@@ -43,7 +43,7 @@ export function useServices(): {
           WAREHOUSE_BASE_URL: url.href,
           WAREHOUSE_USERNAME: 'shop',
           WAREHOUSE_PASSWORD: 'pass word&1',
-          HTTP_TIMEOUT_MS: '1000',
+          HTTP_TIMEOUT_MS: '20000',
           ...env,
         },
       );
