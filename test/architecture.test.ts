@@ -258,27 +258,6 @@ test('only config/ reads the environment', () => {
   ]);
 });
 
-test('lines of SQL have at most 120 characters', () => {
-  const long = sourceFiles
-    .filter((file) => file.startsWith('src/erp/') && !file.startsWith('src/erp/generated/'))
-    .flatMap((file) =>
-      read(file)
-        .split('\n')
-        .filter((line) => line.length > 120 && !/^\s*(\*|\/\*\*|\/\/|import )/.test(line))
-        .map((line) => `${file}: ${line.trim()}`),
-    );
-  expect(long).toEqual([]);
-});
-
-test('every folder of src has a file whose first comment says what lives there', () => {
-  const folders = new Set(sourceFiles.filter((file) => file.startsWith('src/')).map(dirname));
-  const commented = new Set(sourceFiles.filter((file) => read(file).startsWith('/**')).map(dirname));
-  const uncommented = [...folders].filter(
-    (folder) => !commented.has(folder) && !['src/app', 'src/warehouse'].includes(folder),
-  );
-  expect(uncommented).toEqual([]);
-});
-
 test('two files of sync, erp, queue, warehouse and core never share a name', () => {
   const rooms = sourceFiles.filter((file) => /^src\/(sync|erp|queue|warehouse|core)\//.test(file));
   const byName = Map.groupBy(rooms, (file) => file.split('/').at(-1));

@@ -58,8 +58,7 @@ test('the SQL of docs/outbox.md works for a role that may only write to the outb
   ]);
 });
 
-test('every kind has a row in docs/outbox.md and a schema in docs/outbox-payloads.json', async () => {
-  for (const { name } of outboxKinds) expect(docs).toMatch(new RegExp(`^\\| \`${name.replace('.', '\\.')}\` `, 'm'));
+test('every kind has a schema in docs/outbox-payloads.json and in the database', async () => {
   const schemas = Object.fromEntries(outboxKinds.map((kind) => [kind.name, toPayloadSchema(kind)]));
   await expect(`${JSON.stringify(schemas, null, 2)}\n`).toMatchFileSnapshot('../../../docs/outbox-payloads.json');
   for (const kind of outboxKinds) {

@@ -39,11 +39,4 @@ describe('Dockerfile', () => {
     expect(readEntrypoint('sandbox')).toEqual([...program, 'sandbox', '--host', '0.0.0.0']);
     expect(commands).toContain(/CMD \["(\w+)"\]/.exec(lines.at(-2) ?? '')?.[1]);
   });
-
-  test('has no compiler: package.json of the image names what is outside the bundle, and no tools', () => {
-    const command = 'node tools/packed-manifest.ts';
-    expect(dockerfile).toContain(`RUN npm run build && ${command}\n`);
-    expect(manifest.scripts.prepack).toContain(command);
-    expect(dockerfile).toContain('npm install --omit=dev --omit=optional --ignore-scripts');
-  });
 });
