@@ -26,7 +26,7 @@ import {
 import type { KnownClient } from '../../erp/runs/clients.ts';
 import { readSchemaDrift } from '../../erp/schema/drift.ts';
 import { SchemaError } from '../../erp/schema/migration-files.ts';
-import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
+import { assertSchemaFits, encodingRemedy } from '../../erp/schema/schema-fit.ts';
 import { findRedisProblem } from '../../queue/backend.ts';
 import { listPayloadSchemas, outboxKinds } from '../../sync/push/kinds/registry.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
@@ -327,6 +327,9 @@ async function checkServer(db: Database): Promise<Finding[]> {
     facts.readOnly
       ? fail('database', 'it is read-only', 'point DATABASE_URL to the primary, not to a replica')
       : ok('database', `Postgres ${facts.version}, ${size}`),
+    facts.encoding === 'UTF8'
+      ? ok('encoding', 'UTF8')
+      : fail('encoding', `${facts.encoding} cannot store every name`, encodingRemedy),
     Math.abs(skewMs) > maxDatabaseSkewMs
       ? warn('clock', apart, 'synchronise both clocks (NTP)')
       : ok('clock', 'this machine and the database agree'),
