@@ -4,6 +4,7 @@ import type pg from 'pg';
 import { growPauseMs, pauses } from '../../core/backoff.ts';
 import type { DB } from '../generated/tables.ts';
 import { keepAliveInitialDelayMillis, WatchedClient } from './pool.ts';
+import { pinnedSettings, prepareSession } from './session-settings.ts';
 
 export interface ListenOptions {
   readonly databaseUrl: string;
@@ -62,6 +63,7 @@ export class Listener {
     client.on('notification', ({ payload = '' }) => onNotify(payload));
     try {
       await client.connect();
+      await prepareSession(client, pinnedSettings, false);
       await client.query(`listen ${client.escapeIdentifier(channel)}`);
       this.#failures = 0;
       if (this.#client !== client) return;

@@ -21,7 +21,7 @@ export async function findSessions(databaseUrl: string): Promise<Sessions> {
     // order changes.
     for (let round = 0; round < rounds; round++)
       for (const [index, client] of round % 2 === 0 ? [...clients.entries()] : [...clients.entries()].toReversed()) {
-        const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+        const { rows } = await client.query<{ pid: number }>('select pg_catalog.pg_backend_pid() as pid');
         seen[index]?.add(rows[0]?.pid ?? 0);
       }
     // A connection with a session of its own always has the same process.

@@ -9,6 +9,7 @@ import pg from 'pg';
 import { CodedError, hasCode, isUncoded } from '../../core/errors.ts';
 import { findTlsError } from '../../core/tls-error.ts';
 import type { DB } from '../generated/tables.ts';
+import { formatTransactionBegin, pinnedSettings, prepareSession, toRefusal } from './session-settings.ts';
 
 /** Maximum number of statements that a process prepares. A session keeps a plan for each of them. */
 const maxStatements = 300;
@@ -62,11 +63,6 @@ export const keepAliveInitialDelayMillis = 10_000;
 export type Database = Kysely<DB>;
 
 /**
- * Limit of the time that a session idles in a transaction or waits for a lock. A frozen worker keeps no lock longer.
- */
-const sessionTimeoutMs = 5_000;
-
-/**
  * Time after which an unused connection is closed. The polls of one client use a connection more often than that: opening
  * one costs more CPU than a poll that finds nothing new.
  */
@@ -94,8 +90,8 @@ const statementTimeoutMs = (queryTimeoutMs: number) => Math.round(queryTimeoutMs
 export interface PoolOptions extends pg.PoolConfig {
   /** True if sessions prepare each statement, so that Postgres plans it only once. */
   readonly prepares?: boolean;
-  /** Statements that set up each transaction, if sessions are shared with other programs. */
-  readonly transactionSetup?: string;
+  /** Statements that begin and set up each transaction, if sessions are shared with other programs. */
+  readonly transactionBegin?: string;
 }
 
 /** What a pool is for. */
@@ -113,21 +109,15 @@ interface PoolUse {
   readonly pooled?: boolean;
 }
 
-/**
- * Returns the settings of a pool. The queue uses another pool. The time zone is UTC, so that a timestamp without a zone
- * has one meaning.
- */
+/** Returns the settings of a pool. The queue uses another pool. */
 export function makePoolConfig(
   databaseUrl: string,
   { name, max, queryTimeoutMs = 60_000, prepares = false, writes = false, pooled = false }: PoolUse,
 ): PoolOptions {
   const settings = {
-    timezone: 'UTC',
-    search_path: 'pg_catalog',
+    ...pinnedSettings,
     // Our statements touch a few hundred rows each: compiling one would take longer than its execution.
     jit: 'off',
-    idle_in_transaction_session_timeout: String(sessionTimeoutMs),
-    lock_timeout: String(sessionTimeoutMs),
     statement_timeout: String(statementTimeoutMs(queryTimeoutMs)),
     ...(prepares ? keyedPlanSettings : {}),
   };
@@ -135,7 +125,7 @@ export function makePoolConfig(
     prepares,
     connectionString: databaseUrl,
     ...(pooled
-      ? { transactionSetup: formatTransactionSetup(settings) }
+      ? { transactionBegin: formatTransactionBegin(settings) }
       : { onConnect: (client: pg.ClientBase) => prepareSession(client, settings, writes) }),
     max,
     types: typeParsers,
@@ -150,48 +140,19 @@ export function makePoolConfig(
 }
 
 /**
- * Sets the settings of a new session. They are no startup parameters, because a pooler such as pgbouncer refuses those.
- * @param writes true if a session that takes no writes is refused
- * @throws CodedError `database_read_only`
- */
-export async function prepareSession(
-  client: pg.ClientBase,
-  settings: Readonly<Record<string, string>>,
-  writes: boolean,
-): Promise<void> {
-  const { rows } = await client.query<{ readOnly: string }>(
-    `select pg_catalog.set_config(s.name, s.value, false),
-       pg_catalog.current_setting('transaction_read_only') as "readOnly"
-     from pg_catalog.json_each_text($1) as s (name, value)`,
-    [JSON.stringify(settings)],
-  );
-  if (writes && rows[0]?.readOnly === 'on')
-    throw new CodedError(
-      'database_read_only',
-      'the database takes no writes at present; DATABASE_URL must lead to the primary',
-    );
-}
-
-/** Returns statements that set up a transaction. The settings end with it, so other programs never have them. */
-const formatTransactionSetup = (settings: Readonly<Record<string, string>>): string =>
-  Object.entries(settings)
-    .map(([name, value]) => `set local ${name} = '${value}'`)
-    .join('; ');
-
-/**
  * Makes a connection set up each transaction. A statement outside of transactions gets one of its own, which takes two
  * more round trips.
  */
-function setUpTransactions(client: pg.PoolClient, setup: string): void {
+function setUpTransactions(client: pg.PoolClient, beginText: string): void {
   const query = client.query.bind(client) as (...given: unknown[]) => Promise<unknown>;
   let isOpen = false;
   const begin = async () => {
     try {
-      const [begun] = (await query(`begin; ${setup}`)) as readonly unknown[];
+      const [begun] = (await query(beginText)) as readonly unknown[];
       return begun;
     } catch (error) {
       await query('rollback');
-      throw error;
+      throw toRefusal(error);
     }
   };
   const within = async (...given: unknown[]) => {
@@ -258,13 +219,13 @@ export class WatchedClient extends pg.Client {
  * Makes a pool. If a connection is lost, its errors have the code `database_lost`. If a query has no answer in time,
  * its connection is ended: pg would continue to use it, and every later query on it would wait in vain.
  */
-export function makePool({ prepares = false, transactionSetup, ...options }: PoolOptions): pg.Pool {
+export function makePool({ prepares = false, transactionBegin, ...options }: PoolOptions): pg.Pool {
   const pool = new pg.Pool({ ...options, Client: WatchedClient });
   const queryTimeoutMs = options.query_timeout ?? Number.POSITIVE_INFINITY;
   pool.on('connect', (client) => {
     if (prepares) prepareStatements(client);
     watchQueries(client, queryTimeoutMs);
-    if (transactionSetup !== undefined) setUpTransactions(client, transactionSetup);
+    if (transactionBegin !== undefined) setUpTransactions(client, transactionBegin);
   });
   watchConnects(pool, options.connectionTimeoutMillis ?? Number.POSITIVE_INFINITY);
   return pool;
