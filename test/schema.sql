@@ -1221,9 +1221,9 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
             END, b.status, COALESCE((': '::text || b.last_error), ''::text))
             WHEN ((o.status = 'pending'::text) AND (k.client IS NULL) AND (s.clients IS NOT NULL)) THEN format('no worker was ever set up with client %s; known are %s'::text, o.client, s.clients)
             WHEN ((o.status = 'pending'::text) AND (d.reason IS NOT NULL)) THEN d.reason
-            WHEN ((o.status = 'pending'::text) AND (p.since IS NOT NULL)) THEN format('pushes are paused since %s'::text, p.since)
+            WHEN ((o.status = 'pending'::text) AND (p.since IS NOT NULL)) THEN ('pushes are paused since '::text || sync.format_time(p.since))
             WHEN ((o.status = 'pending'::text) AND (h.reason IS NOT NULL)) THEN h.reason
-            WHEN ((o.status = 'pending'::text) AND (o.not_before > now())) THEN format('it is not to be sent before %s'::text, o.not_before)
+            WHEN ((o.status = 'pending'::text) AND (o.not_before > now())) THEN ('it is not to be sent before '::text || sync.format_time(o.not_before))
             WHEN ((o.status = 'pending'::text) AND (w.id IS NOT NULL)) THEN format('row %s (product.save of %s) comes first and is %s%s'::text, w.id, w.reference, w.status, COALESCE((': '::text || w.last_error), ''::text))
             ELSE o.last_error
         END AS because
@@ -1695,7 +1695,7 @@ AS $function$
     cross join lateral (
       select * from sync.list_stored_times(i.first_seen_at, i.changed_at, i.unlisted_since)
       union all
-      values ('processed', i.processed_on::timestamptz), ('restocked', i.restock_on)) t
+      values ('processed', i.processed_on::timestamp at time zone 'UTC'), ('restocked', i.restock_on)) t
   )
   select e.at, e.is_day, e.source, e.id, e.what, e.detail, e.name, e.error
   from events e
@@ -1812,7 +1812,7 @@ begin
       select case when f.nth > max_problems then 'payload' else f.path end,
         case when f.nth > max_problems then 'has more problems than these'
           -- A path that is refused is not in the schema, so the problem can only be that.
-          else coalesce(found_schema -> 'x-refused' ->> regexp_replace(f.path, '\[\d+\]', '', 'g'), f.problem) end
+          else coalesce(found_schema -> 'x-refused' ->> regexp_replace(f.path, '[[][0-9]+[]]', '', 'g'), f.problem) end
       from (
         select a.path, a.problem, row_number() over (order by a.part, a.nth) as nth
         from (
@@ -1980,12 +1980,14 @@ CREATE OR REPLACE FUNCTION sync.encode_for_url(value text)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE
-AS $function$
-  select coalesce(string_agg(
-    case when c ~ '^[A-Za-z0-9._~-]$' then c else regexp_replace(upper(encode(convert_to(c, 'UTF8'), 'hex')), '(..)', '%\1', 'g') end,
-    '' order by n), '')
-  from regexp_split_to_table(value, '') with ordinality as t (c, n)
-$function$
+BEGIN ATOMIC
+ SELECT COALESCE(string_agg(
+         CASE
+             WHEN (t.c ~ '^[A-Za-z0-9._~-]$'::text) THEN t.c
+             ELSE regexp_replace(upper(encode(convert_to(t.c, 'UTF8'::name), 'hex'::text)), '(..)'::text, '%\1'::text, 'g'::text)
+         END, ''::text ORDER BY t.n), ''::text) AS "coalesce"
+    FROM regexp_split_to_table(encode_for_url.value, ''::text) WITH ORDINALITY t(c, n);
+END
 ;
 CREATE OR REPLACE FUNCTION sync.end_run(of_client text, of_job text, of_lease_key bigint, run_end jsonb, totals jsonb)
  RETURNS boolean
@@ -2292,13 +2294,25 @@ begin
 end
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.format_time(at timestamp with time zone)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN isfinite(at) THEN to_char((at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS"Z"'::text)
+             ELSE (at)::text
+         END AS at;
+END
+;
 CREATE OR REPLACE FUNCTION sync.is_failed_attachment(kind text, status text, next_attempt_at timestamp with time zone)
  RETURNS boolean
  LANGUAGE sql
  IMMUTABLE
-AS $function$
-  select kind = 'order_attachment.create' and (status = 'dead' or status = 'unknown' and next_attempt_at is null)
-$function$
+BEGIN ATOMIC
+ SELECT ((kind = 'order_attachment.create'::text) AND ((status = 'dead'::text) OR ((status = 'unknown'::text) AND (next_attempt_at IS NULL))));
+END
 ;
 CREATE OR REPLACE FUNCTION sync.keep_ordered_quantity()
  RETURNS trigger
@@ -2323,9 +2337,9 @@ CREATE OR REPLACE FUNCTION sync.needs_attachments(kind text)
  RETURNS boolean
  LANGUAGE sql
  IMMUTABLE
-AS $function$
-  select kind not in ('order_attachment.create', 'return_label.create', 'order_item.cancel', 'order.cancel')
-$function$
+BEGIN ATOMIC
+ SELECT (kind <> ALL (ARRAY['order_attachment.create'::text, 'return_label.create'::text, 'order_item.cancel'::text, 'order.cancel'::text]));
+END
 ;
 CREATE OR REPLACE FUNCTION sync.note_changed_shipments()
  RETURNS trigger
@@ -2460,9 +2474,9 @@ CREATE OR REPLACE FUNCTION sync.read_tracking_link(raw jsonb)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE
-AS $function$
-  select substring(raw #>> '{attributes,tracking,url}' from '(?i)^https?://.*')
-$function$
+BEGIN ATOMIC
+ SELECT "substring"((raw #>> '{attributes,tracking,url}'::text[]), '(?i)^https?://.*'::text) AS "substring";
+END
 ;
 CREATE OR REPLACE FUNCTION sync.record_abandoned(clients text[], jobs text[])
  RETURNS void
