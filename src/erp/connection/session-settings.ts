@@ -87,7 +87,8 @@ export async function prepareSession(client: pg.ClientBase, settings: SessionSet
   if (writes && rows[0]?.readOnly === 'on')
     throw new CodedError(
       'database_read_only',
-      'the database takes no writes at present; DATABASE_URL must lead to the primary',
+      'the database takes no writes at present; DATABASE_URL must lead to the primary, and ' +
+        'default_transaction_read_only must be off',
     );
 }
 

@@ -1,7 +1,8 @@
 import { sql } from 'kysely';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { connectDatabase, type DatabaseAddress } from '../../../src/app/deps/database.ts';
 import { openQueuePool } from '../../../src/app/deps/queue.ts';
+import { checkDatabase } from '../../../src/app/doctor/checks.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { Listener } from '../../../src/erp/connection/listener.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -81,4 +82,41 @@ test('a listener outlives the idle timeout of the database', async () => {
     return lost.length > 0 || old !== undefined;
   });
   expect(lost).toEqual([]);
+});
+
+describe('what a session cannot change', () => {
+  const alter = (change: string) =>
+    database.query(`do $$ begin execute format('alter database %I ${change}', current_database()); end $$`);
+
+  test('is named by doctor', async () => {
+    await alter('set zero_damaged_pages = on');
+    const { db, close } = connectDatabase(database.url, silentLogger, 'test', 1);
+    closers.push(close);
+    expect(await checkDatabase(db)).toContainEqual(
+      expect.objectContaining({
+        check: 'durability',
+        state: 'warn',
+        found: expect.stringContaining('zero_damaged_pages = on'),
+      }),
+    );
+  });
+
+  test('is refused if triggers and foreign keys would not work, with what to do', async () => {
+    await database.query(`do $$ begin
+      if not exists (select from pg_roles where rolname = 'no_superuser') then
+        create role no_superuser login password 'test';
+      end if; end $$`);
+    await alter('set session_replication_role = replica');
+    const url = new URL(database.url);
+    Object.assign(url, { username: 'no_superuser', password: 'test' });
+    for (const address of [url.href, { pooled: url.href }]) {
+      const { db, close } = connectDatabase(address, silentLogger, 'test', 1);
+      closers.push(close);
+      await expect(sql`select 1`.execute(db)).rejects.toMatchObject({
+        code: 'database_setting',
+        message: expect.stringContaining('reset session_replication_role'),
+      });
+      expect(await checkDatabase(db)).toEqual([expect.objectContaining({ check: 'database', state: 'fail' })]);
+    }
+  });
 });
