@@ -3,7 +3,8 @@ import { type Kysely, sql } from 'kysely';
 import type pg from 'pg';
 import { growPauseMs, pauses } from '../../core/backoff.ts';
 import type { DB } from '../generated/tables.ts';
-import { keepAliveInitialDelayMillis, WatchedClient } from './pool.ts';
+import { keepAliveInitialDelayMillis } from './pool.ts';
+import { ServerClient } from './server-client.ts';
 import { pinnedSettings, prepareSession } from './session-settings.ts';
 
 export interface ListenOptions {
@@ -49,7 +50,7 @@ export class Listener {
 
   async #connect(): Promise<void> {
     const { databaseUrl, channel, onNotify } = this.#options;
-    const client = new WatchedClient({
+    const client = new ServerClient({
       connectionString: databaseUrl,
       application_name: 'fulfilment-sync listen',
       keepAlive: true,
