@@ -33,6 +33,14 @@ $$;
 create function sync.clock() returns timestamptz language sql stable as 'select statement_timestamp()';
 comment on function sync.clock is 'Returns the time of schedules and gates: the clock of the database';
 
+-- A program of the ERP calls functions and reads views in a session whose settings nobody here knows. So what it calls sets its
+-- search_path, or is bound when it is created (`begin atomic`); texts of functions have no backslash; and a time becomes text
+-- only here.
+create function sync.format_time(at timestamptz) returns text language sql stable begin atomic
+  select case when isfinite(at) then to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') else at::text end;
+end;
+comment on function sync.format_time is 'Returns a time in UTC as ISO 8601, to seconds, whatever the session has set';
+
 create sequence sync.read_no;
 comment on sequence sync.read_no is
   'A number is drawn before each request is sent. Of two readings of a row, the one with the larger number wins';

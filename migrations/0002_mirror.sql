@@ -895,17 +895,17 @@ begin
 end
 $$;
 
-create function sync.encode_for_url(value text) returns text language sql immutable as $$
+create function sync.encode_for_url(value text) returns text language sql immutable begin atomic
   select coalesce(string_agg(
     case when c ~ '^[A-Za-z0-9._~-]$' then c else regexp_replace(upper(encode(convert_to(c, 'UTF8'), 'hex')), '(..)', '%\1', 'g') end,
     '' order by n), '')
-  from regexp_split_to_table(value, '') with ordinality as t (c, n)
-$$;
+  from regexp_split_to_table(value, '') with ordinality as t (c, n);
+end;
 
 -- The interface does not show this member; some services send it.
-create function sync.read_tracking_link(raw jsonb) returns text language sql immutable as $$
-  select substring(raw #>> '{attributes,tracking,url}' from '(?i)^https?://.*')
-$$;
+create function sync.read_tracking_link(raw jsonb) returns text language sql immutable begin atomic
+  select substring(raw #>> '{attributes,tracking,url}' from '(?i)^https?://.*');
+end;
 
 -- A shipment may name a main or a nested shipping method (docs/assumptions.md): the main one is taken if both have the id.
 create view fulfilment.parcel_overview as

@@ -90,14 +90,16 @@ create table sync.confirmations (
   client text not null,
   stream text not null,
   read_no bigint not null,
-  ids bigint[] not null
+  no bigint generated always as identity,
+  ids bigint[] not null,
+  primary key (client, stream, read_no, no)
 );
-create index confirmations_by_stream on sync.confirmations (client, stream, read_no);
 comment on table sync.confirmations is
   'Rows that a reading found unchanged while another reader of the stream was active; an older reading must not undo them';
 comment on column sync.confirmations.client is 'Client key';
 comment on column sync.confirmations.stream is 'Stream name';
 comment on column sync.confirmations.read_no is 'Number of the reading';
+comment on column sync.confirmations.no is 'Makes the key unique: replicas find rows by it';
 comment on column sync.confirmations.ids is 'Ids of the rows';
 
 create table sync.absences (
@@ -214,11 +216,13 @@ comment on column sync.rescans.extra is 'Rows of the tables that the service doe
 
 create table sync.rescan_pages (
   rescan_id bigint not null references sync.rescans (id) on delete cascade,
-  ids bigint[] not null
+  no bigint generated always as identity,
+  ids bigint[] not null,
+  primary key (rescan_id, no)
 );
-create index rescan_pages_by_rescan on sync.rescan_pages (rescan_id);
 comment on table sync.rescan_pages is 'Ids that a reconciliation under way has seen';
 comment on column sync.rescan_pages.rescan_id is 'Rescan';
+comment on column sync.rescan_pages.no is 'Number of the page, in the order of storing';
 comment on column sync.rescan_pages.ids is 'Ids of one page';
 
 create table sync.findings (
@@ -227,15 +231,17 @@ create table sync.findings (
   finding text not null check (finding in ('missing', 'stale', 'extra')),
   id bigint not null,
   found_at timestamptz not null default now(),
-  late_seconds double precision
+  late_seconds double precision,
+  no bigint generated always as identity,
+  primary key (client, stream, found_at, no)
 );
-create index findings_by_stream on sync.findings (client, stream, found_at);
 comment on table sync.findings is 'Differences that reconciliations found and healed, one row each';
 comment on column sync.findings.client is 'Client key';
 comment on column sync.findings.stream is 'Stream name';
 comment on column sync.findings.finding is 'missing, stale or extra';
 comment on column sync.findings.id is 'Id of the row';
 comment on column sync.findings.found_at is 'When it was found';
+comment on column sync.findings.no is 'Makes the key unique: replicas find rows by it';
 comment on column sync.findings.late_seconds is
   'Age of the row''s newest date when it was found, by the service''s clock: the lookback that would have found it. Null for extras, and for rows that changed after the last complete poll';
 

@@ -388,13 +388,13 @@ comment on function sync.push_database_hold is 'Returns why nothing is sent from
 -- (order.release, or order.update with onHold), it names the order by its number (order.rename), and it belongs to the order
 -- (order.create).
 create function sync.is_failed_attachment(kind text, status text, next_attempt_at timestamptz) returns boolean
-language sql immutable as $$
-  select kind = 'order_attachment.create' and (status = 'dead' or status = 'unknown' and next_attempt_at is null)
-$$;
+language sql immutable begin atomic
+  select kind = 'order_attachment.create' and (status = 'dead' or status = 'unknown' and next_attempt_at is null);
+end;
 comment on function sync.is_failed_attachment is 'Returns true if a row is an attachment that waits for a person';
-create function sync.needs_attachments(kind text) returns boolean language sql immutable as $$
-  select kind not in ('order_attachment.create', 'return_label.create', 'order_item.cancel', 'order.cancel')
-$$;
+create function sync.needs_attachments(kind text) returns boolean language sql immutable begin atomic
+  select kind not in ('order_attachment.create', 'return_label.create', 'order_item.cancel', 'order.cancel');
+end;
 comment on function sync.needs_attachments is 'Returns true if rows of this kind wait for failed attachments of their lane';
 
 create view fulfilment.outbox_open as
@@ -406,9 +406,10 @@ select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt
     when o.status = 'pending' and k.client is null and s.clients is not null then
       format('no worker was ever set up with client %s; known are %s', o.client, s.clients)
     when o.status = 'pending' and d.reason is not null then d.reason
-    when o.status = 'pending' and p.since is not null then format('pushes are paused since %s', p.since)
+    when o.status = 'pending' and p.since is not null then 'pushes are paused since ' || sync.format_time(p.since)
     when o.status = 'pending' and h.reason is not null then h.reason
-    when o.status = 'pending' and o.not_before > now() then format('it is not to be sent before %s', o.not_before)
+    when o.status = 'pending' and o.not_before > now() then
+      'it is not to be sent before ' || sync.format_time(o.not_before)
     when o.status = 'pending' and w.id is not null then format('row %s (product.save of %s) comes first and is %s%s', w.id,
       w.reference, w.status, coalesce(': ' || w.last_error, ''))
     else o.last_error
@@ -694,7 +695,7 @@ begin
       select case when f.nth > max_problems then 'payload' else f.path end,
         case when f.nth > max_problems then 'has more problems than these'
           -- A path that is refused is not in the schema, so the problem can only be that.
-          else coalesce(found_schema -> 'x-refused' ->> regexp_replace(f.path, '\[\d+\]', '', 'g'), f.problem) end
+          else coalesce(found_schema -> 'x-refused' ->> regexp_replace(f.path, '[[][0-9]+[]]', '', 'g'), f.problem) end
       from (
         select a.path, a.problem, row_number() over (order by a.part, a.nth) as nth
         from (
@@ -1120,7 +1121,7 @@ returns table (
     cross join lateral (
       select * from sync.list_stored_times(i.first_seen_at, i.changed_at, i.unlisted_since)
       union all
-      values ('processed', i.processed_on::timestamptz), ('restocked', i.restock_on)) t
+      values ('processed', i.processed_on::timestamp at time zone 'UTC'), ('restocked', i.restock_on)) t
   )
   select e.at, e.is_day, e.source, e.id, e.what, e.detail, e.name, e.error
   from events e
@@ -1128,7 +1129,7 @@ returns table (
   order by e.at, e.source, e.id, e.what
 $$;
 comment on function fulfilment.order_history is
-  'Events of an order, oldest first: outbox rows and their attempts, the order, shipments, parcels, returns, documents. A former number finds it, too; is_day: only the day is known; name: reference of the row, or package';
+  'Events of an order, oldest first: outbox rows and their attempts, the order, shipments, parcels, returns, documents. A former number finds it, too; is_day: only the day is known, and at is its midnight in UTC; name: reference of the row, or package';
 
 -- Proposals for fulfilment.service_products. An article that was on any shipment is never proposed. Nothing is assumed: an
 -- article that has not been in stock since its first order looks the same.

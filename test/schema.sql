@@ -486,6 +486,7 @@ create table sync.confirmations (
   client text not null, -- Client key
   stream text not null, -- Stream name
   read_no bigint not null, -- Number of the reading
+  no bigint not null generated always as identity, -- Makes the key unique: replicas find rows by it
   ids bigint[] not null, -- Ids of the rows
 ); -- Rows that a reading found unchanged while another reader of the stream was active; an older reading must not undo them
 create table sync.cursors (
@@ -559,6 +560,7 @@ create table sync.findings (
   id bigint not null, -- Id of the row
   found_at timestamp with time zone not null default now(), -- When it was found
   late_seconds double precision, -- Age of the row's newest date when it was found, by the service's clock: the lookback that would have found it. Null for extras, and for rows that changed after the last complete poll
+  no bigint not null generated always as identity, -- Makes the key unique: replicas find rows by it
 ); -- Differences that reconciliations found and healed, one row each
 create table sync.freshness (
   client text not null, -- Client key
@@ -744,6 +746,7 @@ create table sync.rereads (
 ) with (fillfactor=70); -- Resources that wait to be read by id, with growing pauses
 create table sync.rescan_pages (
   rescan_id bigint not null, -- Rescan
+  no bigint not null generated always as identity, -- Number of the page, in the order of storing
   ids bigint[] not null, -- Ids of one page
 ); -- Ids that a reconciliation under way has seen
 create table sync.rescans (
@@ -880,6 +883,7 @@ alter table sync.clients add constraint clients_check CHECK (((queue_away_since 
 alter table sync.clients add constraint clients_check1 CHECK ((((offered_identity IS NULL) = (offered_at IS NULL)) AND ((offered_identity IS NULL) = (offered_base_url IS NULL))));
 alter table sync.clients add constraint clients_check2 CHECK ((((hold_code IS NULL) = (hold_until IS NULL)) AND ((hold_code IS NULL) = (hold_reason IS NULL)) AND ((hold_code IS NULL) = (hold_since IS NULL))));
 alter table sync.clients add constraint clients_pkey PRIMARY KEY (client);
+alter table sync.confirmations add constraint confirmations_pkey PRIMARY KEY (client, stream, read_no, no);
 alter table sync.cursors add constraint cursors_meaning_check CHECK ((meaning = ANY (ARRAY['unknown'::text, 'id'::text, 'offset'::text, 'opaque'::text])));
 alter table sync.cursors add constraint cursors_pkey PRIMARY KEY (client, stream, pass);
 alter table sync.erasures add constraint erasures_entity_check CHECK ((entity = ANY (ARRAY['orders'::text, 'outbox'::text, 'return_items'::text, 'return_merchandise_authorizations'::text])));
@@ -893,6 +897,7 @@ alter table sync.figure_marks add constraint figure_marks_pkey PRIMARY KEY (at);
 alter table sync.figures add constraint figures_minutes_check CHECK ((minutes = ANY (ARRAY[5, 60])));
 alter table sync.figures add constraint figures_pkey PRIMARY KEY (client, minutes, at, measure, part);
 alter table sync.findings add constraint findings_finding_check CHECK ((finding = ANY (ARRAY['missing'::text, 'stale'::text, 'extra'::text])));
+alter table sync.findings add constraint findings_pkey PRIMARY KEY (client, stream, found_at, no);
 alter table sync.freshness add constraint freshness_pkey PRIMARY KEY (client, stream);
 alter table sync.gaps add constraint gaps_pkey PRIMARY KEY (client, stream, from_at);
 alter table sync.gates add constraint gates_pkey PRIMARY KEY (gate, identity);
@@ -926,6 +931,7 @@ alter table sync.quarantine add constraint quarantine_client_stream_resource_key
 alter table sync.quarantine add constraint quarantine_pkey PRIMARY KEY (id);
 alter table sync.request_budgets add constraint request_budgets_pkey PRIMARY KEY (identity);
 alter table sync.rereads add constraint rereads_pkey PRIMARY KEY (client, stream, id);
+alter table sync.rescan_pages add constraint rescan_pages_pkey PRIMARY KEY (rescan_id, no);
 alter table sync.rescan_pages add constraint rescan_pages_rescan_id_fkey FOREIGN KEY (rescan_id) REFERENCES sync.rescans(id) ON DELETE CASCADE;
 alter table sync.rescans add constraint rescans_check CHECK (((finished_at IS NULL) = (outcome IS NULL)));
 alter table sync.rescans add constraint rescans_check1 CHECK (((NOT (outcome IS DISTINCT FROM 'failed'::text)) = (error IS NOT NULL)));
@@ -945,7 +951,6 @@ CREATE INDEX alert_posts_by_alert ON sync.alert_posts USING btree (alert_id) WHE
 CREATE INDEX alert_posts_open ON sync.alert_posts USING btree (next_attempt_at) WHERE ((delivered_at IS NULL) AND (abandoned_at IS NULL));
 CREATE INDEX api_keys_by_time ON sync.api_keys USING btree (created_at);
 CREATE INDEX audit_by_time ON sync.audit USING btree (at);
-CREATE INDEX confirmations_by_stream ON sync.confirmations USING btree (client, stream, read_no);
 CREATE INDEX documents_by_reference ON fulfilment.documents USING btree (client, reference);
 CREATE INDEX erasures_by_number ON sync.erasures USING btree (client, external_order_number);
 CREATE INDEX events_awaited ON sync.events USING btree (client, source_id) WHERE ((type = 'shipment.shipped'::text) AND (delivered_at IS NULL));
@@ -953,7 +958,6 @@ CREATE INDEX events_by_lane ON sync.events USING gin (lanes) WHERE ((delivered_a
 CREATE INDEX events_dead ON sync.events USING btree (subscriber, id) WHERE (dead_at IS NOT NULL);
 CREATE INDEX events_due ON sync.events USING btree (subscriber, next_attempt_at, id) WHERE ((delivered_at IS NULL) AND (dead_at IS NULL));
 CREATE INDEX figures_by_time ON sync.figures USING btree (minutes, at);
-CREATE INDEX findings_by_stream ON sync.findings USING btree (client, stream, found_at);
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);
 CREATE INDEX inbound_packing_slip_items_by_slip ON fulfilment.inbound_packing_slip_items USING btree (client, inbound_packing_slip_id);
 CREATE INDEX inbound_packing_slips_open ON fulfilment.inbound_packing_slips USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
@@ -980,7 +984,6 @@ CREATE INDEX parcel_reads_by_request ON sync.parcel_reads USING btree (requested
 CREATE INDEX parcel_reads_due ON sync.parcel_reads USING btree (client, due_at) WHERE (due_at IS NOT NULL);
 CREATE INDEX parcels_by_code ON fulfilment.parcels USING btree (track_and_trace_code) WHERE (track_and_trace_code IS NOT NULL);
 CREATE INDEX quarantine_by_time ON sync.quarantine USING btree (last_seen_at);
-CREATE INDEX rescan_pages_by_rescan ON sync.rescan_pages USING btree (rescan_id);
 CREATE INDEX rescans_by_end ON sync.rescans USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX rescans_by_stream ON sync.rescans USING btree (client, stream, kind, id DESC);
 CREATE INDEX return_items_by_day ON fulfilment.return_items USING btree (client, processed_on) WHERE (processed_on IS NOT NULL);
@@ -1218,9 +1221,9 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
             END, b.status, COALESCE((': '::text || b.last_error), ''::text))
             WHEN ((o.status = 'pending'::text) AND (k.client IS NULL) AND (s.clients IS NOT NULL)) THEN format('no worker was ever set up with client %s; known are %s'::text, o.client, s.clients)
             WHEN ((o.status = 'pending'::text) AND (d.reason IS NOT NULL)) THEN d.reason
-            WHEN ((o.status = 'pending'::text) AND (p.since IS NOT NULL)) THEN format('pushes are paused since %s'::text, p.since)
+            WHEN ((o.status = 'pending'::text) AND (p.since IS NOT NULL)) THEN ('pushes are paused since '::text || sync.format_time(p.since))
             WHEN ((o.status = 'pending'::text) AND (h.reason IS NOT NULL)) THEN h.reason
-            WHEN ((o.status = 'pending'::text) AND (o.not_before > now())) THEN format('it is not to be sent before %s'::text, o.not_before)
+            WHEN ((o.status = 'pending'::text) AND (o.not_before > now())) THEN ('it is not to be sent before '::text || sync.format_time(o.not_before))
             WHEN ((o.status = 'pending'::text) AND (w.id IS NOT NULL)) THEN format('row %s (product.save of %s) comes first and is %s%s'::text, w.id, w.reference, w.status, COALESCE((': '::text || w.last_error), ''::text))
             ELSE o.last_error
         END AS because
@@ -1692,7 +1695,7 @@ AS $function$
     cross join lateral (
       select * from sync.list_stored_times(i.first_seen_at, i.changed_at, i.unlisted_since)
       union all
-      values ('processed', i.processed_on::timestamptz), ('restocked', i.restock_on)) t
+      values ('processed', i.processed_on::timestamp at time zone 'UTC'), ('restocked', i.restock_on)) t
   )
   select e.at, e.is_day, e.source, e.id, e.what, e.detail, e.name, e.error
   from events e
@@ -1809,7 +1812,7 @@ begin
       select case when f.nth > max_problems then 'payload' else f.path end,
         case when f.nth > max_problems then 'has more problems than these'
           -- A path that is refused is not in the schema, so the problem can only be that.
-          else coalesce(found_schema -> 'x-refused' ->> regexp_replace(f.path, '\[\d+\]', '', 'g'), f.problem) end
+          else coalesce(found_schema -> 'x-refused' ->> regexp_replace(f.path, '[[][0-9]+[]]', '', 'g'), f.problem) end
       from (
         select a.path, a.problem, row_number() over (order by a.part, a.nth) as nth
         from (
@@ -1977,12 +1980,14 @@ CREATE OR REPLACE FUNCTION sync.encode_for_url(value text)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE
-AS $function$
-  select coalesce(string_agg(
-    case when c ~ '^[A-Za-z0-9._~-]$' then c else regexp_replace(upper(encode(convert_to(c, 'UTF8'), 'hex')), '(..)', '%\1', 'g') end,
-    '' order by n), '')
-  from regexp_split_to_table(value, '') with ordinality as t (c, n)
-$function$
+BEGIN ATOMIC
+ SELECT COALESCE(string_agg(
+         CASE
+             WHEN (t.c ~ '^[A-Za-z0-9._~-]$'::text) THEN t.c
+             ELSE regexp_replace(upper(encode(convert_to(t.c, 'UTF8'::name), 'hex'::text)), '(..)'::text, '%\1'::text, 'g'::text)
+         END, ''::text ORDER BY t.n), ''::text) AS "coalesce"
+    FROM regexp_split_to_table(encode_for_url.value, ''::text) WITH ORDINALITY t(c, n);
+END
 ;
 CREATE OR REPLACE FUNCTION sync.end_run(of_client text, of_job text, of_lease_key bigint, run_end jsonb, totals jsonb)
  RETURNS boolean
@@ -2289,13 +2294,25 @@ begin
 end
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.format_time(at timestamp with time zone)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN isfinite(at) THEN to_char((at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS"Z"'::text)
+             ELSE (at)::text
+         END AS at;
+END
+;
 CREATE OR REPLACE FUNCTION sync.is_failed_attachment(kind text, status text, next_attempt_at timestamp with time zone)
  RETURNS boolean
  LANGUAGE sql
  IMMUTABLE
-AS $function$
-  select kind = 'order_attachment.create' and (status = 'dead' or status = 'unknown' and next_attempt_at is null)
-$function$
+BEGIN ATOMIC
+ SELECT ((kind = 'order_attachment.create'::text) AND ((status = 'dead'::text) OR ((status = 'unknown'::text) AND (next_attempt_at IS NULL))));
+END
 ;
 CREATE OR REPLACE FUNCTION sync.keep_ordered_quantity()
  RETURNS trigger
@@ -2320,9 +2337,9 @@ CREATE OR REPLACE FUNCTION sync.needs_attachments(kind text)
  RETURNS boolean
  LANGUAGE sql
  IMMUTABLE
-AS $function$
-  select kind not in ('order_attachment.create', 'return_label.create', 'order_item.cancel', 'order.cancel')
-$function$
+BEGIN ATOMIC
+ SELECT (kind <> ALL (ARRAY['order_attachment.create'::text, 'return_label.create'::text, 'order_item.cancel'::text, 'order.cancel'::text]));
+END
 ;
 CREATE OR REPLACE FUNCTION sync.note_changed_shipments()
  RETURNS trigger
@@ -2457,9 +2474,9 @@ CREATE OR REPLACE FUNCTION sync.read_tracking_link(raw jsonb)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE
-AS $function$
-  select substring(raw #>> '{attributes,tracking,url}' from '(?i)^https?://.*')
-$function$
+BEGIN ATOMIC
+ SELECT "substring"((raw #>> '{attributes,tracking,url}'::text[]), '(?i)^https?://.*'::text) AS "substring";
+END
 ;
 CREATE OR REPLACE FUNCTION sync.record_abandoned(clients text[], jobs text[])
  RETURNS void

@@ -10,7 +10,11 @@ import type { TestDatabase } from './database.ts';
 import type { SandboxControl } from './sandbox-control.ts';
 
 /** Returns the configuration of one client `default` of a sandbox, with a short time limit for requests. */
-export function makeConfig(database: TestDatabase, sandbox: SandboxControl, env: Record<string, string> = {}): Config {
+export function makeConfig(
+  database: Pick<TestDatabase, 'url'>,
+  sandbox: SandboxControl,
+  env: Record<string, string> = {},
+): Config {
   return readConfig(
     { database: true, clients: true },
     {
@@ -47,7 +51,7 @@ export type Pull = (
 /** Calls `run` for the client `default` with new connections to the service. */
 export async function runInProcess<T>(
   config: Config,
-  database: TestDatabase,
+  database: Pick<TestDatabase, 'forRuns'>,
   run: (deps: RunnerDeps, client: WarehouseClient) => Promise<T>,
 ): Promise<T> {
   const { db, keeper } = database.forRuns();
@@ -63,7 +67,7 @@ export async function runInProcess<T>(
 }
 
 /** Returns a function that runs jobs in this process, as `fulfilment-sync run` does. */
-export function usePuller(database: TestDatabase, sandbox: SandboxControl): Pull {
+export function usePuller(database: Pick<TestDatabase, 'url' | 'forRuns'>, sandbox: SandboxControl): Pull {
   return async (job, { env, stop = new AbortController().signal, trigger = 'manual' } = {}) => {
     // Otherwise many look-ups of packages wait for each other.
     const pace: Record<string, string> = job === 'pull-parcels' ? { REQUESTS_PER_SECOND: '1000' } : {};

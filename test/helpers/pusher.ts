@@ -27,7 +27,7 @@ export interface OutboxRow {
 }
 
 /** Inserts rows as an ERP does, pushes in this process as `run push-outbox` does, and reads the rows. */
-export function usePusher(database: TestDatabase, sandbox: SandboxControl) {
+export function usePusher(database: Pick<TestDatabase, 'url' | 'db' | 'query'>, sandbox: SandboxControl) {
   const rows = (where = 'true', values: unknown[] = []) =>
     database.query<OutboxRow & Record<string, unknown>>(
       `select * from fulfilment.outbox where ${where} order by id`,

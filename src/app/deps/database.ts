@@ -4,10 +4,10 @@
  */
 
 import { hostname } from 'node:os';
-import type pg from 'pg';
 import type { Config } from '../../../config/env.ts';
 import { Listener } from '../../erp/connection/listener.ts';
-import { type Database, makePool, makePoolConfig, openDatabase, type PoolOptions } from '../../erp/connection/pool.ts';
+import { type Database, makePoolConfig, openDatabase, type PoolOptions } from '../../erp/connection/pool.ts';
+import { ServerPool } from '../../erp/connection/server-client.ts';
 import { LeaseKeeper } from '../../erp/runs/leases.ts';
 import { errorFields, type Logger, throttleWarnings } from '../logging/logger.ts';
 
@@ -47,8 +47,9 @@ export function connectDatabase(
   more: Pick<Parameters<typeof makePoolConfig>[1], 'prepares' | 'writes'> = {},
 ): OpenDatabase {
   const [url, pooled] = typeof address === 'string' ? [address, false] : [address.pooled, true];
-  const pool = openPool(makePoolConfig(url, { name, max, queryTimeoutMs, pooled, ...more }), log);
-  return { db: openDatabase(pool), close: () => pool.end() };
+  const options = makePoolConfig(url, { name, max, queryTimeoutMs, pooled, ...more });
+  const pool = openPool(options, log);
+  return { db: openDatabase(pool, options), close: () => pool.end() };
 }
 
 /**
@@ -66,8 +67,8 @@ export const connectForWriting = (
 ): OpenDatabase => connectDatabase(address, log, name, max, queryTimeoutMs, { prepares, writes: true });
 
 /** Opens a pool whose broken connections are logged and replaced. */
-export function openPool(options: PoolOptions, log: Logger): pg.Pool {
-  const pool = makePool(options);
+export function openPool(options: PoolOptions, log: Logger): ServerPool {
+  const pool = new ServerPool(options);
   const warn = throttleWarnings(log);
   const logLostConnection = (error: Error) => warn({ event: 'database_connection_lost', ...errorFields(error) });
   pool.on('error', logLostConnection);

@@ -1,11 +1,7 @@
 import type { PgPool } from 'bullmq';
 import type { Config } from '../../../config/env.ts';
-import {
-  idleTimeoutMillis,
-  keepAliveInitialDelayMillis,
-  type PoolOptions,
-  prepareSession,
-} from '../../erp/connection/pool.ts';
+import { idleTimeoutMillis, keepAliveInitialDelayMillis, type PoolOptions } from '../../erp/connection/pool.ts';
+import { pinnedSettings, prepareSession } from '../../erp/connection/session-settings.ts';
 import {
   assertPostgresQueueFits,
   assertRedisFits,
@@ -46,11 +42,20 @@ export async function openQueueBackend(
   return { backend: buildPostgresBackend(pool), close: () => pool.end() };
 }
 
+/** Settings of the queue's sessions. BullMQ migrations wait for each other by a lock: only the statement ends that. */
+const queueSettings = {
+  ...pinnedSettings,
+  search_path: 'bullmq',
+  lock_timeout: '0',
+  statement_timeout: '55000',
+  idle_in_transaction_session_timeout: '60000',
+};
+
 /** Opens a pool for the queue only: BullMQ's workers hold connections, and its statements name no schema. */
 export function openQueuePool(databaseUrl: string, log: Logger): PgPool {
   const options: PoolOptions = {
     connectionString: databaseUrl,
-    onConnect: (client) => prepareSession(client, { search_path: 'bullmq' }, true),
+    onConnect: (client) => prepareSession(client, queueSettings, true),
     keepAlive: true,
     keepAliveInitialDelayMillis,
     connectionTimeoutMillis: 10_000,

@@ -26,7 +26,7 @@ import {
 import type { KnownClient } from '../../erp/runs/clients.ts';
 import { readSchemaDrift } from '../../erp/schema/drift.ts';
 import { SchemaError } from '../../erp/schema/migration-files.ts';
-import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
+import { assertSchemaFits, encodingRemedy } from '../../erp/schema/schema-fit.ts';
 import { findRedisProblem } from '../../queue/backend.ts';
 import { listPayloadSchemas, outboxKinds } from '../../sync/push/kinds/registry.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
@@ -63,6 +63,8 @@ async function runCheck(check: string, remedy: string, look: () => Promise<Findi
     return [await look()].flat();
   } catch (error) {
     if (error instanceof TlsError) return [fail(check, error.found, error.remedy)];
+    // Its message says what to do.
+    if (hasCode(error, 'database_setting')) return [fail(check, describeError(error), 'reset it, then try again')];
     const isUp = error instanceof WarehouseError && (error.status === 429 || (error.status ?? 0) >= 500);
     const better = isDiskFull(error)
       ? 'free space on the disk of Postgres, or enlarge it'
@@ -313,6 +315,9 @@ export async function checkDatabase(db: Database): Promise<Finding[]> {
   return [...server, ...schema, ...(await runCheck('grants', 'see docs/erp.md', () => checkGrants(db)))];
 }
 
+const readOnlyRemedy =
+  'point DATABASE_URL to the primary, not to a replica; there, default_transaction_read_only must be off';
+
 async function checkServer(db: Database): Promise<Finding[]> {
   const askedAtMs = Date.now();
   const facts = await readServerFacts(db);
@@ -325,8 +330,12 @@ async function checkServer(db: Database): Promise<Finding[]> {
   const notified = describeNotifyQueue(facts.notifyQueue);
   return [
     facts.readOnly
-      ? fail('database', 'it is read-only', 'point DATABASE_URL to the primary, not to a replica')
+      ? fail('database', 'it is read-only', readOnlyRemedy)
       : ok('database', `Postgres ${facts.version}, ${size}`),
+    facts.encoding === 'UTF8'
+      ? ok('encoding', 'UTF8')
+      : fail('encoding', `${facts.encoding} cannot store every name`, encodingRemedy),
+    checkDurability(facts.unsafeSettings),
     Math.abs(skewMs) > maxDatabaseSkewMs
       ? warn('clock', apart, 'synchronise both clocks (NTP)')
       : ok('clock', 'this machine and the database agree'),
@@ -337,6 +346,14 @@ async function checkServer(db: Database): Promise<Finding[]> {
       ? ok('notifications', 'the NOTIFY queue has room')
       : warn('notifications', notified.text, notified.remedy),
   ];
+}
+
+/** Names the settings of the server that our sessions cannot change, and that may cost data. */
+function checkDurability(unsafe: readonly string[]): Finding {
+  if (unsafe.length === 0) return ok('durability', 'a commit survives a crash of Postgres');
+  const found = `a crash or a broken disk may damage data: ${unsafe.join(', ')}`;
+  const remedy = 'reset these settings of Postgres; full_page_writes = off is right only on a file system such as ZFS';
+  return warn('durability', found, remedy);
 }
 
 async function checkSchema(db: Database): Promise<Finding> {

@@ -3,7 +3,9 @@ import { type Kysely, sql } from 'kysely';
 import type pg from 'pg';
 import { growPauseMs, pauses } from '../../core/backoff.ts';
 import type { DB } from '../generated/tables.ts';
-import { keepAliveInitialDelayMillis, WatchedClient } from './pool.ts';
+import { keepAliveInitialDelayMillis } from './pool.ts';
+import { ServerClient } from './server-client.ts';
+import { pinnedSettings, prepareSession } from './session-settings.ts';
 
 export interface ListenOptions {
   readonly databaseUrl: string;
@@ -48,7 +50,7 @@ export class Listener {
 
   async #connect(): Promise<void> {
     const { databaseUrl, channel, onNotify } = this.#options;
-    const client = new WatchedClient({
+    const client = new ServerClient({
       connectionString: databaseUrl,
       application_name: 'fulfilment-sync listen',
       keepAlive: true,
@@ -62,6 +64,7 @@ export class Listener {
     client.on('notification', ({ payload = '' }) => onNotify(payload));
     try {
       await client.connect();
+      await prepareSession(client, pinnedSettings, false);
       await client.query(`listen ${client.escapeIdentifier(channel)}`);
       this.#failures = 0;
       if (this.#client !== client) return;

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type pg from 'pg';
 import { CodedError } from '../../core/errors.ts';
 import type { Database } from './pool.ts';
-import { WatchedClient } from './pool.ts';
+import { ServerClient } from './server-client.ts';
 
 /** What lies between this process and Postgres. `shared`: a pooler that gives each transaction any session. */
 export type Sessions = 'direct' | 'pooled' | 'shared';
@@ -13,7 +13,9 @@ const rounds = 4;
 /** Finds whether a pooler lies before Postgres, and whether it shares sessions. Opens two connections for that. */
 export async function findSessions(databaseUrl: string): Promise<Sessions> {
   const options = { connectionString: databaseUrl, connectionTimeoutMillis: 10_000, query_timeout: 10_000 };
-  const clients = [1, 2].map(() => new WatchedClient({ ...options, application_name: 'fulfilment-sync sessions' }));
+  const clients: pg.Client[] = [1, 2].map(
+    () => new ServerClient({ ...options, application_name: 'fulfilment-sync sessions' }),
+  );
   try {
     for (const client of clients) await client.connect();
     const seen = clients.map(() => new Set<number>());
@@ -21,7 +23,7 @@ export async function findSessions(databaseUrl: string): Promise<Sessions> {
     // order changes.
     for (let round = 0; round < rounds; round++)
       for (const [index, client] of round % 2 === 0 ? [...clients.entries()] : [...clients.entries()].toReversed()) {
-        const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+        const { rows } = await client.query<{ pid: number }>('select pg_catalog.pg_backend_pid() as pid');
         seen[index]?.add(rows[0]?.pid ?? 0);
       }
     // A connection with a session of its own always has the same process.

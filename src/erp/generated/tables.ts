@@ -2487,6 +2487,10 @@ export interface SyncConfirmations {
    */
   ids: ArrayType<number>;
   /**
+   * Makes the key unique: replicas find rows by it
+   */
+  no: Generated<number>;
+  /**
    * Number of the reading
    */
   read_no: number;
@@ -2726,6 +2730,10 @@ export interface SyncFindings {
    * Age of the row's newest date when it was found, by the service's clock: the lookback that would have found it. Null for extras, and for rows that changed after the last complete poll
    */
   late_seconds: number | null;
+  /**
+   * Makes the key unique: replicas find rows by it
+   */
+  no: Generated<number>;
   /**
    * Stream name
    */
@@ -3348,6 +3356,10 @@ export interface SyncRescanPages {
    * Ids of one page
    */
   ids: ArrayType<number>;
+  /**
+   * Number of the page, in the order of storing
+   */
+  no: Generated<number>;
   /**
    * Rescan
    */

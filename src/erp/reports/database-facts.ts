@@ -4,6 +4,9 @@ import type { DB } from '../generated/tables.ts';
 /** Facts about the database server, as it reports them. */
 export interface ServerFacts {
   readonly version: string;
+  readonly encoding: string;
+  /** Settings with which a crash or a broken disk damages data, as `name = value`. No session can change them. */
+  readonly unsafeSettings: readonly string[];
   /** Milliseconds since 1970, by the server's clock. */
   readonly nowMs: number;
   readonly readOnly: boolean;
@@ -18,7 +21,13 @@ export interface ServerFacts {
 /** Reads facts about the server. Our schemas need not exist. */
 export async function readServerFacts(db: Kysely<DB>): Promise<ServerFacts> {
   const { rows } = await sql<ServerFacts>`
-    select current_setting('server_version') as version,
+    select array(
+        select format('%s = %s', s.name, s.setting)
+        from pg_settings s
+        where (s.name, s.setting) in (('fsync', 'off'), ('full_page_writes', 'off'), ('zero_damaged_pages', 'on'),
+          ('ignore_checksum_failure', 'on'))
+        order by s.name) as "unsafeSettings",
+      current_setting('server_version') as version, current_setting('server_encoding') as encoding,
       extract(epoch from clock_timestamp())::float8 * 1000 as "nowMs",
       (pg_is_in_recovery() or current_setting('default_transaction_read_only')::boolean) as "readOnly",
       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int

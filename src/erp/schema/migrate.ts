@@ -6,6 +6,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
 import { pauses } from '../../core/backoff.ts';
+import { pinnedSettings } from '../connection/session-settings.ts';
 import { isLockTimeout, readSqlState } from '../connection/transaction.ts';
 import { type MigrationFile, readKnownMigrations, SchemaError } from './migration-files.ts';
 import { assertPostgresFits, findMissingMigrations } from './schema-fit.ts';
@@ -201,7 +202,7 @@ async function applyOnline<T>(db: Kysely<T>, { name, text }: MigrationFile, vers
         for (const statement of splitStatements(text)) await sql.raw(statement).execute(connection);
         await recordMigration(connection, name, version);
       } finally {
-        await sql`reset lock_timeout`.execute(connection);
+        await sql.raw(`set lock_timeout = ${pinnedSettings.lock_timeout}`).execute(connection);
       }
     });
   } finally {

@@ -17,7 +17,7 @@ export async function assertSchemaFits<T>(db: Kysely<T>, files?: readonly Migrat
 
 /**
  * Returns the migrations that `migrate` would apply, in order. Changes nothing.
- * @throws SchemaError `code_too_old` or `postgres_too_old`
+ * @throws SchemaError `code_too_old`, `postgres_too_old` or `database_encoding`
  */
 export async function readMissingMigrations<T>(
   db: Kysely<T>,
@@ -60,13 +60,22 @@ export async function findMissingMigrations<T>(
 
 const oldestPostgres = 140_000;
 
+/** What to do about a database whose encoding cannot store every name and address. */
+export const encodingRemedy = "use another database: create database … template template0 encoding 'UTF8'";
+
 /**
- * Checks the version of Postgres.
- * @throws SchemaError `postgres_too_old`
+ * Checks the version of Postgres and the encoding of the database.
+ * @throws SchemaError `postgres_too_old` or `database_encoding`
  */
 export async function assertPostgresFits<T>(db: Kysely<T>): Promise<void> {
-  const { rows } = await sql<{ number: number; text: string }>`
-    select current_setting('server_version_num')::int as number, current_setting('server_version') as text`.execute(db);
-  if ((rows[0]?.number ?? 0) >= oldestPostgres) return;
-  throw new SchemaError('postgres_too_old', `DATABASE_URL: Postgres ${rows[0]?.text} is too old; use 14 or newer`);
+  const { rows } = await sql<{ number: number; text: string; encoding: string }>`
+    select current_setting('server_version_num')::int as number, current_setting('server_version') as text,
+      current_setting('server_encoding') as encoding`.execute(db);
+  const { number = 0, text = '', encoding = '' } = rows[0] ?? {};
+  if (number < oldestPostgres)
+    throw new SchemaError('postgres_too_old', `DATABASE_URL: Postgres ${text} is too old; use 14 or newer`);
+  if (encoding !== 'UTF8') {
+    const found = `DATABASE_URL: the encoding of the database is ${encoding}, which cannot store every name`;
+    throw new SchemaError('database_encoding', `${found}; ${encodingRemedy}`);
+  }
 }

@@ -5,6 +5,8 @@ import { pathToFileURL } from 'node:url';
 import { sql } from 'kysely';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { formatMigrations, migrateDatabase } from '../../../src/app/commands/migrate.ts';
+import { connectDatabase } from '../../../src/app/deps/database.ts';
+import { checkDatabase } from '../../../src/app/doctor/checks.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { migrate } from '../../../src/erp/schema/migrate.ts';
 import { type MigrationFile, readMigrations } from '../../../src/erp/schema/migration-files.ts';
@@ -158,4 +160,26 @@ test('the command migrates an empty database, with the queue and the rules of pa
     select from pg_namespace where nspname = 'bullmq') as queue, exists (select from sync.outbox_kinds) as kinds`),
   ).toEqual([{ queue: true, kinds: true }]);
   expect(await migrateDatabase(database.url, silentLogger)).toEqual([]);
+});
+
+test('a database that is not UTF8 is refused by migrate, worker and doctor before anything is made', async () => {
+  const name = `${new URL(database.url).pathname.slice(1)}_latin1`;
+  await database.query(`create database ${name} template template0 encoding 'LATIN1' lc_collate 'C' lc_ctype 'C'`);
+  const url = new URL(database.url);
+  url.pathname = name;
+  const { db, close } = connectDatabase(url.href, silentLogger, 'test', 1);
+  try {
+    const refusal = { code: 'database_encoding', message: expect.stringMatching(/LATIN1.*encoding 'UTF8'/) };
+    await expect(migrateDatabase(url.href, silentLogger)).rejects.toMatchObject(refusal);
+    // The worker and all commands begin with this check.
+    await expect(assertSchemaFits(db)).rejects.toMatchObject(refusal);
+    const made = sql`select nspname from pg_namespace where nspname in ('fulfilment', 'sync', 'bullmq')`;
+    expect((await made.execute(db)).rows).toEqual([]);
+    expect((await checkDatabase(db)).filter(({ state }) => state === 'fail')).toEqual([
+      expect.objectContaining({ check: 'encoding', remedy: expect.stringContaining("encoding 'UTF8'") }),
+    ]);
+  } finally {
+    await close();
+    await database.query(`drop database ${name}`);
+  }
 });

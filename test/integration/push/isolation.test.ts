@@ -29,7 +29,7 @@ function openQuickConnections(): PushConnections {
       await client.query('set lock_timeout = 500');
     };
     const pool = openPool({ ...config, onConnect }, silentLogger);
-    return { db: openDatabase(pool), close: () => pool.end() };
+    return { db: openDatabase(pool, config), close: () => pool.end() };
   };
   return { main: open('push', 6), claims: open('claims', 1) };
 }
