@@ -7,7 +7,7 @@ create sequence sync.read_no; -- A number is drawn before each request is sent. 
 
 create table fulfilment.carrier_links (
   client text not null default 'default'::text, -- Client key
-  shipping_method text not null, -- Code of the list mainShippingMethods or shippingMethods, as in parcel_overview.shipping_method
+  shipping_method text not null, -- Code of the list mainShippingMethods or shippingMethods, as shipping_method of the views
   url text not null, -- Such as https://carrier.example/track?code={code}&zip={postcode}
   created_at timestamp with time zone not null default now(), -- When it was inserted
 ); -- Address for tracking of each shipping method: insert and delete as you like. {code}, {barcode}, {package}, {postcode} and {country} are filled in
@@ -961,6 +961,7 @@ CREATE INDEX inbounds_by_slip ON fulfilment.inbounds USING btree (inbound_packin
 CREATE INDEX inbounds_open ON fulfilment.inbounds USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
 CREATE INDEX order_items_by_order ON fulfilment.order_items USING btree (client, order_id);
 CREATE INDEX orders_by_day ON fulfilment.orders USING btree (client, ordered_on) WHERE (ordered_on IS NOT NULL);
+CREATE INDEX orders_by_email ON fulfilment.orders USING btree (lower(email)) WHERE (email IS NOT NULL);
 CREATE INDEX orders_by_number ON fulfilment.orders USING btree (external_order_number, client) WHERE (external_order_number IS NOT NULL);
 CREATE INDEX orders_by_number_in_any_case ON fulfilment.orders USING btree (lower(external_order_number)) WHERE (external_order_number IS NOT NULL);
 CREATE INDEX outbox_attempts_by_row ON sync.outbox_attempts USING btree (outbox_id, id);
@@ -1008,37 +1009,23 @@ CREATE UNIQUE INDEX rescans_open ON sync.rescans USING btree (client, stream, ki
 CREATE UNIQUE INDEX runs_by_lease ON sync.runs USING btree (client, job, lease_key);
 
 create view fulfilment.backorders as -- Lines with pieces that are on no shipment, although the order is not on hold, is due, and was placed before today or has a shipment
- SELECT o.client,
-    o.external_order_number,
-    i.order_id,
-    i.id AS order_item_id,
-    i.sku,
-    i.quantity,
-    (COALESCE(g.shipped, (0)::bigint))::integer AS shipped,
-    ((COALESCE(g.pieces, (0)::bigint) - COALESCE(g.shipped, (0)::bigint)))::integer AS in_warehouse,
-    ((i.quantity - COALESCE(g.pieces, (0)::bigint)))::integer AS missing,
+ SELECT l.client,
+    l.external_order_number,
+    l.order_id,
+    l.order_item_id,
+    l.sku,
+    l.quantity,
+    l.shipped,
+    l.in_warehouse,
+    l.missing,
     o.ordered_on,
     t.stock
-   FROM (((fulfilment.order_items i
-     JOIN fulfilment.orders o ON (((o.client = i.client) AND (o.id = i.order_id))))
-     LEFT JOIN ( SELECT l.client,
-            l.order_item_id,
-            sum(l.quantity) AS pieces,
-            sum(l.quantity) FILTER (WHERE (s.status = 'SHIPPED'::text)) AS shipped
-           FROM (fulfilment.shipment_items l
-             JOIN fulfilment.shipments s ON (((s.client = l.client) AND (s.id = l.shipment_id))))
-          WHERE ((s.unlisted_since IS NULL) AND (l.unlisted_since IS NULL))
-          GROUP BY l.client, l.order_item_id) g ON (((g.client = i.client) AND (g.order_item_id = i.id))))
-     LEFT JOIN fulfilment.stock_levels t ON (((t.client = i.client) AND (t.sku = i.sku))))
-  WHERE ((i.quantity > COALESCE(g.pieces, (0)::bigint)) AND (i.unlisted_since IS NULL) AND (o.unlisted_since IS NULL) AND (o.on_hold IS NOT TRUE) AND ((o.preferred_shipping_date IS NULL) OR (o.preferred_shipping_date <= CURRENT_DATE)) AND ((o.ordered_on < CURRENT_DATE) OR (EXISTS ( SELECT
+   FROM ((fulfilment.orders o
+     JOIN fulfilment.order_lines l ON (((l.client = o.client) AND (l.order_id = o.id))))
+     LEFT JOIN fulfilment.stock_levels t ON (((t.client = l.client) AND (t.sku = l.sku))))
+  WHERE ((l.missing > 0) AND (o.unlisted_since IS NULL) AND (o.on_hold IS NOT TRUE) AND ((o.preferred_shipping_date IS NULL) OR (o.preferred_shipping_date <= CURRENT_DATE)) AND ((o.ordered_on < CURRENT_DATE) OR (EXISTS ( SELECT
            FROM fulfilment.shipments s
-          WHERE ((s.client = o.client) AND (s.order_id = o.id) AND (s.unlisted_since IS NULL))))) AND (NOT (EXISTS ( SELECT
-           FROM fulfilment.service_products p
-          WHERE ((p.client = i.client) AND
-                CASE
-                    WHEN p.is_pattern THEN (i.sku ~~ p.sku)
-                    ELSE (i.sku = p.sku)
-                END)))));
+          WHERE ((s.client = o.client) AND (s.order_id = o.id) AND (s.unlisted_since IS NULL))))));
 create view fulfilment.erased_orders as -- Orders whose personal data was erased here; erase your own copies too
  SELECT client,
     id AS order_id,
@@ -1058,148 +1045,361 @@ create view fulfilment.open_inbound_expectations as -- Announced goods that have
     i.sku,
     i.quantity,
     i.received,
-    GREATEST((COALESCE(i.quantity, 0) - COALESCE(i.received, 0)), 0) AS outstanding,
+    GREATEST(((COALESCE(i.quantity, 0))::bigint - COALESCE(i.received, 0)), (0)::bigint) AS outstanding,
     s.inbound_id
    FROM (fulfilment.inbound_packing_slips s
      JOIN fulfilment.inbound_packing_slip_items i ON (((i.client = s.client) AND (i.inbound_packing_slip_id = s.id))))
   WHERE ((s.status IS DISTINCT FROM 'COMPLETED'::text) AND (s.unlisted_since IS NULL));
-create view fulfilment.order_lines as -- Lines of orders, with the pieces that were shipped, are in the warehouse, are to come, and came back
+create view fulfilment.order_lines as -- Lines of orders, with the pieces that were shipped, are in the warehouse, are to come, and came back. ordered = cancelled + shipped + to_come, and to_come = in_warehouse + missing. Name orders: it computes each order whole
  SELECT o.client,
     o.external_order_number,
-    i.order_id,
-    i.id AS order_item_id,
-    i.sku,
-    v.is_service,
-    i.ordered_quantity AS ordered,
-    (i.ordered_quantity - i.quantity) AS cancelled,
-    i.quantity,
-    s.shipped,
-    s.in_warehouse,
+    o.id AS order_id,
+    l.id AS order_item_id,
+    l.sku,
+    l.name,
+    l.is_service,
+    l.price,
+    l.vat,
+    l.metadata,
+    l.ordered_quantity AS ordered,
+    ((l.ordered_quantity)::bigint - l.quantity) AS cancelled,
+    l.quantity,
+    l.shipped,
+    l.over_shipped,
+    (l.moved - l.shipped) AS in_warehouse,
         CASE
-            WHEN v.is_service THEN 0
-            ELSE GREATEST((i.quantity - s.shipped), 0)
+            WHEN l.is_service THEN (0)::bigint
+            ELSE (l.wanted - l.moved)
+        END AS missing,
+        CASE
+            WHEN l.is_service THEN (0)::bigint
+            ELSE (l.wanted - l.shipped)
         END AS to_come,
-    r.returned,
-    s.first_shipped_on,
-    s.last_shipped_on,
+    l.returned,
+    l.first_shipped_on,
+    l.last_shipped_on,
     o.unlisted_since
-   FROM ((((fulfilment.orders o
-     JOIN fulfilment.order_items i ON (((i.client = o.client) AND (i.order_id = o.id))))
-     CROSS JOIN LATERAL ( SELECT (EXISTS ( SELECT
-                   FROM fulfilment.service_products p
-                  WHERE ((p.client = i.client) AND
+   FROM (fulfilment.orders o
+     CROSS JOIN LATERAL ( WITH lines AS (
+                 SELECT i.client,
+                    i.id,
+                    i.order_id,
+                    i.sku,
+                    i.quantity,
+                    i.ordered_quantity,
+                    i.fulfill_from,
+                    i.price,
+                    i.vat,
+                    i.name,
+                    i.channel_identifier,
+                    i.metadata,
+                    i.product_id,
+                    i.raw,
+                    i.first_seen_at,
+                    i.changed_at,
+                    i.unlisted_since,
+                    (GREATEST(COALESCE(i.quantity, 0), 0))::bigint AS wanted,
+                    (EXISTS ( SELECT
+                           FROM fulfilment.service_products p
+                          WHERE ((p.client = i.client) AND
+                                CASE
+                                    WHEN p.is_pattern THEN (i.sku ~~ p.sku)
+                                    ELSE (i.sku = p.sku)
+                                END))) AS is_service
+                   FROM fulfilment.order_items i
+                  WHERE ((i.client = o.client) AND (i.order_id = o.id) AND (i.unlisted_since IS NULL))
+                ), moves AS (
+                 SELECT i.order_item_id,
+                    i.sku,
+                    (s_1.status = 'SHIPPED'::text) AS is_shipped,
+                    s_1.shipped_on,
+                    i.quantity AS moved,
+                    0 AS returned
+                   FROM (fulfilment.shipments s_1
+                     JOIN fulfilment.shipment_items i ON (((i.client = s_1.client) AND (i.shipment_id = s_1.id))))
+                  WHERE ((s_1.client = o.client) AND (s_1.order_id = o.id) AND (s_1.unlisted_since IS NULL) AND (i.unlisted_since IS NULL))
+                UNION ALL
+                 SELECT r.order_item_id,
+                    r.sku,
+                    NULL::boolean,
+                    NULL::timestamp with time zone,
+                    0,
+                    r.quantity
+                   FROM fulfilment.return_items r
+                  WHERE ((r.client = o.client) AND (r.order_id = o.id) AND (r.unlisted_since IS NULL))
+                ), pieces AS (
+                 SELECT l_2.id AS line,
                         CASE
-                            WHEN p.is_pattern THEN (i.sku ~~ p.sku)
-                            ELSE (i.sku = p.sku)
-                        END))) AS is_service) v)
-     LEFT JOIN LATERAL ( SELECT (COALESCE(sum(l.quantity) FILTER (WHERE (s_1.status = 'SHIPPED'::text)), (0)::bigint))::integer AS shipped,
-            (COALESCE(sum(l.quantity) FILTER (WHERE (s_1.status IS DISTINCT FROM 'SHIPPED'::text)), (0)::bigint))::integer AS in_warehouse,
-            min(s_1.shipped_on) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS first_shipped_on,
-            max(s_1.shipped_on) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS last_shipped_on
-           FROM (fulfilment.shipments s_1
-             JOIN fulfilment.shipment_items l ON (((l.client = s_1.client) AND (l.shipment_id = s_1.id))))
-          WHERE ((s_1.client = i.client) AND (s_1.order_id = i.order_id) AND (l.order_item_id = i.id) AND (s_1.unlisted_since IS NULL) AND (l.unlisted_since IS NULL))) s ON (true))
-     LEFT JOIN LATERAL ( SELECT (COALESCE(sum(r_1.quantity), (0)::bigint))::integer AS returned
-           FROM fulfilment.return_items r_1
-          WHERE ((r_1.client = i.client) AND (r_1.order_id = i.order_id) AND (r_1.order_item_id = i.id) AND (r_1.unlisted_since IS NULL))) r ON (true))
-  WHERE (i.unlisted_since IS NULL);
+                            WHEN (l_2.id IS NULL) THEN COALESCE(m.sku, ( SELECT f.sku
+                               FROM lines f
+                              WHERE (NOT f.is_service)
+                              ORDER BY f.id
+                             LIMIT 1))
+                            ELSE NULL::text
+                        END AS sku,
+                    GREATEST(COALESCE(sum(m.moved) FILTER (WHERE m.is_shipped), (0)::bigint), (0)::bigint) AS shipped,
+                    GREATEST(COALESCE(sum(m.moved), (0)::bigint), (0)::bigint) AS moved,
+                    GREATEST(COALESCE(sum(m.returned), (0)::bigint), (0)::bigint) AS returned,
+                    min(m.shipped_on) FILTER (WHERE m.is_shipped) AS first_shipped_on,
+                    max(m.shipped_on) FILTER (WHERE m.is_shipped) AS last_shipped_on
+                   FROM (moves m
+                     LEFT JOIN lines l_2 ON ((l_2.id = m.order_item_id)))
+                  GROUP BY l_2.id,
+                        CASE
+                            WHEN (l_2.id IS NULL) THEN COALESCE(m.sku, ( SELECT f.sku
+                               FROM lines f
+                              WHERE (NOT f.is_service)
+                              ORDER BY f.id
+                             LIMIT 1))
+                            ELSE NULL::text
+                        END
+                ), own AS (
+                 SELECT l_2.id,
+                    l_2.sku,
+                    l_2.wanted,
+                    COALESCE(p.shipped, (0)::bigint) AS all_shipped,
+                    LEAST(l_2.wanted, COALESCE(p.shipped, (0)::bigint)) AS shipped,
+                    LEAST(l_2.wanted, COALESCE(p.moved, (0)::bigint)) AS moved,
+                    LEAST(l_2.wanted, COALESCE(p.returned, (0)::bigint)) AS returned,
+                    p.first_shipped_on,
+                    p.last_shipped_on
+                   FROM (lines l_2
+                     LEFT JOIN pieces p ON ((p.line = l_2.id)))
+                ), room AS (
+                 SELECT w.id,
+                    w.sku,
+                    w.wanted,
+                    w.all_shipped,
+                    w.shipped,
+                    w.moved,
+                    w.returned,
+                    w.first_shipped_on,
+                    w.last_shipped_on,
+                    (lead(w.id) OVER earlier IS NULL) AS is_last,
+                    COALESCE(sum((w.wanted - w.shipped)) OVER earlier, (0)::numeric) AS to_ship_before,
+                    COALESCE(sum((w.wanted - w.moved)) OVER earlier, (0)::numeric) AS to_move_before,
+                    COALESCE(sum((w.wanted - w.returned)) OVER earlier, (0)::numeric) AS to_return_before
+                   FROM own w
+                  WINDOW earlier AS (PARTITION BY w.sku ORDER BY w.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+                ), spread AS (
+                 SELECT r.id,
+                    r.sku,
+                    r.wanted,
+                    r.all_shipped,
+                    r.shipped,
+                    r.moved,
+                    r.returned,
+                    r.first_shipped_on,
+                    r.last_shipped_on,
+                    r.is_last,
+                    r.to_ship_before,
+                    r.to_move_before,
+                    r.to_return_before,
+                    ((COALESCE(p.shipped, (0)::bigint))::numeric - r.to_ship_before) AS left_to_ship,
+                    ((COALESCE(p.moved, (0)::bigint))::numeric - r.to_move_before) AS left_to_move,
+                    ((COALESCE(p.returned, (0)::bigint))::numeric - r.to_return_before) AS left_to_return,
+                    p.first_shipped_on AS first_without_line,
+                    p.last_shipped_on AS last_without_line
+                   FROM (room r
+                     LEFT JOIN pieces p ON (((p.line IS NULL) AND (p.sku = r.sku))))
+                )
+         SELECT l_1.client,
+            l_1.id,
+            l_1.order_id,
+            l_1.sku,
+            l_1.quantity,
+            l_1.ordered_quantity,
+            l_1.fulfill_from,
+            l_1.price,
+            l_1.vat,
+            l_1.name,
+            l_1.channel_identifier,
+            l_1.metadata,
+            l_1.product_id,
+            l_1.raw,
+            l_1.first_seen_at,
+            l_1.changed_at,
+            l_1.unlisted_since,
+            l_1.wanted,
+            l_1.is_service,
+            (((s.shipped)::numeric + GREATEST(LEAST(((s.wanted - s.shipped))::numeric, s.left_to_ship), (0)::numeric)))::bigint AS shipped,
+            (((s.moved)::numeric + GREATEST(LEAST(((s.wanted - s.moved))::numeric, s.left_to_move), (0)::numeric)))::bigint AS moved,
+            (((s.returned)::numeric + GREATEST(LEAST(((s.wanted - s.returned))::numeric, s.left_to_return), (0)::numeric)))::bigint AS returned,
+            ((((s.all_shipped - s.shipped))::numeric +
+                CASE
+                    WHEN s.is_last THEN GREATEST((s.left_to_ship - ((s.wanted - s.shipped))::numeric), (0)::numeric)
+                    ELSE (0)::numeric
+                END))::bigint AS over_shipped,
+                CASE
+                    WHEN (s.left_to_ship > (0)::numeric) THEN LEAST(s.first_shipped_on, s.first_without_line)
+                    ELSE s.first_shipped_on
+                END AS first_shipped_on,
+                CASE
+                    WHEN (s.left_to_ship > (0)::numeric) THEN GREATEST(s.last_shipped_on, s.last_without_line)
+                    ELSE s.last_shipped_on
+                END AS last_shipped_on
+           FROM (lines l_1
+             JOIN spread s ON ((s.id = l_1.id)))) l);
 create view fulfilment.order_overview as -- Orders at the service, one row each: state, pieces without service products, parcels, problems. order_state also knows orders that are not there yet
  SELECT o.client,
     o.id AS order_id,
     o.external_order_number,
+    o.email,
     o.ordered_on,
     o.preferred_shipping_date,
-        CASE
-            WHEN (o.unlisted_since IS NOT NULL) THEN 'unlisted'::text
-            WHEN (((l.all_lines > 0) AND (l.all_pieces = 0)) OR ((l.goods_lines > 0) AND (l.pieces = 0))) THEN 'cancelled'::text
-            WHEN ((l.all_lines > 0) AND (l.goods_lines = 0)) THEN 'nothing_to_ship'::text
-            WHEN ((s.shipped > 0) AND (s.shipped >= l.pieces)) THEN 'shipped'::text
-            WHEN (s.errors > 0) THEN 'warehouse_error'::text
-            WHEN (s.shipped > 0) THEN 'partly_shipped'::text
-            WHEN o.on_hold THEN 'on_hold'::text
-            WHEN (s.shipments > 0) THEN 'in_warehouse'::text
-            WHEN (EXISTS ( SELECT
-               FROM fulfilment.order_addresses a
-              WHERE ((a.client = o.client) AND (a.order_id = o.id) AND (a.role = 'delivery'::text) AND (a.country_code = ANY (ARRAY['NL'::text, 'BE'::text, 'DE'::text])) AND (COALESCE(a.house_number, ''::text) = ''::text) AND (a.street1 !~* '\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$'::text)))) THEN 'check_address'::text
-            ELSE 'accepted'::text
-        END AS state,
-    ( SELECT t.name
-           FROM fulfilment.setting_options t
-          WHERE ((t.client = o.client) AND (t.list = 'orderTypes'::text) AND (t.id = o.order_type_id))) AS order_type,
-    ( SELECT m.name
+    t.state,
+    ( SELECT t_1.code
+           FROM fulfilment.setting_options t_1
+          WHERE ((t_1.client = o.client) AND (t_1.list = 'orderTypes'::text) AND (t_1.id = o.order_type_id))) AS order_type,
+    ( SELECT t_1.name
+           FROM fulfilment.setting_options t_1
+          WHERE ((t_1.client = o.client) AND (t_1.list = 'orderTypes'::text) AND (t_1.id = o.order_type_id))) AS order_type_name,
+    ( SELECT m.code
            FROM fulfilment.setting_options m
           WHERE ((m.client = o.client) AND (m.list = ANY (ARRAY['mainShippingMethods'::text, 'shippingMethods'::text])) AND (m.id = o.preferred_shipping_method_id))
           ORDER BY m.list
          LIMIT 1) AS shipping_method,
+    ( SELECT m.name
+           FROM fulfilment.setting_options m
+          WHERE ((m.client = o.client) AND (m.list = ANY (ARRAY['mainShippingMethods'::text, 'shippingMethods'::text])) AND (m.id = o.preferred_shipping_method_id))
+          ORDER BY m.list
+         LIMIT 1) AS shipping_method_name,
     l.ordered,
-    (l.ordered - l.pieces) AS cancelled,
-    s.shipped,
-    GREATEST((l.pieces - s.shipped), 0) AS to_come,
-    r.returned,
+    l.cancelled,
+    l.shipped,
+    l.to_come,
+    l.returned,
     s.shipments,
     p.parcels,
     s.first_shipped_on,
     s.last_shipped_on,
-    NULLIF(concat_ws('; '::text,
-        CASE
-            WHEN (s.errors > 0) THEN ('shipments with the status ERROR: '::text || s.errors)
-            ELSE NULL::text
-        END,
-        CASE
-            WHEN (p.exceptions > 0) THEN ('parcels with an exception level: '::text || p.exceptions)
-            ELSE NULL::text
-        END, ( SELECT format('outbox row %s (%s) is %s: %s'::text, w.id, w.kind, w.status, w.last_error) AS format
-           FROM fulfilment.outbox w
-          WHERE ((w.client = o.client) AND (w.family = 'order'::text) AND (w.reference = o.external_order_number) AND (w.status = ANY (ARRAY['dead'::text, 'unknown'::text])) AND (w.next_attempt_at IS NULL))
-          ORDER BY w.id
-         LIMIT 1)), ''::text) AS problem,
+    b.problem_code,
+    b.problem,
     o.unlisted_since
-   FROM ((((fulfilment.orders o
+   FROM (((((fulfilment.orders o
      CROSS JOIN LATERAL ( SELECT count(*) AS all_lines,
-            count(*) FILTER (WHERE (NOT v.is_service)) AS goods_lines,
-            COALESCE(sum(i.quantity), (0)::bigint) AS all_pieces,
-            (COALESCE(sum(i.quantity) FILTER (WHERE (NOT v.is_service)), (0)::bigint))::integer AS pieces,
-            (COALESCE(sum(i.ordered_quantity) FILTER (WHERE (NOT v.is_service)), (0)::bigint))::integer AS ordered
-           FROM (fulfilment.order_items i
-             CROSS JOIN LATERAL ( SELECT (EXISTS ( SELECT
-                           FROM fulfilment.service_products p_1
-                          WHERE ((p_1.client = i.client) AND
-                                CASE
-                                    WHEN p_1.is_pattern THEN (i.sku ~~ p_1.sku)
-                                    ELSE (i.sku = p_1.sku)
-                                END))) AS is_service
-                 OFFSET 0) v)
-          WHERE ((i.client = o.client) AND (i.order_id = o.id) AND (i.unlisted_since IS NULL))) l)
-     CROSS JOIN LATERAL ( SELECT (count(*))::integer AS shipments,
+            count(*) FILTER (WHERE (NOT i.is_service)) AS goods_lines,
+            COALESCE(sum(GREATEST(i.quantity, 0)), (0)::bigint) AS all_pieces,
+            COALESCE(sum((i.shipped + i.to_come)) FILTER (WHERE (NOT i.is_service)), (0)::numeric) AS pieces,
+            COALESCE(sum(i.ordered) FILTER (WHERE (NOT i.is_service)), (0)::bigint) AS ordered,
+            (COALESCE(sum(i.cancelled) FILTER (WHERE (NOT i.is_service)), (0)::numeric))::bigint AS cancelled,
+            (COALESCE(sum(i.shipped) FILTER (WHERE (NOT i.is_service)), (0)::numeric))::bigint AS shipped,
+            (COALESCE(sum(i.to_come), (0)::numeric))::bigint AS to_come,
+            COALESCE(sum(i.over_shipped), (0)::numeric) AS over_shipped,
+            (COALESCE(sum(i.returned) FILTER (WHERE (NOT i.is_service)), (0)::numeric))::bigint AS returned
+           FROM fulfilment.order_lines i
+          WHERE ((i.client = o.client) AND (i.order_id = o.id))) l)
+     CROSS JOIN LATERAL ( SELECT count(*) AS shipments,
             count(*) FILTER (WHERE (s_1.status = 'ERROR'::text)) AS errors,
             min(s_1.shipped_on) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS first_shipped_on,
-            max(s_1.shipped_on) AS last_shipped_on,
-            (COALESCE(sum(g.pieces) FILTER (WHERE (s_1.status = 'SHIPPED'::text)), (0)::numeric))::integer AS shipped
-           FROM (fulfilment.shipments s_1
-             CROSS JOIN LATERAL ( SELECT sum(i.quantity) AS pieces
-                   FROM fulfilment.shipment_items i
-                  WHERE ((i.client = s_1.client) AND (i.shipment_id = s_1.id) AND (i.unlisted_since IS NULL) AND (NOT (EXISTS ( SELECT
-                           FROM fulfilment.service_products p_1
-                          WHERE ((p_1.client = i.client) AND
-                                CASE
-                                    WHEN p_1.is_pattern THEN (i.sku ~~ p_1.sku)
-                                    ELSE (i.sku = p_1.sku)
-                                END)))))) g)
+            max(s_1.shipped_on) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS last_shipped_on
+           FROM fulfilment.shipments s_1
           WHERE ((s_1.client = o.client) AND (s_1.order_id = o.id) AND (s_1.unlisted_since IS NULL))) s)
-     LEFT JOIN LATERAL ( SELECT (count(*))::integer AS parcels,
+     CROSS JOIN LATERAL ( SELECT c.state,
+            ((c.state <> ALL (ARRAY['unlisted'::text, 'cancelled'::text, 'nothing_to_ship'::text, 'shipped'::text])) AND (COALESCE(o.ordered_on, (o.first_seen_at)::date) <= (CURRENT_DATE - 2))) AS is_late
+           FROM ( SELECT
+                        CASE
+                            WHEN (o.unlisted_since IS NOT NULL) THEN 'unlisted'::text
+                            WHEN (((l.all_lines > 0) AND (l.all_pieces = 0)) OR ((l.goods_lines > 0) AND (l.pieces = (0)::numeric))) THEN 'cancelled'::text
+                            WHEN ((l.all_lines > 0) AND (l.goods_lines = 0)) THEN 'nothing_to_ship'::text
+                            WHEN ((l.shipped > 0) AND (l.to_come = 0)) THEN 'shipped'::text
+                            WHEN (s.errors > 0) THEN 'warehouse_error'::text
+                            WHEN (l.shipped > 0) THEN 'partly_shipped'::text
+                            WHEN o.on_hold THEN 'on_hold'::text
+                            WHEN (s.shipments > 0) THEN 'in_warehouse'::text
+                            WHEN (EXISTS ( SELECT
+                               FROM fulfilment.order_addresses a
+                              WHERE ((a.client = o.client) AND (a.order_id = o.id) AND (a.role = 'delivery'::text) AND (a.country_code = ANY (ARRAY['NL'::text, 'BE'::text, 'DE'::text])) AND (COALESCE(a.house_number, ''::text) = ''::text) AND (a.street1 !~* '\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$'::text)))) THEN 'check_address'::text
+                            ELSE 'accepted'::text
+                        END AS state) c
+         OFFSET 0) t)
+     LEFT JOIN LATERAL ( SELECT count(*) AS parcels,
             count(*) FILTER (WHERE (p_1.current_track_trace_exception_level ~ '^[1-9]'::text)) AS exceptions
            FROM (fulfilment.shipments s_1
              JOIN fulfilment.parcels p_1 ON (((p_1.client = s_1.client) AND (p_1.shipment_id = s_1.id))))
           WHERE ((s_1.client = o.client) AND (s_1.order_id = o.id) AND (s_1.unlisted_since IS NULL) AND (p_1.unlisted_since IS NULL))) p ON (true))
-     LEFT JOIN LATERAL ( SELECT (COALESCE(sum(r_1.quantity), (0)::bigint))::integer AS returned
-           FROM fulfilment.return_items r_1
-          WHERE ((r_1.client = o.client) AND (r_1.order_id = o.id) AND (r_1.unlisted_since IS NULL) AND (NOT (EXISTS ( SELECT
-                   FROM fulfilment.service_products p_1
-                  WHERE ((p_1.client = r_1.client) AND
+     LEFT JOIN LATERAL ( SELECT (array_agg(r.code ORDER BY r.nth))[1] AS problem_code,
+            string_agg(r.words, '; '::text ORDER BY r.nth) AS problem
+           FROM ( SELECT 1 AS "?column?",
+                    'warehouse_error'::text AS "?column?",
+                    ('shipments with the status ERROR: '::text || s.errors) AS "?column?"
+                  WHERE (s.errors > 0)
+                UNION ALL
+                 SELECT 2,
+                    'parcel_exception'::text,
+                    ('parcels with an exception level: '::text || p.exceptions)
+                  WHERE (p.exceptions > 0)
+                UNION ALL
+                ( SELECT 3,
+                    ('row_'::text ||
                         CASE
-                            WHEN p_1.is_pattern THEN (r_1.sku ~~ p_1.sku)
-                            ELSE (r_1.sku = p_1.sku)
-                        END)))))) r ON (true));
+                            WHEN (w.status = ANY (ARRAY['dead'::text, 'unknown'::text])) THEN w.status
+                            ELSE 'waiting'::text
+                        END),
+                    format('outbox row %s (%s) is %s%s'::text, w.id, w.kind, w.status, (': '::text || w.last_error)) AS format
+                   FROM fulfilment.outbox w
+                  WHERE ((w.client = o.client) AND (w.family = 'order'::text) AND (w.reference = o.external_order_number) AND (((w.status = ANY (ARRAY['dead'::text, 'unknown'::text])) AND (w.next_attempt_at IS NULL)) OR (t.is_late AND (w.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text])))))
+                  ORDER BY ((w.status = ANY (ARRAY['dead'::text, 'unknown'::text])) AND (w.next_attempt_at IS NULL)) DESC, w.id
+                 LIMIT 1)
+                UNION ALL
+                 SELECT 4,
+                    'on_hold'::text,
+                    'it is on hold'::text
+                  WHERE (t.is_late AND o.on_hold)
+                UNION ALL
+                 SELECT 5,
+                    'check_address'::text,
+                    'its address has no house number that the service could find'::text
+                  WHERE (t.is_late AND (t.state = 'check_address'::text))
+                UNION ALL
+                 SELECT 6,
+                    'not_due'::text,
+                    ('it is not to be shipped before '::text || o.preferred_shipping_date)
+                  WHERE (t.is_late AND (o.preferred_shipping_date > CURRENT_DATE))
+                UNION ALL
+                 SELECT 7,
+                    'no_lines'::text,
+                    'none of its lines is stored here'::text
+                  WHERE (t.is_late AND (l.all_lines = 0))
+                UNION ALL
+                 SELECT 8,
+                    'back_order'::text,
+                    (('on no shipment: '::text || string_agg(m.article, ', '::text ORDER BY m.nth) FILTER (WHERE (m.nth <= 10))) ||
+                        CASE
+                            WHEN (max(m.nth) > 10) THEN format(' and %s more'::text, (max(m.nth) - 10))
+                            ELSE ''::text
+                        END)
+                   FROM ( SELECT row_number() OVER (ORDER BY (min(i.order_item_id))) AS nth,
+                            format('%s (%s%s)'::text, i.sku, sum(i.missing), (', stock '::text || min(k.stock))) AS article
+                           FROM (fulfilment.order_lines i
+                             LEFT JOIN fulfilment.stock_levels k ON (((k.client = i.client) AND (k.sku = i.sku))))
+                          WHERE (t.is_late AND (o.on_hold IS NOT TRUE) AND COALESCE((o.preferred_shipping_date <= CURRENT_DATE), true) AND (i.client = o.client) AND (i.order_id = o.id) AND (i.missing > 0))
+                          GROUP BY i.sku) m
+                 HAVING (count(*) > 0)
+                UNION ALL
+                 SELECT 9,
+                        CASE
+                            WHEN bool_or((h.status = 'READY_TO_PICK'::text)) THEN 'not_picked'::text
+                            ELSE 'not_shipped'::text
+                        END AS "case",
+                    (('shipments that have not left: '::text || string_agg(format('%s (%s)'::text, h.id, "left"(h.status, 50)), ', '::text ORDER BY h.id) FILTER (WHERE (h.nth <= 10))) ||
+                        CASE
+                            WHEN (max(h.nth) > 10) THEN format(' and %s more'::text, (max(h.nth) - 10))
+                            ELSE ''::text
+                        END)
+                   FROM ( SELECT h_1.id,
+                            COALESCE(h_1.status, 'no status'::text) AS status,
+                            row_number() OVER (ORDER BY h_1.id) AS nth
+                           FROM fulfilment.shipments h_1
+                          WHERE (t.is_late AND (h_1.client = o.client) AND (h_1.order_id = o.id) AND (h_1.unlisted_since IS NULL) AND ((h_1.status = ANY (ARRAY['SHIPPED'::text, 'ERROR'::text])) IS NOT TRUE))) h
+                 HAVING (count(*) > 0)
+                UNION ALL
+                 SELECT 10,
+                    'over_shipped'::text,
+                    ('more was shipped than ordered: '::text || string_agg(format('%s (%s)'::text, i.sku, i.over_shipped), ', '::text ORDER BY i.order_item_id))
+                   FROM fulfilment.order_lines i
+                  WHERE ((l.over_shipped > (0)::numeric) AND (i.client = o.client) AND (i.order_id = o.id) AND (i.over_shipped > 0))
+                 HAVING (count(*) > 0)) r(nth, code, words)) b ON (true));
 create view fulfilment.outbox_open as -- Rows of the outbox that are not done or cancelled, and what each row waits for
  SELECT o.id,
     o.client,
@@ -1289,7 +1489,39 @@ create view fulfilment.parcel_overview as -- Packages with their order, shipping
           WHERE ((t.client = s.client) AND (t.id = s.shipping_method_id) AND (t.list = ANY (ARRAY['mainShippingMethods'::text, 'shippingMethods'::text])))
           ORDER BY t.list
          LIMIT 1) m ON (true));
-create view fulfilment.return_overview as -- Returned lines that a warehouse has processed, with the name of the reason and the price of the order line
+create view fulfilment.received_goods as -- Lines of inbounds with their lots, and what the inbound packing slip that announced them expected and received in all
+ SELECT i.client,
+    i.id AS inbound_id,
+    i.reference,
+    i.status,
+    i.received_in,
+    i.created_on,
+    i.checking_on,
+    i.completed_on,
+    l.id AS inbound_item_id,
+    l.sku,
+    l.quantity,
+    l.lot_number,
+    l.expiration_date,
+    COALESCE(e.inbound_packing_slip_id, i.inbound_packing_slip_id) AS inbound_packing_slip_id,
+    s.reference AS slip_reference,
+    s.status AS slip_status,
+    s.expected_on,
+    e.id AS inbound_packing_slip_item_id,
+    e.quantity AS line_expected,
+    e.received AS line_received,
+    t.slip_expected,
+    t.slip_received,
+    i.unlisted_since
+   FROM ((((fulfilment.inbounds i
+     JOIN fulfilment.inbound_items l ON (((l.client = i.client) AND (l.inbound_id = i.id) AND (l.unlisted_since IS NULL))))
+     LEFT JOIN fulfilment.inbound_packing_slip_items e ON (((e.client = l.client) AND (e.id = l.inbound_packing_slip_item_id))))
+     LEFT JOIN fulfilment.inbound_packing_slips s ON (((s.client = i.client) AND (s.id = COALESCE(e.inbound_packing_slip_id, i.inbound_packing_slip_id)))))
+     LEFT JOIN LATERAL ( SELECT sum(e_1.quantity) AS slip_expected,
+            sum(e_1.received) AS slip_received
+           FROM fulfilment.inbound_packing_slip_items e_1
+          WHERE ((e_1.client = s.client) AND (e_1.inbound_packing_slip_id = s.id) AND (e_1.unlisted_since IS NULL))) t ON (true));
+create view fulfilment.return_overview as -- Returned lines that a warehouse has processed, with reason, price of the order line, and lot and serial numbers that were shipped
  SELECT r.client,
     r.id AS return_item_id,
     r.external_order_number,
@@ -1298,19 +1530,27 @@ create view fulfilment.return_overview as -- Returned lines that a warehouse has
     a.external_reference,
     r.sku,
     r.quantity,
+    g.lot_number,
+    g.expiration_date,
+    g.serial_numbers,
     r.condition,
-    t.name AS return_reason,
+    COALESCE(t.code, l.reason_code) AS return_reason,
+    t.name AS return_reason_name,
     r.processed_on,
     r.processed_in,
     r.restock_on,
     r.restock_in,
     r.redeliver,
     r.comment,
+    o.currency,
     i.price,
+    i.vat,
     (i.price * (r.quantity)::numeric) AS amount,
     r.unlisted_since
-   FROM ((((fulfilment.return_items r
+   FROM ((((((fulfilment.return_items r
      LEFT JOIN fulfilment.order_items i ON (((i.client = r.client) AND (i.id = r.order_item_id))))
+     LEFT JOIN fulfilment.orders o ON (((o.client = r.client) AND (o.id = COALESCE(r.order_id, i.order_id)))))
+     LEFT JOIN fulfilment.shipment_items g ON (((g.client = r.client) AND (g.id = r.shipment_item_id))))
      LEFT JOIN fulfilment.setting_options t ON (((t.client = r.client) AND (t.list = 'returnReasons'::text) AND (t.id = r.return_reason_id))))
      LEFT JOIN fulfilment.return_merchandise_authorization_items l ON (((l.client = r.client) AND (l.id = r.return_merchandise_authorization_item_id))))
      LEFT JOIN fulfilment.return_merchandise_authorizations a ON (((a.client = l.client) AND (a.id = l.return_merchandise_authorization_id))));
@@ -1324,6 +1564,7 @@ create view fulfilment.returns_to_restock as -- Returns that were processed and 
     quantity,
     condition,
     return_reason,
+    return_reason_name,
     processed_on,
     processed_in,
     redeliver,
@@ -1434,7 +1675,9 @@ create view fulfilment.shipment_lines as -- Lines of shipments, shipped or not, 
     p.track_and_trace_codes,
     COALESCE(p.tracking_url, sync.read_tracking_link(s.raw)) AS tracking_url,
     s.order_type,
+    s.order_type_name,
     s.shipping_method,
+    s.shipping_method_name,
     s.carrier_code,
     s.carrier_name
    FROM ((fulfilment.shipment_overview s
@@ -1452,7 +1695,7 @@ create view fulfilment.shipment_lines as -- Lines of shipments, shipped or not, 
            FROM (fulfilment.parcel_overview p_1
              LEFT JOIN fulfilment.track_traces t ON (((t.client = p_1.client) AND (t.shipment_id = p_1.shipment_id) AND (t.package_number = p_1.package_number))))
           WHERE ((p_1.client = s.client) AND (p_1.shipment_id = s.id) AND (p_1.unlisted_since IS NULL))) p ON (true));
-create view fulfilment.shipment_overview as -- Shipments with the number of their order, and the names of order type, shipping method and carrier
+create view fulfilment.shipment_overview as -- Shipments with the number of their order, and code and name of order type, shipping method and carrier
  SELECT s.client,
     s.id,
     s.status,
@@ -1470,8 +1713,16 @@ create view fulfilment.shipment_overview as -- Shipments with the number of thei
     s.unlisted_since,
     s.read_no,
     o.external_order_number,
-    t.name AS order_type,
-    COALESCE(m.name, n.name) AS shipping_method,
+    t.code AS order_type,
+    t.name AS order_type_name,
+        CASE
+            WHEN (m.id IS NULL) THEN n.code
+            ELSE m.code
+        END AS shipping_method,
+        CASE
+            WHEN (m.id IS NULL) THEN n.name
+            ELSE m.name
+        END AS shipping_method_name,
     n.code AS carrier_code,
     n.name AS carrier_name
    FROM ((((fulfilment.shipments s
@@ -1701,7 +1952,7 @@ AS $function$
 $function$
 ;
 CREATE OR REPLACE FUNCTION fulfilment.order_state(number text, client text DEFAULT 'default'::text)
- RETURNS TABLE(order_id bigint, state text, waits_for text, open_rows integer, ordered integer, cancelled integer, shipped integer, returned integer, shipments integer, last_shipped_on timestamp with time zone, tracking_urls text[])
+ RETURNS TABLE(order_id bigint, state text, waits_for text, open_rows bigint, ordered bigint, cancelled bigint, shipped bigint, to_come bigint, returned bigint, shipments bigint, last_shipped_on timestamp with time zone, tracking_urls text[])
  LANGUAGE sql
  STABLE
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1742,8 +1993,8 @@ AS $function$
        and w.id in (select a.id from asked a)
      order by w.id
      limit 1),
-    (select count(*)::integer from asked a where a.status in ('pending', 'sending', 'unknown', 'dead')),
-    coalesce(f.ordered, 0), coalesce(f.cancelled, 0), coalesce(f.shipped, 0), coalesce(f.returned, 0),
+    (select count(*) from asked a where a.status in ('pending', 'sending', 'unknown', 'dead')),
+    coalesce(f.ordered, 0), coalesce(f.cancelled, 0), coalesce(f.shipped, 0), coalesce(f.to_come, 0), coalesce(f.returned, 0),
     coalesce(f.shipments, 0), f.last_shipped_on,
     coalesce((
       select array_agg(distinct p.tracking_url)
@@ -2737,6 +2988,8 @@ grant select on fulfilment.parcel_overview to fulfilment_reader;
 grant select on fulfilment.parcel_overview to fulfilment_writer;
 grant select on fulfilment.parcels to fulfilment_reader;
 grant select on fulfilment.parcels to fulfilment_writer;
+grant select on fulfilment.received_goods to fulfilment_reader;
+grant select on fulfilment.received_goods to fulfilment_writer;
 grant select on fulfilment.return_items to fulfilment_reader;
 grant select on fulfilment.return_items to fulfilment_writer;
 grant select on fulfilment.return_merchandise_authorization_items to fulfilment_reader;

@@ -90,7 +90,7 @@ export interface FulfilmentCarrierLinks {
    */
   created_at: Generated<Timestamp>;
   /**
-   * Code of the list mainShippingMethods or shippingMethods, as in parcel_overview.shipping_method
+   * Code of the list mainShippingMethods or shippingMethods, as shipping_method of the views
    */
   shipping_method: string;
   /**
@@ -693,7 +693,7 @@ export interface FulfilmentOrderLines {
    */
   first_shipped_on: Timestamp | null;
   /**
-   * Pieces of shipments that have not left
+   * Pieces of shipments that have not left, as far as they are to come
    */
   in_warehouse: number | null;
   /**
@@ -704,6 +704,18 @@ export interface FulfilmentOrderLines {
    * When the last of its shipped pieces left
    */
   last_shipped_on: Timestamp | null;
+  /**
+   * serviceLevel, purchases, reference, extra6 and extra7
+   */
+  metadata: Json | null;
+  /**
+   * Pieces that are to come and on no shipment; 0 for a service product
+   */
+  missing: number | null;
+  /**
+   * Name of the article on the order (personal data, if it was made for a person)
+   */
+  name: string | null;
   /**
    * Order
    */
@@ -717,15 +729,23 @@ export interface FulfilmentOrderLines {
    */
   ordered: number | null;
   /**
+   * Pieces that a carrier took beyond quantity
+   */
+  over_shipped: number | null;
+  /**
+   * Price of one piece; its currency is orders.currency
+   */
+  price: Numeric | null;
+  /**
    * Pieces that were not cancelled
    */
   quantity: number | null;
   /**
-   * Pieces that came back and were processed
+   * Pieces that came back and were processed, at most quantity
    */
   returned: number | null;
   /**
-   * Pieces that a carrier took
+   * Pieces that a carrier took, at most quantity
    */
   shipped: number | null;
   /**
@@ -740,6 +760,10 @@ export interface FulfilmentOrderLines {
    * Since when the service no longer knows the order
    */
   unlisted_since: Timestamp | null;
+  /**
+   * Rate, such as 0.21
+   */
+  vat: Numeric | null;
 }
 
 export interface FulfilmentOrderOverview {
@@ -751,6 +775,10 @@ export interface FulfilmentOrderOverview {
    * Client key
    */
   client: string | null;
+  /**
+   * Consumer's address (personal data); compare lower(email), which has an index
+   */
+  email: string | null;
   /**
    * Your order number
    */
@@ -768,9 +796,13 @@ export interface FulfilmentOrderOverview {
    */
   order_id: number | null;
   /**
-   * Name of the order type
+   * Code of the order type
    */
   order_type: string | null;
+  /**
+   * Its name
+   */
+  order_type_name: string | null;
   /**
    * Pieces that were ordered first
    */
@@ -788,9 +820,13 @@ export interface FulfilmentOrderOverview {
    */
   preferred_shipping_date: string | null;
   /**
-   * Shipments with the status ERROR, parcels with an exception level, and the first outbox row that waits for a person; null if there is none
+   * All its problems in words; null if there is none. An order that is not shipped two days after it was ordered has at least one
    */
   problem: string | null;
+  /**
+   * The first problem in one word: warehouse_error, parcel_exception, row_dead, row_unknown, row_waiting, on_hold, check_address, not_due, no_lines, back_order, not_picked, not_shipped or over_shipped
+   */
+  problem_code: string | null;
   /**
    * Pieces that came back and were processed
    */
@@ -804,9 +840,13 @@ export interface FulfilmentOrderOverview {
    */
   shipped: number | null;
   /**
-   * Name of the shipping method that was asked for, main or nested
+   * Code of the shipping method that was asked for, main or nested
    */
   shipping_method: string | null;
+  /**
+   * Its name
+   */
+  shipping_method_name: string | null;
   /**
    * accepted, check_address, on_hold, in_warehouse, warehouse_error, partly_shipped, shipped, nothing_to_ship, cancelled or unlisted (docs/erp.md)
    */
@@ -1260,6 +1300,101 @@ export interface FulfilmentParcels {
   unlisted_since: Timestamp | null;
 }
 
+export interface FulfilmentReceivedGoods {
+  /**
+   * When checking began
+   */
+  checking_on: Timestamp | null;
+  /**
+   * Client key
+   */
+  client: string | null;
+  /**
+   * When it was completed
+   */
+  completed_on: Timestamp | null;
+  /**
+   * When it arrived
+   */
+  created_on: Timestamp | null;
+  /**
+   * Day for which the slip announced the goods
+   */
+  expected_on: string | null;
+  /**
+   * Use before
+   */
+  expiration_date: string | null;
+  /**
+   * Inbound
+   */
+  inbound_id: number | null;
+  /**
+   * Line of the inbound
+   */
+  inbound_item_id: number | null;
+  /**
+   * Slip that announced the goods; null if there is none
+   */
+  inbound_packing_slip_id: number | null;
+  /**
+   * Line of the slip
+   */
+  inbound_packing_slip_item_id: number | null;
+  /**
+   * Pieces that this line of the slip announced
+   */
+  line_expected: number | null;
+  /**
+   * Pieces of it that were received so far, by all inbounds
+   */
+  line_received: number | null;
+  /**
+   * Lot
+   */
+  lot_number: string | null;
+  /**
+   * Pieces of this line
+   */
+  quantity: number | null;
+  /**
+   * Warehouse that received it
+   */
+  received_in: string | null;
+  /**
+   * Its reference, as announced
+   */
+  reference: string | null;
+  /**
+   * Article
+   */
+  sku: string | null;
+  /**
+   * Pieces that the whole slip announced
+   */
+  slip_expected: number | null;
+  /**
+   * Pieces of them that were received so far, by all inbounds
+   */
+  slip_received: number | null;
+  /**
+   * Reference of the slip
+   */
+  slip_reference: string | null;
+  /**
+   * EXPECTED, IN_PROGRESS, CHECKING or COMPLETED
+   */
+  slip_status: string | null;
+  /**
+   * PROCESSING, CHECKING, CHECKED or COMPLETED. Book it when it is COMPLETED
+   */
+  status: string | null;
+  /**
+   * Since when the service no longer knows the inbound
+   */
+  unlisted_since: Timestamp | null;
+}
+
 export interface FulfilmentReturnItems {
   /**
    * When its content last changed here
@@ -1503,6 +1638,14 @@ export interface FulfilmentReturnOverview {
    */
   condition: string | null;
   /**
+   * Currency of the order
+   */
+  currency: string | null;
+  /**
+   * Use before, of the same line
+   */
+  expiration_date: string | null;
+  /**
    * Your order number
    */
   external_order_number: string | null;
@@ -1510,6 +1653,10 @@ export interface FulfilmentReturnOverview {
    * Your number of the announced return; null if it was not announced from here
    */
   external_reference: string | null;
+  /**
+   * Lot of the shipment line that delivered it
+   */
+  lot_number: string | null;
   /**
    * Order
    */
@@ -1519,7 +1666,7 @@ export interface FulfilmentReturnOverview {
    */
   order_item_id: number | null;
   /**
-   * Price of the order line
+   * Price of one piece, of the order line
    */
   price: Numeric | null;
   /**
@@ -1551,9 +1698,17 @@ export interface FulfilmentReturnOverview {
    */
   return_item_id: number | null;
   /**
-   * Name of the return reason
+   * Code of the return reason; if the return item has none, that of its announcement
    */
   return_reason: string | null;
+  /**
+   * Name of the return reason
+   */
+  return_reason_name: string | null;
+  /**
+   * Serial numbers of the same line; of several pieces it is not known which one came back
+   */
+  serial_numbers: string[] | null;
   /**
    * Article
    */
@@ -1562,6 +1717,10 @@ export interface FulfilmentReturnOverview {
    * Since when the service no longer knows the return item
    */
   unlisted_since: Timestamp | null;
+  /**
+   * Rate of the order line, such as 0.21
+   */
+  vat: Numeric | null;
 }
 
 export interface FulfilmentReturnsToRestock {
@@ -1610,9 +1769,13 @@ export interface FulfilmentReturnsToRestock {
    */
   return_item_id: number | null;
   /**
-   * Name of the return reason
+   * Code of the return reason
    */
   return_reason: string | null;
+  /**
+   * Its name
+   */
+  return_reason_name: string | null;
   /**
    * Article
    */
@@ -1820,9 +1983,13 @@ export interface FulfilmentShipmentLines {
    */
   order_item_id: number | null;
   /**
-   * Name of the order type
+   * Code of the order type
    */
   order_type: string | null;
+  /**
+   * Its name
+   */
+  order_type_name: string | null;
   /**
    * Packages of the whole shipment; it is not known which line is in which package
    */
@@ -1852,9 +2019,13 @@ export interface FulfilmentShipmentLines {
    */
   shipped_on: Timestamp | null;
   /**
-   * Name of the shipping method, main or nested
+   * Code of the shipping method, main or nested
    */
   shipping_method: string | null;
+  /**
+   * Its name
+   */
+  shipping_method_name: string | null;
   /**
    * Article
    */
@@ -1923,13 +2094,17 @@ export interface FulfilmentShipmentOverview {
    */
   order_id: number | null;
   /**
-   * Name of the order type
+   * Code of the order type
    */
   order_type: string | null;
   /**
    * Order type (service list orderTypes)
    */
   order_type_id: number | null;
+  /**
+   * Its name
+   */
+  order_type_name: string | null;
   /**
    * The resource as received, without its included
    */
@@ -1955,13 +2130,17 @@ export interface FulfilmentShipmentOverview {
    */
   shipped_on: Timestamp | null;
   /**
-   * Name of the shipping method, main or nested
+   * Code of the shipping method, main or nested
    */
   shipping_method: string | null;
   /**
    * Shipping method; the interface does not show whether it is a main or a nested id
    */
   shipping_method_id: number | null;
+  /**
+   * Its name
+   */
+  shipping_method_name: string | null;
   /**
    * READY_TO_PICK, READY_TO_SORT, READY_TO_SHIP, SHIPPED or ERROR; another value is kept as received
    */
@@ -3588,6 +3767,7 @@ export interface DB {
   "fulfilment.outbox_open": FulfilmentOutboxOpen;
   "fulfilment.parcel_overview": FulfilmentParcelOverview;
   "fulfilment.parcels": FulfilmentParcels;
+  "fulfilment.received_goods": FulfilmentReceivedGoods;
   "fulfilment.return_items": FulfilmentReturnItems;
   "fulfilment.return_merchandise_authorization_items": FulfilmentReturnMerchandiseAuthorizationItems;
   "fulfilment.return_merchandise_authorizations": FulfilmentReturnMerchandiseAuthorizations;
