@@ -592,7 +592,7 @@ comment on column fulfilment.track_trace_events.current_track_trace_exception_le
 comment on column fulfilment.track_trace_events.raw is 'The item as received';
 comment on column fulfilment.track_trace_events.seen_at is 'When it was read';
 
--- History: a row overwrites its status, and the feed has no values.
+-- History: a row overwrites its status, and the feed has no values. The trigger sync.record_events fills these tables.
 create table fulfilment.shipment_events (
   id bigint generated always as identity primary key,
   client text not null,
@@ -615,42 +615,76 @@ comment on column fulfilment.shipment_events.source_time is
   'Time that the service gives for this status; null for a status without a time';
 comment on column fulfilment.shipment_events.seen_at is 'When it was read';
 
-create function sync.find_status_time(shipment fulfilment.shipments) returns timestamptz
-language sql immutable as $$
-  select case shipment.status
-    when 'READY_TO_PICK' then shipment.ready_to_pick_on
-    when 'READY_TO_SHIP' then shipment.ready_to_ship_on
-    when 'SHIPPED' then shipment.shipped_on
-  end
-$$;
+create table fulfilment.inbound_events (
+  id bigint generated always as identity primary key,
+  client text not null,
+  inbound_id bigint not null,
+  status text,
+  received_in text,
+  source_time timestamptz,
+  seen_at timestamptz not null default now()
+);
+create index inbound_events_by_inbound on fulfilment.inbound_events (client, inbound_id, id);
+create index inbound_events_by_time on fulfilment.inbound_events (seen_at);
+comment on table fulfilment.inbound_events is
+  'The first status of each inbound that was read, and a row for each change of status or warehouse. Changes between two readings are not seen';
+comment on column fulfilment.inbound_events.id is 'Number of the event';
+comment on column fulfilment.inbound_events.client is 'Client key';
+comment on column fulfilment.inbound_events.inbound_id is 'Inbound';
+comment on column fulfilment.inbound_events.status is 'Status from then on';
+comment on column fulfilment.inbound_events.received_in is 'Warehouse from then on';
+comment on column fulfilment.inbound_events.source_time is
+  'Time that the service gives for this status; null for a status without a time';
+comment on column fulfilment.inbound_events.seen_at is 'When it was read';
 
-create function sync.note_shipments() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
-begin
-  insert into fulfilment.shipment_events (client, shipment_id, status, warehouse_code, source_time)
-  select n.client, n.id, n.status, n.warehouse_code, sync.find_status_time(n)
-  from written n
-  order by n.id;
-  return null;
-end
-$$;
-create trigger shipments_first_status after insert on fulfilment.shipments
-  referencing new table as written for each statement execute function sync.note_shipments();
+create table fulfilment.inbound_packing_slip_events (
+  id bigint generated always as identity primary key,
+  client text not null,
+  inbound_packing_slip_id bigint not null,
+  status text,
+  expected_in text,
+  expected_on date,
+  source_time timestamptz,
+  seen_at timestamptz not null default now()
+);
+create index inbound_packing_slip_events_by_slip
+  on fulfilment.inbound_packing_slip_events (client, inbound_packing_slip_id, id);
+create index inbound_packing_slip_events_by_time on fulfilment.inbound_packing_slip_events (seen_at);
+comment on table fulfilment.inbound_packing_slip_events is
+  'The first status of each inbound packing slip that was read, and a row for each change of status, expected warehouse or day. Changes between two readings are not seen';
+comment on column fulfilment.inbound_packing_slip_events.id is 'Number of the event';
+comment on column fulfilment.inbound_packing_slip_events.client is 'Client key';
+comment on column fulfilment.inbound_packing_slip_events.inbound_packing_slip_id is 'Inbound packing slip';
+comment on column fulfilment.inbound_packing_slip_events.status is 'Status from then on';
+comment on column fulfilment.inbound_packing_slip_events.expected_in is 'Warehouse it is announced for from then on';
+comment on column fulfilment.inbound_packing_slip_events.expected_on is 'Day it is announced for from then on';
+comment on column fulfilment.inbound_packing_slip_events.source_time is
+  'Time that the service gives for this status; null for a status without a time';
+comment on column fulfilment.inbound_packing_slip_events.seen_at is 'When it was read';
 
-create function sync.note_changed_shipments() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
-begin
-  insert into fulfilment.shipment_events (client, shipment_id, status, warehouse_code, source_time)
-  select n.client, n.id, n.status, n.warehouse_code, sync.find_status_time(n)
-  from written n
-  join former f on f.client = n.client and f.id = n.id
-  where (f.status, f.warehouse_code) is distinct from (n.status, n.warehouse_code)
-  order by n.id;
-  return null;
-end
-$$;
-create trigger shipments_next_status after update on fulfilment.shipments
-  referencing old table as former new table as written for each statement execute function sync.note_changed_shipments();
+create table fulfilment.order_line_events (
+  id bigint generated always as identity primary key,
+  client text not null,
+  order_item_id bigint not null,
+  order_id bigint,
+  sku text,
+  quantity integer,
+  unlisted_since timestamptz,
+  seen_at timestamptz not null default now()
+);
+create index order_line_events_by_line on fulfilment.order_line_events (client, order_item_id, id);
+create index order_line_events_by_time on fulfilment.order_line_events (seen_at);
+comment on table fulfilment.order_line_events is
+  'Each line of an order as it was first read, and a row for each change of article or quantity, and if the service no longer has the line. Changes between two readings are not seen';
+comment on column fulfilment.order_line_events.id is 'Number of the event';
+comment on column fulfilment.order_line_events.client is 'Client key';
+comment on column fulfilment.order_line_events.order_item_id is 'Line of the order';
+comment on column fulfilment.order_line_events.order_id is 'Order';
+comment on column fulfilment.order_line_events.sku is 'Article from then on';
+comment on column fulfilment.order_line_events.quantity is 'Pieces from then on; fewer than before, or 0, if some were cancelled';
+comment on column fulfilment.order_line_events.unlisted_since is
+  'When the service no longer had the line; null if it has the line from then on';
+comment on column fulfilment.order_line_events.seen_at is 'When it was read';
 
 create table fulfilment.parcels (
   client text not null,
@@ -794,17 +828,65 @@ comment on column fulfilment.stock_events.sku is 'Article';
 comment on column fulfilment.stock_events.stock is 'Pieces from then on';
 comment on column fulfilment.stock_events.seen_at is 'When it was read';
 
-create function sync.note_stock() returns trigger
+-- Records history: a row for each new row of a table whose watched columns are not all null, and for each change of one. Its
+-- arguments: the table of events; the key of the watched table beside the client; the columns of the events for this key;
+-- the watched columns, which have the same names there; further columns of the events, and their values of the written row n.
+create function sync.record_events() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  written_key text := regexp_replace(tg_argv[1], '[a-z_]+', E'n.\\&', 'g');
+  written_values text := regexp_replace(tg_argv[3], '[a-z_]+', E'n.\\&', 'g');
+  former_values text := regexp_replace(tg_argv[3], '[a-z_]+', E'f.\\&', 'g');
 begin
-  insert into fulfilment.stock_events (client, sku, stock) values (new.client, new.sku, new.stock);
+  -- Most statements write nothing.
+  if not exists (select from written) then
+    return null;
+  end if;
+  execute format('insert into fulfilment.%I (client, %s, %s%s) select n.client, %s, %s%s from written n ',
+      tg_argv[0], tg_argv[2], tg_argv[3], ', ' || nullif(tg_argv[4], ''),
+      written_key, written_values, ', ' || nullif(tg_argv[5], ''))
+    || case tg_op
+      when 'INSERT' then format('where not (row(%s) is null) ', written_values)
+      else format('join former f using (client, %s) where row(%s) is distinct from row(%s) ',
+        tg_argv[1], former_values, written_values)
+    end
+    || format('order by %s', written_key);
   return null;
 end
 $$;
-create trigger stock_levels_first after insert on fulfilment.stock_levels
-  for each row when (new.stock is not null) execute function sync.note_stock();
-create trigger stock_levels_next after update of stock on fulfilment.stock_levels
-  for each row when (old.stock is distinct from new.stock) execute function sync.note_stock();
+
+do $$
+declare
+  w record;
+  arguments text;
+begin
+  for w in
+    select *
+    from (values
+      ('shipments', 'shipment_events', 'id', 'shipment_id', 'status, warehouse_code', 'source_time',
+        $v$case n.status when 'READY_TO_PICK' then n.ready_to_pick_on when 'READY_TO_SHIP' then n.ready_to_ship_on
+          when 'SHIPPED' then n.shipped_on end$v$),
+      ('inbounds', 'inbound_events', 'id', 'inbound_id', 'status, received_in', 'source_time',
+        $v$case n.status when 'PROCESSING' then n.created_on when 'CHECKING' then n.checking_on
+          when 'COMPLETED' then n.completed_on end$v$),
+      ('inbound_packing_slips', 'inbound_packing_slip_events', 'id', 'inbound_packing_slip_id',
+        'status, expected_in, expected_on', 'source_time',
+        $v$case n.status when 'IN_PROGRESS' then n.received_on when 'COMPLETED' then n.completed_on end$v$),
+      ('order_items', 'order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id'),
+      ('track_traces', 'track_trace_events', 'shipment_id, package_number', 'shipment_id, package_number',
+        'current_track_trace_status, current_track_trace_status_date_time, current_track_trace_exception_level',
+        'raw', 'n.raw'),
+      ('stock_levels', 'stock_events', 'sku', 'sku', 'stock', '', '')
+    ) as w (name, events, key, event_key, watched, further, further_values)
+  loop
+    arguments := format('%L, %L, %L, %L, %L, %L', w.events, w.key, w.event_key, w.watched, w.further, w.further_values);
+    execute format('create trigger %I after insert on fulfilment.%I referencing new table as written
+      for each statement execute function sync.record_events(%s)', w.name || '_first', w.name, arguments);
+    execute format('create trigger %I after update on fulfilment.%I referencing old table as former new table as written
+      for each statement execute function sync.record_events(%s)', w.name || '_changed', w.name, arguments);
+  end loop;
+end
+$$;
 
 -- Workers read the watched articles from this copy. The role of the ERP may delete from fulfilment.stock_watch, so it may also
 -- lock that table, and such a lock would stop pull-stock.

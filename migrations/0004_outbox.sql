@@ -1125,6 +1125,22 @@ returns table (
     join fulfilment.orders r on r.client = (select order_history.client) and r.id = n.id
     cross join sync.list_stored_times(r.first_seen_at, r.changed_at, r.unlisted_since) t
     union all
+    select e.seen_at, false, 'line', i.id, case when e.unlisted_since is null then 'quantity' else 'unlisted' end,
+      e.quantity::text, e.sku, null
+    from named n
+    cross join lateral (
+      select *
+      from fulfilment.order_items i
+      where i.client = (select order_history.client) and i.order_id = n.id
+      order by i.id
+      limit 1000) i
+    cross join lateral (
+      select *
+      from fulfilment.order_line_events e
+      where e.client = i.client and e.order_item_id = i.id and e.seen_at <> i.first_seen_at
+      order by e.id desc
+      limit 30) e
+    union all
     select t.at, false, 'shipment', s.id, t.what, null, null, null
     from sent s
     cross join lateral (
@@ -1180,7 +1196,7 @@ returns table (
   order by e.at, e.source, e.id, e.what
 $$;
 comment on function fulfilment.order_history is
-  'Events of an order, oldest first: outbox rows and their attempts, the order, shipments, parcels, returns, documents. A former number finds it, too; is_day: only the day is known; name: reference of the row, or package';
+  'Events of an order, oldest first: outbox rows and their attempts, the order, changes of its lines, shipments, parcels, returns, documents. A former number finds it, too; is_day: only the day is known; name: reference of the row, article, or package';
 
 -- Proposals for fulfilment.service_products. An article that was on any shipment is never proposed. Nothing is assumed: an
 -- article that has not been in stock since its first order looks the same.

@@ -44,6 +44,15 @@ create table fulfilment.documents (
   created_at timestamp with time zone not null default now(), -- When the outbox row became done
   erased_at timestamp with time zone, -- When personal data was removed from the row; null if it was not
 ); -- Return labels and order attachments that the service made for outbox rows; kept until an operator deletes them; personal data
+create table fulfilment.inbound_events (
+  id bigint not null generated always as identity, -- Number of the event
+  client text not null, -- Client key
+  inbound_id bigint not null, -- Inbound
+  status text, -- Status from then on
+  received_in text, -- Warehouse from then on
+  source_time timestamp with time zone, -- Time that the service gives for this status; null for a status without a time
+  seen_at timestamp with time zone not null default now(), -- When it was read
+); -- The first status of each inbound that was read, and a row for each change of status or warehouse. Changes between two readings are not seen
 create table fulfilment.inbound_items (
   client text not null, -- Client key
   id bigint not null, -- Inbound item id at the service
@@ -59,6 +68,16 @@ create table fulfilment.inbound_items (
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
 ) with (fillfactor=90); -- Lines of inbounds (v3 inboundItem)
+create table fulfilment.inbound_packing_slip_events (
+  id bigint not null generated always as identity, -- Number of the event
+  client text not null, -- Client key
+  inbound_packing_slip_id bigint not null, -- Inbound packing slip
+  status text, -- Status from then on
+  expected_in text, -- Warehouse it is announced for from then on
+  expected_on date, -- Day it is announced for from then on
+  source_time timestamp with time zone, -- Time that the service gives for this status; null for a status without a time
+  seen_at timestamp with time zone not null default now(), -- When it was read
+); -- The first status of each inbound packing slip that was read, and a row for each change of status, expected warehouse or day. Changes between two readings are not seen
 create table fulfilment.inbound_packing_slip_items (
   client text not null, -- Client key
   id bigint not null, -- Inbound packing slip item id at the service
@@ -149,6 +168,16 @@ create table fulfilment.order_items (
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
 ) with (fillfactor=90); -- Lines of orders (v3 orderItem)
+create table fulfilment.order_line_events (
+  id bigint not null generated always as identity, -- Number of the event
+  client text not null, -- Client key
+  order_item_id bigint not null, -- Line of the order
+  order_id bigint, -- Order
+  sku text, -- Article from then on
+  quantity integer, -- Pieces from then on; fewer than before, or 0, if some were cancelled
+  unlisted_since timestamp with time zone, -- When the service no longer had the line; null if it has the line from then on
+  seen_at timestamp with time zone not null default now(), -- When it was read
+); -- Each line of an order as it was first read, and a row for each change of article or quantity, and if the service no longer has the line. Changes between two readings are not seen
 create table fulfilment.orders (
   client text not null, -- Client key
   id bigint not null, -- Order id at the service
@@ -819,8 +848,10 @@ alter table fulfilment.consumers add constraint consumers_seq_check CHECK ((seq 
 alter table fulfilment.documents add constraint documents_entered TRIGGER DEFERRABLE INITIALLY DEFERRED;
 alter table fulfilment.documents add constraint documents_kind_check CHECK ((kind = ANY (ARRAY['return_label'::text, 'order_attachment'::text])));
 alter table fulfilment.documents add constraint documents_pkey PRIMARY KEY (id);
+alter table fulfilment.inbound_events add constraint inbound_events_pkey PRIMARY KEY (id);
 alter table fulfilment.inbound_items add constraint inbound_items_client_inbound_id_fkey FOREIGN KEY (client, inbound_id) REFERENCES fulfilment.inbounds(client, id);
 alter table fulfilment.inbound_items add constraint inbound_items_pkey PRIMARY KEY (client, id);
+alter table fulfilment.inbound_packing_slip_events add constraint inbound_packing_slip_events_pkey PRIMARY KEY (id);
 alter table fulfilment.inbound_packing_slip_items add constraint inbound_packing_slip_items_client_inbound_packing_slip_id_fkey FOREIGN KEY (client, inbound_packing_slip_id) REFERENCES fulfilment.inbound_packing_slips(client, id);
 alter table fulfilment.inbound_packing_slip_items add constraint inbound_packing_slip_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.inbound_packing_slips add constraint inbound_packing_slips_pkey PRIMARY KEY (client, id);
@@ -831,6 +862,7 @@ alter table fulfilment.order_addresses add constraint order_addresses_pkey PRIMA
 alter table fulfilment.order_addresses add constraint order_addresses_role_check CHECK ((role = ANY (ARRAY['delivery'::text, 'billing'::text])));
 alter table fulfilment.order_items add constraint order_items_client_order_id_fkey FOREIGN KEY (client, order_id) REFERENCES fulfilment.orders(client, id);
 alter table fulfilment.order_items add constraint order_items_pkey PRIMARY KEY (client, id);
+alter table fulfilment.order_line_events add constraint order_line_events_pkey PRIMARY KEY (id);
 alter table fulfilment.orders add constraint orders_pkey PRIMARY KEY (client, id);
 alter table fulfilment.outbox add constraint outbox_attempts CHECK (((attempts >= 0) AND ((uncounted_attempts >= 0) AND (uncounted_attempts <= attempts))));
 alter table fulfilment.outbox add constraint outbox_claimed CHECK (((status <> 'sending'::text) OR (claim_no IS NOT NULL)));
@@ -954,12 +986,18 @@ CREATE INDEX events_dead ON sync.events USING btree (subscriber, id) WHERE (dead
 CREATE INDEX events_due ON sync.events USING btree (subscriber, next_attempt_at, id) WHERE ((delivered_at IS NULL) AND (dead_at IS NULL));
 CREATE INDEX figures_by_time ON sync.figures USING btree (minutes, at);
 CREATE INDEX findings_by_stream ON sync.findings USING btree (client, stream, found_at);
+CREATE INDEX inbound_events_by_inbound ON fulfilment.inbound_events USING btree (client, inbound_id, id);
+CREATE INDEX inbound_events_by_time ON fulfilment.inbound_events USING btree (seen_at);
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);
+CREATE INDEX inbound_packing_slip_events_by_slip ON fulfilment.inbound_packing_slip_events USING btree (client, inbound_packing_slip_id, id);
+CREATE INDEX inbound_packing_slip_events_by_time ON fulfilment.inbound_packing_slip_events USING btree (seen_at);
 CREATE INDEX inbound_packing_slip_items_by_slip ON fulfilment.inbound_packing_slip_items USING btree (client, inbound_packing_slip_id);
 CREATE INDEX inbound_packing_slips_open ON fulfilment.inbound_packing_slips USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
 CREATE INDEX inbounds_by_slip ON fulfilment.inbounds USING btree (inbound_packing_slip_id, client) WHERE (inbound_packing_slip_id IS NOT NULL);
 CREATE INDEX inbounds_open ON fulfilment.inbounds USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
 CREATE INDEX order_items_by_order ON fulfilment.order_items USING btree (client, order_id);
+CREATE INDEX order_line_events_by_line ON fulfilment.order_line_events USING btree (client, order_item_id, id);
+CREATE INDEX order_line_events_by_time ON fulfilment.order_line_events USING btree (seen_at);
 CREATE INDEX orders_by_day ON fulfilment.orders USING btree (client, ordered_on) WHERE (ordered_on IS NOT NULL);
 CREATE INDEX orders_by_email ON fulfilment.orders USING btree (lower(email)) WHERE (email IS NOT NULL);
 CREATE INDEX orders_by_number ON fulfilment.orders USING btree (external_order_number, client) WHERE (external_order_number IS NOT NULL);
@@ -1896,6 +1934,22 @@ AS $function$
     join fulfilment.orders r on r.client = (select order_history.client) and r.id = n.id
     cross join sync.list_stored_times(r.first_seen_at, r.changed_at, r.unlisted_since) t
     union all
+    select e.seen_at, false, 'line', i.id, case when e.unlisted_since is null then 'quantity' else 'unlisted' end,
+      e.quantity::text, e.sku, null
+    from named n
+    cross join lateral (
+      select *
+      from fulfilment.order_items i
+      where i.client = (select order_history.client) and i.order_id = n.id
+      order by i.id
+      limit 1000) i
+    cross join lateral (
+      select *
+      from fulfilment.order_line_events e
+      where e.client = i.client and e.order_item_id = i.id and e.seen_at <> i.first_seen_at
+      order by e.id desc
+      limit 30) e
+    union all
     select t.at, false, 'shipment', s.id, t.what, null, null, null
     from sent s
     cross join lateral (
@@ -2484,18 +2538,6 @@ AS $function$
   where c.client = of_client;
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.find_status_time(shipment fulfilment.shipments)
- RETURNS timestamp with time zone
- LANGUAGE sql
- IMMUTABLE
-AS $function$
-  select case shipment.status
-    when 'READY_TO_PICK' then shipment.ready_to_pick_on
-    when 'READY_TO_SHIP' then shipment.ready_to_ship_on
-    when 'SHIPPED' then shipment.shipped_on
-  end
-$function$
-;
 CREATE OR REPLACE FUNCTION sync.find_warehouse_problems(payload jsonb, of_client text)
  RETURNS TABLE(path text, problem text)
  LANGUAGE sql
@@ -2575,22 +2617,6 @@ AS $function$
   select kind not in ('order_attachment.create', 'return_label.create', 'order_item.cancel', 'order.cancel')
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.note_changed_shipments()
- RETURNS trigger
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-begin
-  insert into fulfilment.shipment_events (client, shipment_id, status, warehouse_code, source_time)
-  select n.client, n.id, n.status, n.warehouse_code, sync.find_status_time(n)
-  from written n
-  join former f on f.client = n.client and f.id = n.id
-  where (f.status, f.warehouse_code) is distinct from (n.status, n.warehouse_code)
-  order by n.id;
-  return null;
-end
-$function$
-;
 CREATE OR REPLACE FUNCTION sync.note_outcome()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2606,31 +2632,6 @@ begin
     case when old.finished_at is distinct from new.finished_at then 'finished_at' end], null));
   -- Any role that may connect can listen: the id tells it nothing.
   perform pg_notify('fulfilment_outbox_settled', new.id::text) where pg_notification_queue_usage() < 0.5;
-  return null;
-end
-$function$
-;
-CREATE OR REPLACE FUNCTION sync.note_shipments()
- RETURNS trigger
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-begin
-  insert into fulfilment.shipment_events (client, shipment_id, status, warehouse_code, source_time)
-  select n.client, n.id, n.status, n.warehouse_code, sync.find_status_time(n)
-  from written n
-  order by n.id;
-  return null;
-end
-$function$
-;
-CREATE OR REPLACE FUNCTION sync.note_stock()
- RETURNS trigger
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-begin
-  insert into fulfilment.stock_events (client, sku, stock) values (new.client, new.sku, new.stock);
   return null;
 end
 $function$
@@ -2724,6 +2725,33 @@ AS $function$
   set due_at = sync.clock(), last_finished_at = now(), last_outcome = 'abandoned'
   from unnest(clients, jobs) as l (client, job)
   where j.client = l.client and j.job = l.job;
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.record_events()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  written_key text := regexp_replace(tg_argv[1], '[a-z_]+', E'n.\\&', 'g');
+  written_values text := regexp_replace(tg_argv[3], '[a-z_]+', E'n.\\&', 'g');
+  former_values text := regexp_replace(tg_argv[3], '[a-z_]+', E'f.\\&', 'g');
+begin
+  -- Most statements write nothing.
+  if not exists (select from written) then
+    return null;
+  end if;
+  execute format('insert into fulfilment.%I (client, %s, %s%s) select n.client, %s, %s%s from written n ',
+      tg_argv[0], tg_argv[2], tg_argv[3], ', ' || nullif(tg_argv[4], ''),
+      written_key, written_values, ', ' || nullif(tg_argv[5], ''))
+    || case tg_op
+      when 'INSERT' then format('where not (row(%s) is null) ', written_values)
+      else format('join former f using (client, %s) where row(%s) is distinct from row(%s) ',
+        tg_argv[1], former_values, written_values)
+    end
+    || format('order by %s', written_key);
+  return null;
+end
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.record_run(of_client text, of_job text, of_lease_key bigint, of_trigger text, of_worker text, began_at timestamp with time zone, of_status text, totals jsonb, of_error_code text DEFAULT NULL::text, of_error text DEFAULT NULL::text)
@@ -2931,20 +2959,32 @@ $function$
 CREATE TRIGGER changes_in_commit_order BEFORE INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.order_changes();
 CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_changes();
 CREATE CONSTRAINT TRIGGER documents_entered AFTER INSERT OR DELETE ON fulfilment.documents DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sync.enter_document();
+CREATE TRIGGER inbound_packing_slips_changed AFTER UPDATE ON fulfilment.inbound_packing_slips REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_packing_slip_events', 'id', 'inbound_packing_slip_id', 'status, expected_in, expected_on', 'source_time', 'case n.status when ''IN_PROGRESS'' then n.received_on when ''COMPLETED'' then n.completed_on end');
+CREATE TRIGGER inbound_packing_slips_first AFTER INSERT ON fulfilment.inbound_packing_slips REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_packing_slip_events', 'id', 'inbound_packing_slip_id', 'status, expected_in, expected_on', 'source_time', 'case n.status when ''IN_PROGRESS'' then n.received_on when ''COMPLETED'' then n.completed_on end');
+CREATE TRIGGER inbounds_changed AFTER UPDATE ON fulfilment.inbounds REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_events', 'id', 'inbound_id', 'status, received_in', 'source_time', 'case n.status when ''PROCESSING'' then n.created_on when ''CHECKING'' then n.checking_on
+          when ''COMPLETED'' then n.completed_on end');
+CREATE TRIGGER inbounds_first AFTER INSERT ON fulfilment.inbounds REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_events', 'id', 'inbound_id', 'status, received_in', 'source_time', 'case n.status when ''PROCESSING'' then n.created_on when ''CHECKING'' then n.checking_on
+          when ''COMPLETED'' then n.completed_on end');
+CREATE TRIGGER order_items_changed AFTER UPDATE ON fulfilment.order_items REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id');
+CREATE TRIGGER order_items_first AFTER INSERT ON fulfilment.order_items REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id');
 CREATE TRIGGER order_items_ordered BEFORE INSERT OR UPDATE OF quantity ON fulfilment.order_items FOR EACH ROW EXECUTE FUNCTION sync.keep_ordered_quantity();
 CREATE TRIGGER outbox_documents AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = ANY (ARRAY['return_label.create'::text, 'order_attachment.create'::text])) AND (new.status = 'done'::text) AND (old.status <> 'done'::text) AND (new.result <> '{}'::jsonb))) EXECUTE FUNCTION sync.store_document();
 CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
 CREATE TRIGGER outbox_product_through AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = 'product.save'::text) AND (old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.release_product_waiters();
 CREATE TRIGGER outbox_settled AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.note_outcome();
-CREATE TRIGGER shipments_first_status AFTER INSERT ON fulfilment.shipments REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.note_shipments();
-CREATE TRIGGER shipments_next_status AFTER UPDATE ON fulfilment.shipments REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.note_changed_shipments();
-CREATE TRIGGER stock_levels_first AFTER INSERT ON fulfilment.stock_levels FOR EACH ROW WHEN ((new.stock IS NOT NULL)) EXECUTE FUNCTION sync.note_stock();
-CREATE TRIGGER stock_levels_next AFTER UPDATE OF stock ON fulfilment.stock_levels FOR EACH ROW WHEN ((old.stock IS DISTINCT FROM new.stock)) EXECUTE FUNCTION sync.note_stock();
+CREATE TRIGGER shipments_changed AFTER UPDATE ON fulfilment.shipments REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('shipment_events', 'id', 'shipment_id', 'status, warehouse_code', 'source_time', 'case n.status when ''READY_TO_PICK'' then n.ready_to_pick_on when ''READY_TO_SHIP'' then n.ready_to_ship_on
+          when ''SHIPPED'' then n.shipped_on end');
+CREATE TRIGGER shipments_first AFTER INSERT ON fulfilment.shipments REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('shipment_events', 'id', 'shipment_id', 'status, warehouse_code', 'source_time', 'case n.status when ''READY_TO_PICK'' then n.ready_to_pick_on when ''READY_TO_SHIP'' then n.ready_to_ship_on
+          when ''SHIPPED'' then n.shipped_on end');
+CREATE TRIGGER stock_levels_changed AFTER UPDATE ON fulfilment.stock_levels REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('stock_events', 'sku', 'sku', 'stock', '', '');
+CREATE TRIGGER stock_levels_first AFTER INSERT ON fulfilment.stock_levels REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('stock_events', 'sku', 'sku', 'stock', '', '');
 CREATE TRIGGER stock_watch_added AFTER INSERT ON fulfilment.stock_watch REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
 CREATE TRIGGER stock_watch_changed AFTER UPDATE ON fulfilment.stock_watch REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
 CREATE TRIGGER stock_watch_emptied AFTER TRUNCATE ON fulfilment.stock_watch FOR EACH STATEMENT EXECUTE FUNCTION sync.forget_watched();
 CREATE TRIGGER stock_watch_gone AFTER DELETE ON fulfilment.stock_watch REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
+CREATE TRIGGER track_traces_changed AFTER UPDATE ON fulfilment.track_traces REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('track_trace_events', 'shipment_id, package_number', 'shipment_id, package_number', 'current_track_trace_status, current_track_trace_status_date_time, current_track_trace_exception_level', 'raw', 'n.raw');
+CREATE TRIGGER track_traces_first AFTER INSERT ON fulfilment.track_traces REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('track_trace_events', 'shipment_id, package_number', 'shipment_id, package_number', 'current_track_trace_status, current_track_trace_status_date_time, current_track_trace_exception_level', 'raw', 'n.raw');
 
 grant select on fulfilment.backorders to fulfilment_reader;
 grant select on fulfilment.backorders to fulfilment_writer;
@@ -2958,8 +2998,12 @@ grant select on fulfilment.documents to fulfilment_reader;
 grant select on fulfilment.documents to fulfilment_writer;
 grant select on fulfilment.erased_orders to fulfilment_reader;
 grant select on fulfilment.erased_orders to fulfilment_writer;
+grant select on fulfilment.inbound_events to fulfilment_reader;
+grant select on fulfilment.inbound_events to fulfilment_writer;
 grant select on fulfilment.inbound_items to fulfilment_reader;
 grant select on fulfilment.inbound_items to fulfilment_writer;
+grant select on fulfilment.inbound_packing_slip_events to fulfilment_reader;
+grant select on fulfilment.inbound_packing_slip_events to fulfilment_writer;
 grant select on fulfilment.inbound_packing_slip_items to fulfilment_reader;
 grant select on fulfilment.inbound_packing_slip_items to fulfilment_writer;
 grant select on fulfilment.inbound_packing_slips to fulfilment_reader;
@@ -2974,6 +3018,8 @@ grant select on fulfilment.order_addresses to fulfilment_reader;
 grant select on fulfilment.order_addresses to fulfilment_writer;
 grant select on fulfilment.order_items to fulfilment_reader;
 grant select on fulfilment.order_items to fulfilment_writer;
+grant select on fulfilment.order_line_events to fulfilment_reader;
+grant select on fulfilment.order_line_events to fulfilment_writer;
 grant select on fulfilment.order_lines to fulfilment_reader;
 grant select on fulfilment.order_lines to fulfilment_writer;
 grant select on fulfilment.order_overview to fulfilment_reader;

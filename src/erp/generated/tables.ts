@@ -235,6 +235,37 @@ export interface FulfilmentErasedOrders {
   order_id: number | null;
 }
 
+export interface FulfilmentInboundEvents {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Number of the event
+   */
+  id: Generated<number>;
+  /**
+   * Inbound
+   */
+  inbound_id: number;
+  /**
+   * Warehouse from then on
+   */
+  received_in: string | null;
+  /**
+   * When it was read
+   */
+  seen_at: Generated<Timestamp>;
+  /**
+   * Time that the service gives for this status; null for a status without a time
+   */
+  source_time: Timestamp | null;
+  /**
+   * Status from then on
+   */
+  status: string | null;
+}
+
 export interface FulfilmentInboundItems {
   /**
    * When its content last changed here
@@ -288,6 +319,41 @@ export interface FulfilmentInboundItems {
    * Since when the service no longer knows it; null while it does
    */
   unlisted_since: Timestamp | null;
+}
+
+export interface FulfilmentInboundPackingSlipEvents {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Warehouse it is announced for from then on
+   */
+  expected_in: string | null;
+  /**
+   * Day it is announced for from then on
+   */
+  expected_on: string | null;
+  /**
+   * Number of the event
+   */
+  id: Generated<number>;
+  /**
+   * Inbound packing slip
+   */
+  inbound_packing_slip_id: number;
+  /**
+   * When it was read
+   */
+  seen_at: Generated<Timestamp>;
+  /**
+   * Time that the service gives for this status; null for a status without a time
+   */
+  source_time: Timestamp | null;
+  /**
+   * Status from then on
+   */
+  status: string | null;
 }
 
 export interface FulfilmentInboundPackingSlipItems {
@@ -673,6 +739,41 @@ export interface FulfilmentOrderItems {
    * Rate, with the digits received
    */
   vat: Numeric | null;
+}
+
+export interface FulfilmentOrderLineEvents {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Number of the event
+   */
+  id: Generated<number>;
+  /**
+   * Order
+   */
+  order_id: number | null;
+  /**
+   * Line of the order
+   */
+  order_item_id: number;
+  /**
+   * Pieces from then on; fewer than before, or 0, if some were cancelled
+   */
+  quantity: number | null;
+  /**
+   * When it was read
+   */
+  seen_at: Generated<Timestamp>;
+  /**
+   * Article from then on
+   */
+  sku: string | null;
+  /**
+   * When the service no longer had the line; null if it has the line from then on
+   */
+  unlisted_since: Timestamp | null;
 }
 
 export interface FulfilmentOrderLines {
@@ -3752,7 +3853,9 @@ export interface DB {
   "fulfilment.consumers": FulfilmentConsumers;
   "fulfilment.documents": FulfilmentDocuments;
   "fulfilment.erased_orders": FulfilmentErasedOrders;
+  "fulfilment.inbound_events": FulfilmentInboundEvents;
   "fulfilment.inbound_items": FulfilmentInboundItems;
+  "fulfilment.inbound_packing_slip_events": FulfilmentInboundPackingSlipEvents;
   "fulfilment.inbound_packing_slip_items": FulfilmentInboundPackingSlipItems;
   "fulfilment.inbound_packing_slips": FulfilmentInboundPackingSlips;
   "fulfilment.inbounds": FulfilmentInbounds;
@@ -3760,6 +3863,7 @@ export interface DB {
   "fulfilment.open_inbound_expectations": FulfilmentOpenInboundExpectations;
   "fulfilment.order_addresses": FulfilmentOrderAddresses;
   "fulfilment.order_items": FulfilmentOrderItems;
+  "fulfilment.order_line_events": FulfilmentOrderLineEvents;
   "fulfilment.order_lines": FulfilmentOrderLines;
   "fulfilment.order_overview": FulfilmentOrderOverview;
   "fulfilment.orders": FulfilmentOrders;

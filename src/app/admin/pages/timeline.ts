@@ -74,6 +74,10 @@ function describeEvent({ source, id, what, detail, name }: OrderEvent): string {
       : `Row ${id} ${what === 'checked' ? 'checked, and not sent' : what}: ${detail}`;
   if (source === 'document') return `Document of row ${id} stored (${detail?.replaceAll('_', ' ')})`;
   if (source === 'order') return `Order ${id}${name === null ? '' : ` (${name})`} ${stored}`;
+  if (source === 'line') {
+    const line = `Line ${id}${name === null ? '' : ` (${showStatus(name)})`}`;
+    return what === 'quantity' ? `${line}: quantity ${detail ?? 'unknown'} from now on` : `${line} ${stored}`;
+  }
   if (source === 'parcel') {
     const parcel = `Parcel ${name === null || name === '' ? '' : `${showStatus(name)} `}of shipment ${id}`;
     return what === 'status' ? `${parcel}: carrier status ${detail ?? 'unknown'}` : `${parcel} ${stored}${status}`;
