@@ -731,6 +731,7 @@ create table fulfilment.documents (
   order_id bigint,
   shipment_id bigint,
   order_attachment_id bigint,
+  state text not null check (state in ('stored', 'sent')),
   file_name text,
   mime_type text,
   package_number text,
@@ -749,7 +750,9 @@ comment on column fulfilment.documents.kind is 'return_label or order_attachment
 comment on column fulfilment.documents.reference is 'Reference of the outbox row: your order number';
 comment on column fulfilment.documents.order_id is 'Order, if it was known here';
 comment on column fulfilment.documents.shipment_id is 'return_label: shipment that the label is for';
-comment on column fulfilment.documents.order_attachment_id is 'order_attachment: its id at the service';
+comment on column fulfilment.documents.order_attachment_id is 'order_attachment: its id at the service; null if no answer shows it';
+comment on column fulfilment.documents.state is
+  'stored: the service answered with it; sent: the first attachment of an order, which went with it, and which the answer does not show';
 comment on column fulfilment.documents.file_name is 'File name as received, or of the attachment as sent';
 comment on column fulfilment.documents.mime_type is 'mimeType as received; application/pdf for attachments';
 comment on column fulfilment.documents.package_number is 'return_label: packageNumber as received';
@@ -757,7 +760,7 @@ comment on column fulfilment.documents.shipping_method_id is
   'return_label: shippingMethodId (service list returnShippingMethods)';
 comment on column fulfilment.documents.is_paperless is 'return_label: isPaperlessReturnShippingMethod as received';
 comment on column fulfilment.documents.result is
-  'result of the outbox row: for a return_label the answer as received, with the content of the document';
+  'result of the outbox row, of an order only the ids: for a return_label the answer as received, with the content of the document';
 comment on column fulfilment.documents.created_at is 'When the outbox row became done';
 comment on column fulfilment.documents.erased_at is 'When personal data was removed from the row; null if it was not';
 
@@ -769,19 +772,25 @@ $$;
 
 create function sync.store_documents(outbox_ids bigint[]) returns void
 language sql set search_path = pg_catalog, pg_temp as $$
-  insert into fulfilment.documents (id, client, kind, reference, order_id, shipment_id, order_attachment_id, file_name,
+  insert into fulfilment.documents (id, client, kind, reference, order_id, shipment_id, order_attachment_id, state, file_name,
     mime_type, package_number, shipping_method_id, is_paperless, result, created_at)
   select d.id, d.client, d.document_kind, d.reference, coalesce(sync.read_document_id(d.result -> 'orderId'), s.order_id),
     d.shipment_id, sync.read_document_id(d.result -> 'orderAttachmentId'),
+    case when d.with_order and d.result -> 'orderAttachmentId' is null then 'sent' else 'stored' end,
     coalesce(d.result ->> 'fileName', d.payload ->> 'filename'),
     coalesce(d.result ->> 'mimeType', case d.document_kind when 'order_attachment' then 'application/pdf' end),
     d.result ->> 'packageNumber', sync.read_document_id(d.result -> 'shippingMethodId'),
     case d.result ->> 'isPaperlessReturnShippingMethod' when 'true' then true when 'false' then false end,
     d.result, d.finished_at
   from (
-    select o.id, o.client, o.reference, o.payload, o.result, o.finished_at,
-      split_part(o.kind, '.', 1) as document_kind, sync.read_document_id(o.payload -> 'shipmentId') as shipment_id
+    select o.id, o.client, o.reference, o.finished_at, w.with_order,
+      case when w.with_order then 'order_attachment' else split_part(o.kind, '.', 1) end as document_kind,
+      case when w.with_order then o.payload #> '{attachments,0}' else o.payload end as payload,
+      case when w.with_order then jsonb_strip_nulls(jsonb_build_object(
+        'orderId', o.result -> 'orderId', 'orderAttachmentId', o.result -> 'orderAttachmentId')) else o.result end as result,
+      sync.read_document_id(o.payload -> 'shipmentId') as shipment_id
     from fulfilment.outbox o
+    cross join lateral (select o.kind in ('order.create', 'order.replace') as with_order) w
     where o.id = any(outbox_ids)
   ) d
   left join fulfilment.shipments s on s.client = d.client and s.id = d.shipment_id
@@ -796,11 +805,13 @@ begin
   return null;
 end
 $$;
--- A row without a result has no document: an operator marked it as done, or the answer could not be stored.
+-- A row without a result has no document: an operator marked it as done, or the answer could not be stored. The first attachment
+-- of an order goes with the order; each other one is a row of its own.
 create trigger outbox_documents after update of status on fulfilment.outbox
   for each row
-  when (new.kind in ('return_label.create', 'order_attachment.create') and new.status = 'done'
-    and old.status <> 'done' and new.result <> '{}')
+  when (new.status = 'done' and old.status <> 'done' and new.result <> '{}'
+    and (new.kind in ('return_label.create', 'order_attachment.create')
+      or new.kind in ('order.create', 'order.replace') and new.payload #> '{attachments,0}' is not null))
   execute function sync.store_document();
 
 -- Documents are entries of the feed. The trigger is deferred to the commit: the feed is locked last.

@@ -151,6 +151,30 @@ describe('documents', () => {
     ]);
   });
 
+  test('have the first attachment of an order, which goes with it, as well as the later ones', async () => {
+    const content = (await writePage(['Manual'])).toString('base64');
+    const attachments = ['first.pdf', 'second.pdf'].map((filename) => ({ filename, content }));
+    const order = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { attachments }));
+    await outbox.insert('order.create', 'SO-2', orderPayload('SO-2', { attachments: [] }));
+    await outbox.insert('order.create', 'SO-3', orderPayload('SO-3'));
+    await outbox.push();
+    await outbox.push();
+    const orderId = (await outbox.row(order)).result?.orderId;
+    const about = { client: 'default', reference: 'SO-1', kind: 'order_attachment', order_id: orderId };
+    expect(await readDocuments()).toMatchObject([
+      {
+        ...about,
+        id: order,
+        file_name: 'first.pdf',
+        mime_type: 'application/pdf',
+        state: 'sent',
+        order_attachment_id: null,
+      },
+      { ...about, file_name: 'second.pdf', state: 'stored', order_attachment_id: expect.any(Number) },
+    ]);
+    expect(await readEntries()).toHaveLength(2);
+  });
+
   test('keep what an operator gives as result, whatever its form', async () => {
     const results = [
       { packageNumber: '3SRET1', shippingMethodId: 'x' },
