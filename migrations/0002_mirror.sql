@@ -56,12 +56,14 @@ comment on column fulfilment.orders.consumer_reference is 'consumerReference';
 comment on column fulfilment.orders.promotion_code is 'promotionCode';
 comment on column fulfilment.orders.currency is 'Three-letter code';
 comment on column fulfilment.orders.locale is 'language-region';
-comment on column fulfilment.orders.email is 'Consumer''s address (personal data)';
+comment on column fulfilment.orders.email is
+  'Consumer''s address (personal data); without one, the service uses a no-reply address of its own';
 comment on column fulfilment.orders.phone_number is 'Consumer''s number (personal data)';
 comment on column fulfilment.orders.vat_number is 'vatNumber';
 comment on column fulfilment.orders.fulfill_from is 'Warehouse it is to be fulfilled from';
 comment on column fulfilment.orders.preferred_shipping_date is 'Not shipped before';
-comment on column fulfilment.orders.allow_partial_delivery is 'allowPartialDelivery';
+comment on column fulfilment.orders.allow_partial_delivery is
+  'True if it may be shipped in parts; null: the default of the order type';
 comment on column fulfilment.orders.on_hold is 'onHold';
 comment on column fulfilment.orders.metadata is 'extra1 to extra5';
 comment on column fulfilment.orders.channel_identifier is 'channelIdentifier';

@@ -34,13 +34,14 @@ create table fulfilment.documents (
   reference text not null, -- Reference of the outbox row: your order number
   order_id bigint, -- Order, if it was known here
   shipment_id bigint, -- return_label: shipment that the label is for
-  order_attachment_id bigint, -- order_attachment: its id at the service
+  order_attachment_id bigint, -- order_attachment: its id at the service; null if no answer shows it
+  state text not null, -- stored: the service answered with it; sent: the first attachment of an order, which went with it, and which the answer does not show
   file_name text, -- File name as received, or of the attachment as sent
   mime_type text, -- mimeType as received; application/pdf for attachments
   package_number text, -- return_label: packageNumber as received
   shipping_method_id bigint, -- return_label: shippingMethodId (service list returnShippingMethods)
   is_paperless boolean, -- return_label: isPaperlessReturnShippingMethod as received
-  result jsonb not null, -- result of the outbox row: for a return_label the answer as received, with the content of the document
+  result jsonb not null, -- result of the outbox row, of an order only the ids: for a return_label the answer as received, with the content of the document
   created_at timestamp with time zone not null default now(), -- When the outbox row became done
   erased_at timestamp with time zone, -- When personal data was removed from the row; null if it was not
 ); -- Return labels and order attachments that the service made for outbox rows; kept until an operator deletes them; personal data
@@ -188,12 +189,12 @@ create table fulfilment.orders (
   promotion_code text, -- promotionCode
   currency text, -- Three-letter code
   locale text, -- language-region
-  email text, -- Consumer's address (personal data)
+  email text, -- Consumer's address (personal data); without one, the service uses a no-reply address of its own
   phone_number text, -- Consumer's number (personal data)
   vat_number text, -- vatNumber
   fulfill_from text, -- Warehouse it is to be fulfilled from
   preferred_shipping_date date, -- Not shipped before
-  allow_partial_delivery boolean, -- allowPartialDelivery
+  allow_partial_delivery boolean, -- True if it may be shipped in parts; null: the default of the order type
   on_hold boolean, -- onHold
   metadata jsonb, -- extra1 to extra5
   channel_identifier text, -- channelIdentifier
@@ -848,6 +849,7 @@ alter table fulfilment.consumers add constraint consumers_seq_check CHECK ((seq 
 alter table fulfilment.documents add constraint documents_entered TRIGGER DEFERRABLE INITIALLY DEFERRED;
 alter table fulfilment.documents add constraint documents_kind_check CHECK ((kind = ANY (ARRAY['return_label'::text, 'order_attachment'::text])));
 alter table fulfilment.documents add constraint documents_pkey PRIMARY KEY (id);
+alter table fulfilment.documents add constraint documents_state_check CHECK ((state = ANY (ARRAY['stored'::text, 'sent'::text])));
 alter table fulfilment.inbound_events add constraint inbound_events_pkey PRIMARY KEY (id);
 alter table fulfilment.inbound_items add constraint inbound_items_client_inbound_id_fkey FOREIGN KEY (client, inbound_id) REFERENCES fulfilment.inbounds(client, id);
 alter table fulfilment.inbound_items add constraint inbound_items_pkey PRIMARY KEY (client, id);
@@ -2935,19 +2937,25 @@ CREATE OR REPLACE FUNCTION sync.store_documents(outbox_ids bigint[])
  LANGUAGE sql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-  insert into fulfilment.documents (id, client, kind, reference, order_id, shipment_id, order_attachment_id, file_name,
+  insert into fulfilment.documents (id, client, kind, reference, order_id, shipment_id, order_attachment_id, state, file_name,
     mime_type, package_number, shipping_method_id, is_paperless, result, created_at)
   select d.id, d.client, d.document_kind, d.reference, coalesce(sync.read_document_id(d.result -> 'orderId'), s.order_id),
     d.shipment_id, sync.read_document_id(d.result -> 'orderAttachmentId'),
+    case when d.with_order and d.result -> 'orderAttachmentId' is null then 'sent' else 'stored' end,
     coalesce(d.result ->> 'fileName', d.payload ->> 'filename'),
     coalesce(d.result ->> 'mimeType', case d.document_kind when 'order_attachment' then 'application/pdf' end),
     d.result ->> 'packageNumber', sync.read_document_id(d.result -> 'shippingMethodId'),
     case d.result ->> 'isPaperlessReturnShippingMethod' when 'true' then true when 'false' then false end,
     d.result, d.finished_at
   from (
-    select o.id, o.client, o.reference, o.payload, o.result, o.finished_at,
-      split_part(o.kind, '.', 1) as document_kind, sync.read_document_id(o.payload -> 'shipmentId') as shipment_id
+    select o.id, o.client, o.reference, o.finished_at, w.with_order,
+      case when w.with_order then 'order_attachment' else split_part(o.kind, '.', 1) end as document_kind,
+      case when w.with_order then o.payload #> '{attachments,0}' else o.payload end as payload,
+      case when w.with_order then jsonb_strip_nulls(jsonb_build_object(
+        'orderId', o.result -> 'orderId', 'orderAttachmentId', o.result -> 'orderAttachmentId')) else o.result end as result,
+      sync.read_document_id(o.payload -> 'shipmentId') as shipment_id
     from fulfilment.outbox o
+    cross join lateral (select o.kind in ('order.create', 'order.replace') as with_order) w
     where o.id = any(outbox_ids)
   ) d
   left join fulfilment.shipments s on s.client = d.client and s.id = d.shipment_id
@@ -2968,7 +2976,7 @@ CREATE TRIGGER inbounds_first AFTER INSERT ON fulfilment.inbounds REFERENCING NE
 CREATE TRIGGER order_items_changed AFTER UPDATE ON fulfilment.order_items REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id');
 CREATE TRIGGER order_items_first AFTER INSERT ON fulfilment.order_items REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id');
 CREATE TRIGGER order_items_ordered BEFORE INSERT OR UPDATE OF quantity ON fulfilment.order_items FOR EACH ROW EXECUTE FUNCTION sync.keep_ordered_quantity();
-CREATE TRIGGER outbox_documents AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = ANY (ARRAY['return_label.create'::text, 'order_attachment.create'::text])) AND (new.status = 'done'::text) AND (old.status <> 'done'::text) AND (new.result <> '{}'::jsonb))) EXECUTE FUNCTION sync.store_document();
+CREATE TRIGGER outbox_documents AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.status = 'done'::text) AND (old.status <> 'done'::text) AND (new.result <> '{}'::jsonb) AND ((new.kind = ANY (ARRAY['return_label.create'::text, 'order_attachment.create'::text])) OR ((new.kind = ANY (ARRAY['order.create'::text, 'order.replace'::text])) AND ((new.payload #> '{attachments,0}'::text[]) IS NOT NULL))))) EXECUTE FUNCTION sync.store_document();
 CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
 CREATE TRIGGER outbox_product_through AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = 'product.save'::text) AND (old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.release_product_waiters();

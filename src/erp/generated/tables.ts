@@ -187,7 +187,7 @@ export interface FulfilmentDocuments {
    */
   mime_type: string | null;
   /**
-   * order_attachment: its id at the service
+   * order_attachment: its id at the service; null if no answer shows it
    */
   order_attachment_id: number | null;
   /**
@@ -203,7 +203,7 @@ export interface FulfilmentDocuments {
    */
   reference: string;
   /**
-   * result of the outbox row: for a return_label the answer as received, with the content of the document
+   * result of the outbox row, of an order only the ids: for a return_label the answer as received, with the content of the document
    */
   result: Json;
   /**
@@ -214,6 +214,10 @@ export interface FulfilmentDocuments {
    * return_label: shippingMethodId (service list returnShippingMethods)
    */
   shipping_method_id: number | null;
+  /**
+   * stored: the service answered with it; sent: the first attachment of an order, which went with it, and which the answer does not show
+   */
+  state: string;
 }
 
 export interface FulfilmentErasedOrders {
@@ -964,7 +968,7 @@ export interface FulfilmentOrderOverview {
 
 export interface FulfilmentOrders {
   /**
-   * allowPartialDelivery
+   * True if it may be shipped in parts; null: the default of the order type
    */
   allow_partial_delivery: boolean | null;
   /**
@@ -996,7 +1000,7 @@ export interface FulfilmentOrders {
    */
   delivery_address_id: number | null;
   /**
-   * Consumer's address (personal data)
+   * Consumer's address (personal data); without one, the service uses a no-reply address of its own
    */
   email: string | null;
   /**
