@@ -731,7 +731,7 @@ create table fulfilment.documents (
   order_id bigint,
   shipment_id bigint,
   order_attachment_id bigint,
-  state text not null check (state in ('stored', 'sent')),
+  state text not null default 'stored' check (state in ('stored', 'sent')),
   file_name text,
   mime_type text,
   package_number text,

@@ -35,7 +35,7 @@ create table fulfilment.documents (
   order_id bigint, -- Order, if it was known here
   shipment_id bigint, -- return_label: shipment that the label is for
   order_attachment_id bigint, -- order_attachment: its id at the service; null if no answer shows it
-  state text not null, -- stored: the service answered with it; sent: the first attachment of an order, which went with it, and which the answer does not show
+  state text not null default 'stored'::text, -- stored: the service answered with it; sent: the first attachment of an order, which went with it, and which the answer does not show
   file_name text, -- File name as received, or of the attachment as sent
   mime_type text, -- mimeType as received; application/pdf for attachments
   package_number text, -- return_label: packageNumber as received

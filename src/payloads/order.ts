@@ -54,10 +54,7 @@ const orderMetadata = textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5
 
 /** Members of an order whose absence means something at the service (docs/interface.md, 7.1 Fields). */
 const email = personalText.meta({ description: 'null: the service sends from a no-reply address of its own' });
-const allowPartialDelivery = z
-  .boolean()
-  .nullish()
-  .meta({ description: 'null: the default of the order type' });
+const allowPartialDelivery = z.boolean().nullish().meta({ description: 'null: the default of the order type' });
 
 /** The members of an attachment that every order attachment has. */
 const attachment = z.strictObject({

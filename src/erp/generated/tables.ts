@@ -217,7 +217,7 @@ export interface FulfilmentDocuments {
   /**
    * stored: the service answered with it; sent: the first attachment of an order, which went with it, and which the answer does not show
    */
-  state: string;
+  state: Generated<string>;
 }
 
 export interface FulfilmentErasedOrders {
