@@ -44,6 +44,7 @@ create index orders_by_number on fulfilment.orders (external_order_number, clien
 -- For people who search; programs know the number letter by letter.
 create index orders_by_number_in_any_case on fulfilment.orders (lower(external_order_number))
   where external_order_number is not null;
+create index orders_by_email on fulfilment.orders (lower(email)) where email is not null;
 create index orders_by_day on fulfilment.orders (client, ordered_on) where ordered_on is not null;
 comment on table fulfilment.orders is 'Orders at the warehouse, one row each (v3 order)';
 comment on column fulfilment.orders.client is 'Client key';
@@ -55,12 +56,14 @@ comment on column fulfilment.orders.consumer_reference is 'consumerReference';
 comment on column fulfilment.orders.promotion_code is 'promotionCode';
 comment on column fulfilment.orders.currency is 'Three-letter code';
 comment on column fulfilment.orders.locale is 'language-region';
-comment on column fulfilment.orders.email is 'Consumer''s address (personal data)';
+comment on column fulfilment.orders.email is
+  'Consumer''s address (personal data); without one, the service uses a no-reply address of its own';
 comment on column fulfilment.orders.phone_number is 'Consumer''s number (personal data)';
 comment on column fulfilment.orders.vat_number is 'vatNumber';
 comment on column fulfilment.orders.fulfill_from is 'Warehouse it is to be fulfilled from';
 comment on column fulfilment.orders.preferred_shipping_date is 'Not shipped before';
-comment on column fulfilment.orders.allow_partial_delivery is 'allowPartialDelivery';
+comment on column fulfilment.orders.allow_partial_delivery is
+  'True if it may be shipped in parts; null: the default of the order type';
 comment on column fulfilment.orders.on_hold is 'onHold';
 comment on column fulfilment.orders.metadata is 'extra1 to extra5';
 comment on column fulfilment.orders.channel_identifier is 'channelIdentifier';
@@ -591,7 +594,7 @@ comment on column fulfilment.track_trace_events.current_track_trace_exception_le
 comment on column fulfilment.track_trace_events.raw is 'The item as received';
 comment on column fulfilment.track_trace_events.seen_at is 'When it was read';
 
--- History: a row overwrites its status, and the feed has no values.
+-- History: a row overwrites its status, and the feed has no values. The trigger sync.record_events fills these tables.
 create table fulfilment.shipment_events (
   id bigint generated always as identity primary key,
   client text not null,
@@ -614,42 +617,76 @@ comment on column fulfilment.shipment_events.source_time is
   'Time that the service gives for this status; null for a status without a time';
 comment on column fulfilment.shipment_events.seen_at is 'When it was read';
 
-create function sync.find_status_time(shipment fulfilment.shipments) returns timestamptz
-language sql immutable as $$
-  select case shipment.status
-    when 'READY_TO_PICK' then shipment.ready_to_pick_on
-    when 'READY_TO_SHIP' then shipment.ready_to_ship_on
-    when 'SHIPPED' then shipment.shipped_on
-  end
-$$;
+create table fulfilment.inbound_events (
+  id bigint generated always as identity primary key,
+  client text not null,
+  inbound_id bigint not null,
+  status text,
+  received_in text,
+  source_time timestamptz,
+  seen_at timestamptz not null default now()
+);
+create index inbound_events_by_inbound on fulfilment.inbound_events (client, inbound_id, id);
+create index inbound_events_by_time on fulfilment.inbound_events (seen_at);
+comment on table fulfilment.inbound_events is
+  'The first status of each inbound that was read, and a row for each change of status or warehouse. Changes between two readings are not seen';
+comment on column fulfilment.inbound_events.id is 'Number of the event';
+comment on column fulfilment.inbound_events.client is 'Client key';
+comment on column fulfilment.inbound_events.inbound_id is 'Inbound';
+comment on column fulfilment.inbound_events.status is 'Status from then on';
+comment on column fulfilment.inbound_events.received_in is 'Warehouse from then on';
+comment on column fulfilment.inbound_events.source_time is
+  'Time that the service gives for this status; null for a status without a time';
+comment on column fulfilment.inbound_events.seen_at is 'When it was read';
 
-create function sync.note_shipments() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
-begin
-  insert into fulfilment.shipment_events (client, shipment_id, status, warehouse_code, source_time)
-  select n.client, n.id, n.status, n.warehouse_code, sync.find_status_time(n)
-  from written n
-  order by n.id;
-  return null;
-end
-$$;
-create trigger shipments_first_status after insert on fulfilment.shipments
-  referencing new table as written for each statement execute function sync.note_shipments();
+create table fulfilment.inbound_packing_slip_events (
+  id bigint generated always as identity primary key,
+  client text not null,
+  inbound_packing_slip_id bigint not null,
+  status text,
+  expected_in text,
+  expected_on date,
+  source_time timestamptz,
+  seen_at timestamptz not null default now()
+);
+create index inbound_packing_slip_events_by_slip
+  on fulfilment.inbound_packing_slip_events (client, inbound_packing_slip_id, id);
+create index inbound_packing_slip_events_by_time on fulfilment.inbound_packing_slip_events (seen_at);
+comment on table fulfilment.inbound_packing_slip_events is
+  'The first status of each inbound packing slip that was read, and a row for each change of status, expected warehouse or day. Changes between two readings are not seen';
+comment on column fulfilment.inbound_packing_slip_events.id is 'Number of the event';
+comment on column fulfilment.inbound_packing_slip_events.client is 'Client key';
+comment on column fulfilment.inbound_packing_slip_events.inbound_packing_slip_id is 'Inbound packing slip';
+comment on column fulfilment.inbound_packing_slip_events.status is 'Status from then on';
+comment on column fulfilment.inbound_packing_slip_events.expected_in is 'Warehouse it is announced for from then on';
+comment on column fulfilment.inbound_packing_slip_events.expected_on is 'Day it is announced for from then on';
+comment on column fulfilment.inbound_packing_slip_events.source_time is
+  'Time that the service gives for this status; null for a status without a time';
+comment on column fulfilment.inbound_packing_slip_events.seen_at is 'When it was read';
 
-create function sync.note_changed_shipments() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
-begin
-  insert into fulfilment.shipment_events (client, shipment_id, status, warehouse_code, source_time)
-  select n.client, n.id, n.status, n.warehouse_code, sync.find_status_time(n)
-  from written n
-  join former f on f.client = n.client and f.id = n.id
-  where (f.status, f.warehouse_code) is distinct from (n.status, n.warehouse_code)
-  order by n.id;
-  return null;
-end
-$$;
-create trigger shipments_next_status after update on fulfilment.shipments
-  referencing old table as former new table as written for each statement execute function sync.note_changed_shipments();
+create table fulfilment.order_line_events (
+  id bigint generated always as identity primary key,
+  client text not null,
+  order_item_id bigint not null,
+  order_id bigint,
+  sku text,
+  quantity integer,
+  unlisted_since timestamptz,
+  seen_at timestamptz not null default now()
+);
+create index order_line_events_by_line on fulfilment.order_line_events (client, order_item_id, id);
+create index order_line_events_by_time on fulfilment.order_line_events (seen_at);
+comment on table fulfilment.order_line_events is
+  'Each line of an order as it was first read, and a row for each change of article or quantity, and if the service no longer has the line. Changes between two readings are not seen';
+comment on column fulfilment.order_line_events.id is 'Number of the event';
+comment on column fulfilment.order_line_events.client is 'Client key';
+comment on column fulfilment.order_line_events.order_item_id is 'Line of the order';
+comment on column fulfilment.order_line_events.order_id is 'Order';
+comment on column fulfilment.order_line_events.sku is 'Article from then on';
+comment on column fulfilment.order_line_events.quantity is 'Pieces from then on; fewer than before, or 0, if some were cancelled';
+comment on column fulfilment.order_line_events.unlisted_since is
+  'When the service no longer had the line; null if it has the line from then on';
+comment on column fulfilment.order_line_events.seen_at is 'When it was read';
 
 create table fulfilment.parcels (
   client text not null,
@@ -793,17 +830,65 @@ comment on column fulfilment.stock_events.sku is 'Article';
 comment on column fulfilment.stock_events.stock is 'Pieces from then on';
 comment on column fulfilment.stock_events.seen_at is 'When it was read';
 
-create function sync.note_stock() returns trigger
+-- Records history: a row for each new row of a table whose watched columns are not all null, and for each change of one. Its
+-- arguments: the table of events; the key of the watched table beside the client; the columns of the events for this key;
+-- the watched columns, which have the same names there; further columns of the events, and their values of the written row n.
+create function sync.record_events() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  written_key text := regexp_replace(tg_argv[1], '[a-z_]+', E'n.\\&', 'g');
+  written_values text := regexp_replace(tg_argv[3], '[a-z_]+', E'n.\\&', 'g');
+  former_values text := regexp_replace(tg_argv[3], '[a-z_]+', E'f.\\&', 'g');
 begin
-  insert into fulfilment.stock_events (client, sku, stock) values (new.client, new.sku, new.stock);
+  -- Most statements write nothing.
+  if not exists (select from written) then
+    return null;
+  end if;
+  execute format('insert into fulfilment.%I (client, %s, %s%s) select n.client, %s, %s%s from written n ',
+      tg_argv[0], tg_argv[2], tg_argv[3], ', ' || nullif(tg_argv[4], ''),
+      written_key, written_values, ', ' || nullif(tg_argv[5], ''))
+    || case tg_op
+      when 'INSERT' then format('where not (row(%s) is null) ', written_values)
+      else format('join former f using (client, %s) where row(%s) is distinct from row(%s) ',
+        tg_argv[1], former_values, written_values)
+    end
+    || format('order by %s', written_key);
   return null;
 end
 $$;
-create trigger stock_levels_first after insert on fulfilment.stock_levels
-  for each row when (new.stock is not null) execute function sync.note_stock();
-create trigger stock_levels_next after update of stock on fulfilment.stock_levels
-  for each row when (old.stock is distinct from new.stock) execute function sync.note_stock();
+
+do $$
+declare
+  w record;
+  arguments text;
+begin
+  for w in
+    select *
+    from (values
+      ('shipments', 'shipment_events', 'id', 'shipment_id', 'status, warehouse_code', 'source_time',
+        $v$case n.status when 'READY_TO_PICK' then n.ready_to_pick_on when 'READY_TO_SHIP' then n.ready_to_ship_on
+          when 'SHIPPED' then n.shipped_on end$v$),
+      ('inbounds', 'inbound_events', 'id', 'inbound_id', 'status, received_in', 'source_time',
+        $v$case n.status when 'PROCESSING' then n.created_on when 'CHECKING' then n.checking_on
+          when 'COMPLETED' then n.completed_on end$v$),
+      ('inbound_packing_slips', 'inbound_packing_slip_events', 'id', 'inbound_packing_slip_id',
+        'status, expected_in, expected_on', 'source_time',
+        $v$case n.status when 'IN_PROGRESS' then n.received_on when 'COMPLETED' then n.completed_on end$v$),
+      ('order_items', 'order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id'),
+      ('track_traces', 'track_trace_events', 'shipment_id, package_number', 'shipment_id, package_number',
+        'current_track_trace_status, current_track_trace_status_date_time, current_track_trace_exception_level',
+        'raw', 'n.raw'),
+      ('stock_levels', 'stock_events', 'sku', 'sku', 'stock', '', '')
+    ) as w (name, events, key, event_key, watched, further, further_values)
+  loop
+    arguments := format('%L, %L, %L, %L, %L, %L', w.events, w.key, w.event_key, w.watched, w.further, w.further_values);
+    execute format('create trigger %I after insert on fulfilment.%I referencing new table as written
+      for each statement execute function sync.record_events(%s)', w.name || '_first', w.name, arguments);
+    execute format('create trigger %I after update on fulfilment.%I referencing old table as former new table as written
+      for each statement execute function sync.record_events(%s)', w.name || '_changed', w.name, arguments);
+  end loop;
+end
+$$;
 
 -- Workers read the watched articles from this copy. The role of the ERP may delete from fulfilment.stock_watch, so it may also
 -- lock that table, and such a lock would stop pull-stock.
@@ -884,7 +969,7 @@ comment on table fulfilment.carrier_links is
   'Address for tracking of each shipping method: insert and delete as you like. {code}, {barcode}, {package}, {postcode} and {country} are filled in';
 comment on column fulfilment.carrier_links.client is 'Client key';
 comment on column fulfilment.carrier_links.shipping_method is
-  'Code of the list mainShippingMethods or shippingMethods, as in parcel_overview.shipping_method';
+  'Code of the list mainShippingMethods or shippingMethods, as shipping_method of the views';
 comment on column fulfilment.carrier_links.url is 'Such as https://carrier.example/track?code={code}&zip={postcode}';
 comment on column fulfilment.carrier_links.created_at is 'When it was inserted';
 do $$
@@ -965,8 +1050,9 @@ comment on column fulfilment.parcel_overview.unlisted_since is 'Since when the l
 
 -- It is not known whether the shipping method of a shipment is a main or a nested one.
 create view fulfilment.shipment_overview as
-select s.*, o.external_order_number, t.name as order_type, coalesce(m.name, n.name) as shipping_method, n.code as carrier_code,
-  n.name as carrier_name
+select s.*, o.external_order_number, t.code as order_type, t.name as order_type_name,
+  case when m.id is null then n.code else m.code end as shipping_method, case when m.id is null then n.name else m.name end as shipping_method_name,
+  n.code as carrier_code, n.name as carrier_name
 from fulfilment.shipments s
 left join fulfilment.orders o on o.client = s.client and o.id = s.order_id
 left join fulfilment.setting_options t on t.client = s.client and t.list = 'orderTypes' and t.id = s.order_type_id
@@ -980,10 +1066,12 @@ left join fulfilment.setting_options n on n.client = s.client and n.list = 'ship
     where w.client = s.client and w.main_shipping_method_id = m.id and w.warehouse = s.warehouse_code
       and w.removed_at is null) end;
 comment on view fulfilment.shipment_overview is
-  'Shipments with the number of their order, and the names of order type, shipping method and carrier';
+  'Shipments with the number of their order, and code and name of order type, shipping method and carrier';
 comment on column fulfilment.shipment_overview.external_order_number is 'Your order number; null until the order is stored';
-comment on column fulfilment.shipment_overview.order_type is 'Name of the order type';
-comment on column fulfilment.shipment_overview.shipping_method is 'Name of the shipping method, main or nested';
+comment on column fulfilment.shipment_overview.order_type is 'Code of the order type';
+comment on column fulfilment.shipment_overview.order_type_name is 'Its name';
+comment on column fulfilment.shipment_overview.shipping_method is 'Code of the shipping method, main or nested';
+comment on column fulfilment.shipment_overview.shipping_method_name is 'Its name';
 comment on column fulfilment.shipment_overview.carrier_code is
   'Code of the nested shipping method, which names the carrier; of a main method, that of the shipment''s warehouse';
 comment on column fulfilment.shipment_overview.carrier_name is 'Its name';
@@ -1007,8 +1095,8 @@ create view fulfilment.shipment_lines as
 select s.client, s.external_order_number, s.order_id, s.id as shipment_id, s.status, s.shipped_on, s.warehouse_code,
   i.id as shipment_item_id, i.order_item_id, i.sku, i.quantity, i.lot_number, i.expiration_date, i.serial_numbers,
   p.package_numbers, p.track_trace_statuses, p.track_trace_at, s.unlisted_since, p.package_statuses,
-  p.track_and_trace_codes, coalesce(p.tracking_url, sync.read_tracking_link(s.raw)) as tracking_url, s.order_type,
-  s.shipping_method, s.carrier_code, s.carrier_name
+  p.track_and_trace_codes, coalesce(p.tracking_url, sync.read_tracking_link(s.raw)) as tracking_url, s.order_type, s.order_type_name,
+  s.shipping_method, s.shipping_method_name, s.carrier_code, s.carrier_name
 from fulfilment.shipment_overview s
 join fulfilment.shipment_items i on i.client = s.client and i.shipment_id = s.id
 left join lateral (
@@ -1048,79 +1136,118 @@ comment on column fulfilment.shipment_lines.package_statuses is 'Their latest kn
 comment on column fulfilment.shipment_lines.track_and_trace_codes is 'Their track-and-trace codes, in the same order';
 comment on column fulfilment.shipment_lines.tracking_url is
   'Address for tracking of a package, as in parcel_overview; without packages, the one that the service gives for the shipment';
-comment on column fulfilment.shipment_lines.order_type is 'Name of the order type';
-comment on column fulfilment.shipment_lines.shipping_method is 'Name of the shipping method, main or nested';
+comment on column fulfilment.shipment_lines.order_type is 'Code of the order type';
+comment on column fulfilment.shipment_lines.order_type_name is 'Its name';
+comment on column fulfilment.shipment_lines.shipping_method is 'Code of the shipping method, main or nested';
+comment on column fulfilment.shipment_lines.shipping_method_name is 'Its name';
 comment on column fulfilment.shipment_lines.carrier_code is 'Code of the nested shipping method, which names the carrier';
 comment on column fulfilment.shipment_lines.carrier_name is 'Its name';
 
--- Parts that a query does not ask for are not computed: Postgres removes left joins that nothing needs.
+-- The one definition of what of an order was shipped, is in the warehouse, is missing, and came back. A line counts at most the
+-- pieces that it wants, because a line that was shipped twice must not hide one that is missing. Pieces that name no line of
+-- the order fill the lines of their article, oldest first; without an article, those of the first article.
 create view fulfilment.order_lines as
-select o.client, o.external_order_number, i.order_id, i.id as order_item_id, i.sku, v.is_service,
-  i.ordered_quantity as ordered, i.ordered_quantity - i.quantity as cancelled, i.quantity, s.shipped, s.in_warehouse,
-  case when v.is_service then 0 else greatest(i.quantity - s.shipped, 0) end as to_come, r.returned,
-  s.first_shipped_on, s.last_shipped_on, o.unlisted_since
+select o.client, o.external_order_number, o.id as order_id, l.id as order_item_id, l.sku, l.name, l.is_service,
+  l.price, l.vat, l.metadata, l.ordered_quantity as ordered, l.ordered_quantity::bigint - l.quantity as cancelled, l.quantity,
+  l.shipped, l.over_shipped, l.moved - l.shipped as in_warehouse,
+  case when l.is_service then 0 else l.wanted - l.moved end as missing,
+  case when l.is_service then 0 else l.wanted - l.shipped end as to_come,
+  l.returned, l.first_shipped_on, l.last_shipped_on, o.unlisted_since
 from fulfilment.orders o
-join fulfilment.order_items i on i.client = o.client and i.order_id = o.id
 cross join lateral (
-  select exists (
-    select from fulfilment.service_products p
-    where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end) as is_service
-) v
-left join lateral (
-  select coalesce(sum(l.quantity) filter (where s.status = 'SHIPPED'), 0)::integer as shipped,
-    coalesce(sum(l.quantity) filter (where s.status is distinct from 'SHIPPED'), 0)::integer as in_warehouse,
-    min(s.shipped_on) filter (where s.status = 'SHIPPED') as first_shipped_on,
-    max(s.shipped_on) filter (where s.status = 'SHIPPED') as last_shipped_on
-  from fulfilment.shipments s
-  join fulfilment.shipment_items l on l.client = s.client and l.shipment_id = s.id
-  where s.client = i.client and s.order_id = i.order_id and l.order_item_id = i.id and s.unlisted_since is null
-    and l.unlisted_since is null
-) s on true
-left join lateral (
-  select coalesce(sum(r.quantity), 0)::integer as returned
-  from fulfilment.return_items r
-  where r.client = i.client and r.order_id = i.order_id and r.order_item_id = i.id and r.unlisted_since is null
-) r on true
-where i.unlisted_since is null;
-comment on view fulfilment.order_lines is 'Lines of orders, with the pieces that were shipped, are in the warehouse, are to come, and came back';
+  with lines as (
+    select i.*, greatest(coalesce(i.quantity, 0), 0)::bigint as wanted, exists (
+      select from fulfilment.service_products p
+      where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end) as is_service
+    from fulfilment.order_items i
+    where i.client = o.client and i.order_id = o.id and i.unlisted_since is null
+  ), moves as (
+    select i.order_item_id, i.sku, s.status = 'SHIPPED' as is_shipped, s.shipped_on, i.quantity as moved, 0 as returned
+    from fulfilment.shipments s
+    join fulfilment.shipment_items i on i.client = s.client and i.shipment_id = s.id
+    where s.client = o.client and s.order_id = o.id and s.unlisted_since is null and i.unlisted_since is null
+    union all
+    select r.order_item_id, r.sku, null, null, 0, r.quantity
+    from fulfilment.return_items r
+    where r.client = o.client and r.order_id = o.id and r.unlisted_since is null
+  ), pieces as (
+    select l.id as line,
+      case when l.id is null then coalesce(m.sku, (
+        select f.sku from lines f where not f.is_service order by f.id limit 1)) end as sku,
+      greatest(coalesce(sum(m.moved) filter (where m.is_shipped), 0), 0) as shipped,
+      greatest(coalesce(sum(m.moved), 0), 0) as moved, greatest(coalesce(sum(m.returned), 0), 0) as returned,
+      min(m.shipped_on) filter (where m.is_shipped) as first_shipped_on,
+      max(m.shipped_on) filter (where m.is_shipped) as last_shipped_on
+    from moves m
+    left join lines l on l.id = m.order_item_id
+    group by 1, 2
+  ), own as (
+    select l.id, l.sku, l.wanted, coalesce(p.shipped, 0) as all_shipped, least(l.wanted, coalesce(p.shipped, 0)) as shipped,
+      least(l.wanted, coalesce(p.moved, 0)) as moved, least(l.wanted, coalesce(p.returned, 0)) as returned,
+      p.first_shipped_on, p.last_shipped_on
+    from lines l
+    left join pieces p on p.line = l.id
+  ), room as (
+    select w.*, lead(w.id) over earlier is null as is_last,
+      coalesce(sum(w.wanted - w.shipped) over earlier, 0) as to_ship_before,
+      coalesce(sum(w.wanted - w.moved) over earlier, 0) as to_move_before,
+      coalesce(sum(w.wanted - w.returned) over earlier, 0) as to_return_before
+    from own w
+    window earlier as (partition by w.sku order by w.id rows between unbounded preceding and 1 preceding)
+  ), spread as (
+    select r.*, coalesce(p.shipped, 0) - r.to_ship_before as left_to_ship, coalesce(p.moved, 0) - r.to_move_before as left_to_move,
+      coalesce(p.returned, 0) - r.to_return_before as left_to_return,
+      p.first_shipped_on as first_without_line, p.last_shipped_on as last_without_line
+    from room r
+    left join pieces p on p.line is null and p.sku = r.sku
+  )
+  select l.*, (s.shipped + greatest(least(s.wanted - s.shipped, s.left_to_ship), 0))::bigint as shipped,
+    (s.moved + greatest(least(s.wanted - s.moved, s.left_to_move), 0))::bigint as moved,
+    (s.returned + greatest(least(s.wanted - s.returned, s.left_to_return), 0))::bigint as returned,
+    (s.all_shipped - s.shipped
+      + case when s.is_last then greatest(s.left_to_ship - (s.wanted - s.shipped), 0) else 0 end)::bigint as over_shipped,
+    case when s.left_to_ship > 0 then least(s.first_shipped_on, s.first_without_line) else s.first_shipped_on end
+      as first_shipped_on,
+    case when s.left_to_ship > 0 then greatest(s.last_shipped_on, s.last_without_line) else s.last_shipped_on end
+      as last_shipped_on
+  from lines l
+  join spread s on s.id = l.id
+) l;
+comment on view fulfilment.order_lines is
+  'Lines of orders, with the pieces that were shipped, are in the warehouse, are to come, and came back. ordered = cancelled + shipped + to_come, and to_come = in_warehouse + missing. Name orders: it computes each order whole';
 comment on column fulfilment.order_lines.client is 'Client key';
 comment on column fulfilment.order_lines.external_order_number is 'Your order number';
 comment on column fulfilment.order_lines.order_id is 'Order';
 comment on column fulfilment.order_lines.order_item_id is 'Line of the order';
 comment on column fulfilment.order_lines.sku is 'Article';
+comment on column fulfilment.order_lines.name is 'Name of the article on the order (personal data, if it was made for a person)';
 comment on column fulfilment.order_lines.is_service is 'True if the article is in service_products: it is never shipped';
+comment on column fulfilment.order_lines.price is 'Price of one piece; its currency is orders.currency';
+comment on column fulfilment.order_lines.vat is 'Rate, such as 0.21';
+comment on column fulfilment.order_lines.metadata is 'serviceLevel, purchases, reference, extra6 and extra7';
 comment on column fulfilment.order_lines.ordered is 'Pieces that were ordered first';
 comment on column fulfilment.order_lines.cancelled is 'Pieces of them that were cancelled';
 comment on column fulfilment.order_lines.quantity is 'Pieces that were not cancelled';
-comment on column fulfilment.order_lines.shipped is 'Pieces that a carrier took';
-comment on column fulfilment.order_lines.in_warehouse is 'Pieces of shipments that have not left';
+comment on column fulfilment.order_lines.shipped is 'Pieces that a carrier took, at most quantity';
+comment on column fulfilment.order_lines.over_shipped is 'Pieces that a carrier took beyond quantity';
+comment on column fulfilment.order_lines.in_warehouse is 'Pieces of shipments that have not left, as far as they are to come';
+comment on column fulfilment.order_lines.missing is 'Pieces that are to come and on no shipment; 0 for a service product';
 comment on column fulfilment.order_lines.to_come is 'Pieces that are still to be shipped; 0 for a service product';
-comment on column fulfilment.order_lines.returned is 'Pieces that came back and were processed';
+comment on column fulfilment.order_lines.returned is 'Pieces that came back and were processed, at most quantity';
 comment on column fulfilment.order_lines.first_shipped_on is 'When the first of its pieces left';
 comment on column fulfilment.order_lines.last_shipped_on is 'When the last of its shipped pieces left';
 comment on column fulfilment.order_lines.unlisted_since is 'Since when the service no longer knows the order';
 
 create view fulfilment.backorders as
-select o.client, o.external_order_number, i.order_id, i.id as order_item_id, i.sku, i.quantity,
-  coalesce(g.shipped, 0)::integer as shipped, (coalesce(g.pieces, 0) - coalesce(g.shipped, 0))::integer as in_warehouse,
-  (i.quantity - coalesce(g.pieces, 0))::integer as missing, o.ordered_on, t.stock
-from fulfilment.order_items i
-join fulfilment.orders o on o.client = i.client and o.id = i.order_id
-left join (
-  select l.client, l.order_item_id, sum(l.quantity) as pieces, sum(l.quantity) filter (where s.status = 'SHIPPED') as shipped
-  from fulfilment.shipment_items l
-  join fulfilment.shipments s on s.client = l.client and s.id = l.shipment_id
-  where s.unlisted_since is null and l.unlisted_since is null
-  group by l.client, l.order_item_id
-) g on g.client = i.client and g.order_item_id = i.id
-left join fulfilment.stock_levels t on t.client = i.client and t.sku = i.sku
-where i.quantity > coalesce(g.pieces, 0) and i.unlisted_since is null and o.unlisted_since is null
-  and o.on_hold is not true and (o.preferred_shipping_date is null or o.preferred_shipping_date <= current_date)
-  and (o.ordered_on < current_date
-    or exists (select from fulfilment.shipments s where s.client = o.client and s.order_id = o.id and s.unlisted_since is null))
-  and not exists (
-    select from fulfilment.service_products p
-    where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end);
+select l.client, l.external_order_number, l.order_id, l.order_item_id, l.sku, l.quantity, l.shipped, l.in_warehouse, l.missing,
+  o.ordered_on, t.stock
+from fulfilment.orders o
+join fulfilment.order_lines l on l.client = o.client and l.order_id = o.id
+left join fulfilment.stock_levels t on t.client = l.client and t.sku = l.sku
+where l.missing > 0 and o.unlisted_since is null and o.on_hold is not true
+  and (o.preferred_shipping_date is null or o.preferred_shipping_date <= current_date)
+  and (o.ordered_on < current_date or exists (
+    select from fulfilment.shipments s where s.client = o.client and s.order_id = o.id and s.unlisted_since is null));
 comment on view fulfilment.backorders is
   'Lines with pieces that are on no shipment, although the order is not on hold, is due, and was placed before today or has a shipment';
 comment on column fulfilment.backorders.client is 'Client key';
@@ -1138,7 +1265,7 @@ comment on column fulfilment.backorders.stock is 'Stock as last told; null if th
 create view fulfilment.open_inbound_expectations as
 select s.client, s.id as inbound_packing_slip_id, s.reference, s.expected_in, s.expected_on, s.status, s.received_on,
   i.id as inbound_packing_slip_item_id, i.sku, i.quantity, i.received,
-  greatest(coalesce(i.quantity, 0) - coalesce(i.received, 0), 0) as outstanding, s.inbound_id
+  greatest(coalesce(i.quantity, 0)::bigint - coalesce(i.received, 0), 0) as outstanding, s.inbound_id
 from fulfilment.inbound_packing_slips s
 join fulfilment.inbound_packing_slip_items i on i.client = s.client and i.inbound_packing_slip_id = s.id
 where s.status is distinct from 'COMPLETED' and s.unlisted_since is null;
@@ -1157,19 +1284,64 @@ comment on column fulfilment.open_inbound_expectations.received is 'Pieces recei
 comment on column fulfilment.open_inbound_expectations.outstanding is 'Pieces still to come';
 comment on column fulfilment.open_inbound_expectations.inbound_id is 'Inbound that receives it';
 
+create view fulfilment.received_goods as
+select i.client, i.id as inbound_id, i.reference, i.status, i.received_in, i.created_on, i.checking_on, i.completed_on,
+  l.id as inbound_item_id, l.sku, l.quantity, l.lot_number, l.expiration_date,
+  coalesce(e.inbound_packing_slip_id, i.inbound_packing_slip_id) as inbound_packing_slip_id, s.reference as slip_reference,
+  s.status as slip_status, s.expected_on, e.id as inbound_packing_slip_item_id, e.quantity as line_expected,
+  e.received as line_received, t.slip_expected, t.slip_received, i.unlisted_since
+from fulfilment.inbounds i
+join fulfilment.inbound_items l on l.client = i.client and l.inbound_id = i.id and l.unlisted_since is null
+left join fulfilment.inbound_packing_slip_items e on e.client = l.client and e.id = l.inbound_packing_slip_item_id
+left join fulfilment.inbound_packing_slips s
+  on s.client = i.client and s.id = coalesce(e.inbound_packing_slip_id, i.inbound_packing_slip_id)
+left join lateral (
+  select sum(e.quantity) as slip_expected, sum(e.received) as slip_received
+  from fulfilment.inbound_packing_slip_items e
+  where e.client = s.client and e.inbound_packing_slip_id = s.id and e.unlisted_since is null
+) t on true;
+comment on view fulfilment.received_goods is
+  'Lines of inbounds with their lots, and what the inbound packing slip that announced them expected and received in all';
+comment on column fulfilment.received_goods.client is 'Client key';
+comment on column fulfilment.received_goods.inbound_id is 'Inbound';
+comment on column fulfilment.received_goods.reference is 'Its reference, as announced';
+comment on column fulfilment.received_goods.status is 'PROCESSING, CHECKING, CHECKED or COMPLETED. Book it when it is COMPLETED';
+comment on column fulfilment.received_goods.received_in is 'Warehouse that received it';
+comment on column fulfilment.received_goods.created_on is 'When it arrived';
+comment on column fulfilment.received_goods.checking_on is 'When checking began';
+comment on column fulfilment.received_goods.completed_on is 'When it was completed';
+comment on column fulfilment.received_goods.inbound_item_id is 'Line of the inbound';
+comment on column fulfilment.received_goods.sku is 'Article';
+comment on column fulfilment.received_goods.quantity is 'Pieces of this line';
+comment on column fulfilment.received_goods.lot_number is 'Lot';
+comment on column fulfilment.received_goods.expiration_date is 'Use before';
+comment on column fulfilment.received_goods.inbound_packing_slip_id is 'Slip that announced the goods; null if there is none';
+comment on column fulfilment.received_goods.slip_reference is 'Reference of the slip';
+comment on column fulfilment.received_goods.slip_status is 'EXPECTED, IN_PROGRESS, CHECKING or COMPLETED';
+comment on column fulfilment.received_goods.expected_on is 'Day for which the slip announced the goods';
+comment on column fulfilment.received_goods.inbound_packing_slip_item_id is 'Line of the slip';
+comment on column fulfilment.received_goods.line_expected is 'Pieces that this line of the slip announced';
+comment on column fulfilment.received_goods.line_received is 'Pieces of it that were received so far, by all inbounds';
+comment on column fulfilment.received_goods.slip_expected is 'Pieces that the whole slip announced';
+comment on column fulfilment.received_goods.slip_received is 'Pieces of them that were received so far, by all inbounds';
+comment on column fulfilment.received_goods.unlisted_since is 'Since when the service no longer knows the inbound';
+
 create view fulfilment.return_overview as
 select r.client, r.id as return_item_id, r.external_order_number, r.order_id, r.order_item_id, a.external_reference, r.sku,
-  r.quantity, r.condition, t.name as return_reason, r.processed_on, r.processed_in, r.restock_on, r.restock_in, r.redeliver,
-  r.comment, i.price, i.price * r.quantity as amount, r.unlisted_since
+  r.quantity, g.lot_number, g.expiration_date, g.serial_numbers, r.condition, coalesce(t.code, l.reason_code) as return_reason,
+  t.name as return_reason_name, r.processed_on, r.processed_in, r.restock_on, r.restock_in, r.redeliver, r.comment,
+  o.currency, i.price, i.vat, i.price * r.quantity as amount, r.unlisted_since
 from fulfilment.return_items r
 left join fulfilment.order_items i on i.client = r.client and i.id = r.order_item_id
+left join fulfilment.orders o on o.client = r.client and o.id = coalesce(r.order_id, i.order_id)
+left join fulfilment.shipment_items g on g.client = r.client and g.id = r.shipment_item_id
 left join fulfilment.setting_options t on t.client = r.client and t.list = 'returnReasons' and t.id = r.return_reason_id
 left join fulfilment.return_merchandise_authorization_items l
   on l.client = r.client and l.id = r.return_merchandise_authorization_item_id
 left join fulfilment.return_merchandise_authorizations a
   on a.client = l.client and a.id = l.return_merchandise_authorization_id;
 comment on view fulfilment.return_overview is
-  'Returned lines that a warehouse has processed, with the name of the reason and the price of the order line';
+  'Returned lines that a warehouse has processed, with reason, price of the order line, and lot and serial numbers that were shipped';
 comment on column fulfilment.return_overview.client is 'Client key';
 comment on column fulfilment.return_overview.return_item_id is 'Return item';
 comment on column fulfilment.return_overview.external_order_number is 'Your order number';
@@ -1178,21 +1350,29 @@ comment on column fulfilment.return_overview.order_item_id is 'Line of the order
 comment on column fulfilment.return_overview.external_reference is 'Your number of the announced return; null if it was not announced from here';
 comment on column fulfilment.return_overview.sku is 'Article';
 comment on column fulfilment.return_overview.quantity is 'Pieces';
+comment on column fulfilment.return_overview.lot_number is 'Lot of the shipment line that delivered it';
+comment on column fulfilment.return_overview.expiration_date is 'Use before, of the same line';
+comment on column fulfilment.return_overview.serial_numbers is
+  'Serial numbers of the same line; of several pieces it is not known which one came back';
 comment on column fulfilment.return_overview.condition is 'Condition in which they arrived';
-comment on column fulfilment.return_overview.return_reason is 'Name of the return reason';
+comment on column fulfilment.return_overview.return_reason is
+  'Code of the return reason; if the return item has none, that of its announcement';
+comment on column fulfilment.return_overview.return_reason_name is 'Name of the return reason';
 comment on column fulfilment.return_overview.processed_on is 'Day they were processed';
 comment on column fulfilment.return_overview.processed_in is 'Warehouse that processed them';
 comment on column fulfilment.return_overview.restock_on is 'When they were back in stock; null if they are not';
 comment on column fulfilment.return_overview.restock_in is 'Warehouse in which they were restocked';
 comment on column fulfilment.return_overview.redeliver is 'True if it is to be delivered again';
 comment on column fulfilment.return_overview.comment is 'Comment of the warehouse';
-comment on column fulfilment.return_overview.price is 'Price of the order line';
+comment on column fulfilment.return_overview.currency is 'Currency of the order';
+comment on column fulfilment.return_overview.price is 'Price of one piece, of the order line';
+comment on column fulfilment.return_overview.vat is 'Rate of the order line, such as 0.21';
 comment on column fulfilment.return_overview.amount is 'Price times pieces';
 comment on column fulfilment.return_overview.unlisted_since is 'Since when the service no longer knows the return item';
 
 create view fulfilment.returns_to_restock as
 select r.client, r.return_item_id, r.external_order_number, r.order_id, r.order_item_id, r.sku, r.quantity, r.condition,
-  r.return_reason, r.processed_on, r.processed_in, r.redeliver, r.comment
+  r.return_reason, r.return_reason_name, r.processed_on, r.processed_in, r.redeliver, r.comment
 from fulfilment.return_overview r
 where r.restock_on is null and r.unlisted_since is null;
 comment on view fulfilment.returns_to_restock is 'Returns that were processed and are not yet back in stock';
@@ -1206,6 +1386,7 @@ comment on column fulfilment.returns_to_restock.quantity is 'Pieces';
 comment on column fulfilment.returns_to_restock.condition is 'Condition in which they arrived';
 comment on column fulfilment.returns_to_restock.processed_on is 'Day they were processed';
 comment on column fulfilment.returns_to_restock.processed_in is 'Warehouse that processed them';
-comment on column fulfilment.returns_to_restock.return_reason is 'Name of the return reason';
+comment on column fulfilment.returns_to_restock.return_reason is 'Code of the return reason';
+comment on column fulfilment.returns_to_restock.return_reason_name is 'Its name';
 comment on column fulfilment.returns_to_restock.redeliver is 'True if it is to be delivered again';
 comment on column fulfilment.returns_to_restock.comment is 'Comment of the warehouse';

@@ -732,6 +732,7 @@ create table fulfilment.documents (
   order_id bigint,
   shipment_id bigint,
   order_attachment_id bigint,
+  state text not null default 'stored' check (state in ('stored', 'sent')),
   file_name text,
   mime_type text,
   package_number text,
@@ -750,7 +751,9 @@ comment on column fulfilment.documents.kind is 'return_label or order_attachment
 comment on column fulfilment.documents.reference is 'Reference of the outbox row: your order number';
 comment on column fulfilment.documents.order_id is 'Order, if it was known here';
 comment on column fulfilment.documents.shipment_id is 'return_label: shipment that the label is for';
-comment on column fulfilment.documents.order_attachment_id is 'order_attachment: its id at the service';
+comment on column fulfilment.documents.order_attachment_id is 'order_attachment: its id at the service; null if no answer shows it';
+comment on column fulfilment.documents.state is
+  'stored: the service answered with it; sent: the first attachment of an order, which went with it, and which the answer does not show';
 comment on column fulfilment.documents.file_name is 'File name as received, or of the attachment as sent';
 comment on column fulfilment.documents.mime_type is 'mimeType as received; application/pdf for attachments';
 comment on column fulfilment.documents.package_number is 'return_label: packageNumber as received';
@@ -758,7 +761,7 @@ comment on column fulfilment.documents.shipping_method_id is
   'return_label: shippingMethodId (service list returnShippingMethods)';
 comment on column fulfilment.documents.is_paperless is 'return_label: isPaperlessReturnShippingMethod as received';
 comment on column fulfilment.documents.result is
-  'result of the outbox row: for a return_label the answer as received, with the content of the document';
+  'result of the outbox row, of an order only the ids: for a return_label the answer as received, with the content of the document';
 comment on column fulfilment.documents.created_at is 'When the outbox row became done';
 comment on column fulfilment.documents.erased_at is 'When personal data was removed from the row; null if it was not';
 
@@ -770,19 +773,25 @@ $$;
 
 create function sync.store_documents(outbox_ids bigint[]) returns void
 language sql set search_path = pg_catalog, pg_temp as $$
-  insert into fulfilment.documents (id, client, kind, reference, order_id, shipment_id, order_attachment_id, file_name,
+  insert into fulfilment.documents (id, client, kind, reference, order_id, shipment_id, order_attachment_id, state, file_name,
     mime_type, package_number, shipping_method_id, is_paperless, result, created_at)
   select d.id, d.client, d.document_kind, d.reference, coalesce(sync.read_document_id(d.result -> 'orderId'), s.order_id),
     d.shipment_id, sync.read_document_id(d.result -> 'orderAttachmentId'),
+    case when d.with_order and d.result -> 'orderAttachmentId' is null then 'sent' else 'stored' end,
     coalesce(d.result ->> 'fileName', d.payload ->> 'filename'),
     coalesce(d.result ->> 'mimeType', case d.document_kind when 'order_attachment' then 'application/pdf' end),
     d.result ->> 'packageNumber', sync.read_document_id(d.result -> 'shippingMethodId'),
     case d.result ->> 'isPaperlessReturnShippingMethod' when 'true' then true when 'false' then false end,
     d.result, d.finished_at
   from (
-    select o.id, o.client, o.reference, o.payload, o.result, o.finished_at,
-      split_part(o.kind, '.', 1) as document_kind, sync.read_document_id(o.payload -> 'shipmentId') as shipment_id
+    select o.id, o.client, o.reference, o.finished_at, w.with_order,
+      case when w.with_order then 'order_attachment' else split_part(o.kind, '.', 1) end as document_kind,
+      case when w.with_order then o.payload #> '{attachments,0}' else o.payload end as payload,
+      case when w.with_order then jsonb_strip_nulls(jsonb_build_object(
+        'orderId', o.result -> 'orderId', 'orderAttachmentId', o.result -> 'orderAttachmentId')) else o.result end as result,
+      sync.read_document_id(o.payload -> 'shipmentId') as shipment_id
     from fulfilment.outbox o
+    cross join lateral (select o.kind in ('order.create', 'order.replace') as with_order) w
     where o.id = any(outbox_ids)
   ) d
   left join fulfilment.shipments s on s.client = d.client and s.id = d.shipment_id
@@ -797,11 +806,13 @@ begin
   return null;
 end
 $$;
--- A row without a result has no document: an operator marked it as done, or the answer could not be stored.
+-- A row without a result has no document: an operator marked it as done, or the answer could not be stored. The first attachment
+-- of an order goes with the order; each other one is a row of its own.
 create trigger outbox_documents after update of status on fulfilment.outbox
   for each row
-  when (new.kind in ('return_label.create', 'order_attachment.create') and new.status = 'done'
-    and old.status <> 'done' and new.result <> '{}')
+  when (new.status = 'done' and old.status <> 'done' and new.result <> '{}'
+    and (new.kind in ('return_label.create', 'order_attachment.create')
+      or new.kind in ('order.create', 'order.replace') and new.payload #> '{attachments,0}' is not null))
   execute function sync.store_document();
 
 -- Documents are entries of the feed. The trigger is deferred to the commit: the feed is locked last.
@@ -821,16 +832,61 @@ create constraint trigger documents_entered after insert or delete on fulfilment
 
 revoke execute on function sync.read_document_id, sync.store_documents, sync.store_document, sync.enter_document from public;
 
--- Returned and shipped pieces are counted for the order: a shipment may come without links to the order's lines.
+-- State and pieces follow from the lines of the order (fulfilment.order_lines).
 create view fulfilment.order_overview as
-select o.client, o.id as order_id, o.external_order_number, o.ordered_on, o.preferred_shipping_date,
-  case
+select o.client, o.id as order_id, o.external_order_number, o.email, o.ordered_on, o.preferred_shipping_date, t.state,
+  -- Subqueries, not joins: with more than eight tables (join_collapse_limit), Postgres would no longer begin with the orders
+  -- that a query names.
+  (select t.code
+   from fulfilment.setting_options t
+   where t.client = o.client and t.list = 'orderTypes' and t.id = o.order_type_id) as order_type,
+  (select t.name
+   from fulfilment.setting_options t
+   where t.client = o.client and t.list = 'orderTypes' and t.id = o.order_type_id) as order_type_name,
+  (select m.code
+   from fulfilment.setting_options m
+   where m.client = o.client and m.list in ('mainShippingMethods', 'shippingMethods')
+     and m.id = o.preferred_shipping_method_id
+   order by m.list
+   limit 1) as shipping_method,
+  (select m.name
+   from fulfilment.setting_options m
+   where m.client = o.client and m.list in ('mainShippingMethods', 'shippingMethods')
+     and m.id = o.preferred_shipping_method_id
+   order by m.list
+   limit 1) as shipping_method_name,
+  l.ordered, l.cancelled, l.shipped, l.to_come, l.returned, s.shipments, p.parcels, s.first_shipped_on, s.last_shipped_on,
+  b.problem_code, b.problem, o.unlisted_since
+from fulfilment.orders o
+cross join lateral (
+  select count(*) as all_lines, count(*) filter (where not i.is_service) as goods_lines,
+    coalesce(sum(greatest(i.quantity, 0)), 0) as all_pieces,
+    coalesce(sum(i.shipped + i.to_come) filter (where not i.is_service), 0) as pieces,
+    coalesce(sum(i.ordered) filter (where not i.is_service), 0)::bigint as ordered,
+    coalesce(sum(i.cancelled) filter (where not i.is_service), 0)::bigint as cancelled,
+    coalesce(sum(i.shipped) filter (where not i.is_service), 0)::bigint as shipped,
+    coalesce(sum(i.to_come), 0)::bigint as to_come, coalesce(sum(i.over_shipped), 0) as over_shipped,
+    coalesce(sum(i.returned) filter (where not i.is_service), 0)::bigint as returned
+  from fulfilment.order_lines i
+  where i.client = o.client and i.order_id = o.id
+) l
+cross join lateral (
+  select count(*) as shipments, count(*) filter (where s.status = 'ERROR') as errors,
+    min(s.shipped_on) filter (where s.status = 'SHIPPED') as first_shipped_on,
+    max(s.shipped_on) filter (where s.status = 'SHIPPED') as last_shipped_on
+  from fulfilment.shipments s
+  where s.client = o.client and s.order_id = o.id and s.unlisted_since is null
+) s
+cross join lateral (
+  select c.state, c.state not in ('unlisted', 'cancelled', 'nothing_to_ship', 'shipped')
+    and coalesce(o.ordered_on, o.first_seen_at::date) <= current_date - 2 as is_late
+  from (select case
     when o.unlisted_since is not null then 'unlisted'
     when l.all_lines > 0 and l.all_pieces = 0 or l.goods_lines > 0 and l.pieces = 0 then 'cancelled'
     when l.all_lines > 0 and l.goods_lines = 0 then 'nothing_to_ship'
-    when s.shipped > 0 and s.shipped >= l.pieces then 'shipped'
+    when l.shipped > 0 and l.to_come = 0 then 'shipped'
     when s.errors > 0 then 'warehouse_error'
-    when s.shipped > 0 then 'partly_shipped'
+    when l.shipped > 0 then 'partly_shipped'
     when o.on_hold then 'on_hold'
     when s.shipments > 0 then 'in_warehouse'
     -- The service may not ship it until somebody completes the address (docs/interface.md, 15.3 Add order: rules).
@@ -840,73 +896,75 @@ select o.client, o.id as order_id, o.external_order_number, o.ordered_on, o.pref
         and coalesce(a.house_number, '') = ''
         and a.street1 !~* '\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$') then 'check_address'
     else 'accepted'
-  end as state,
-  -- Subqueries, not joins: with more than eight tables (join_collapse_limit), Postgres would no longer begin with the orders
-  -- that a query names.
-  (select t.name
-   from fulfilment.setting_options t
-   where t.client = o.client and t.list = 'orderTypes' and t.id = o.order_type_id) as order_type,
-  (select m.name
-   from fulfilment.setting_options m
-   where m.client = o.client and m.list in ('mainShippingMethods', 'shippingMethods')
-     and m.id = o.preferred_shipping_method_id
-   order by m.list
-   limit 1) as shipping_method,
-  l.ordered, l.ordered - l.pieces as cancelled, s.shipped, greatest(l.pieces - s.shipped, 0) as to_come, r.returned,
-  s.shipments, p.parcels, s.first_shipped_on, s.last_shipped_on,
-  nullif(concat_ws('; ',
-    case when s.errors > 0 then 'shipments with the status ERROR: ' || s.errors end,
-    case when p.exceptions > 0 then 'parcels with an exception level: ' || p.exceptions end,
-    (select format('outbox row %s (%s) is %s: %s', w.id, w.kind, w.status, w.last_error)
-     from fulfilment.outbox w
-     where w.client = o.client and w.family = 'order' and w.reference = o.external_order_number
-       and w.status in ('dead', 'unknown') and w.next_attempt_at is null
-     order by w.id
-     limit 1)), '') as problem,
-  o.unlisted_since
-from fulfilment.orders o
-cross join lateral (
-  select count(*) as all_lines, count(*) filter (where not v.is_service) as goods_lines,
-    coalesce(sum(i.quantity), 0) as all_pieces,
-    coalesce(sum(i.quantity) filter (where not v.is_service), 0)::integer as pieces,
-    coalesce(sum(i.ordered_quantity) filter (where not v.is_service), 0)::integer as ordered
-  from fulfilment.order_items i
-  cross join lateral (
-    select exists (
-      select from fulfilment.service_products p
-      where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end) as is_service
-    -- Computed once, not where it is used.
-    offset 0
-  ) v
-  where i.client = o.client and i.order_id = o.id and i.unlisted_since is null
-) l
-cross join lateral (
-  select count(*)::integer as shipments, count(*) filter (where s.status = 'ERROR') as errors,
-    min(s.shipped_on) filter (where s.status = 'SHIPPED') as first_shipped_on, max(s.shipped_on) as last_shipped_on,
-    coalesce(sum(g.pieces) filter (where s.status = 'SHIPPED'), 0)::integer as shipped
-  from fulfilment.shipments s
-  cross join lateral (
-    select sum(i.quantity) as pieces
-    from fulfilment.shipment_items i
-    where i.client = s.client and i.shipment_id = s.id and i.unlisted_since is null and not exists (
-      select from fulfilment.service_products p
-      where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end)
-  ) g
-  where s.client = o.client and s.order_id = o.id and s.unlisted_since is null
-) s
+  end as state) c
+  -- Computed once, not for each reason.
+  offset 0
+) t
 left join lateral (
-  select count(*)::integer as parcels, count(*) filter (where p.current_track_trace_exception_level ~ '^[1-9]') as exceptions
+  select count(*) as parcels, count(*) filter (where p.current_track_trace_exception_level ~ '^[1-9]') as exceptions
   from fulfilment.shipments s
   join fulfilment.parcels p on p.client = s.client and p.shipment_id = s.id
   where s.client = o.client and s.order_id = o.id and s.unlisted_since is null and p.unlisted_since is null
 ) p on true
+-- Why it is not shipped, the most urgent reason first. Something is found for every order that is late.
 left join lateral (
-  select coalesce(sum(r.quantity), 0)::integer as returned
-  from fulfilment.return_items r
-  where r.client = o.client and r.order_id = o.id and r.unlisted_since is null and not exists (
-    select from fulfilment.service_products p
-    where p.client = r.client and case when p.is_pattern then r.sku like p.sku else r.sku = p.sku end)
-) r on true;
+  select (array_agg(r.code order by r.nth))[1] as problem_code, string_agg(r.words, '; ' order by r.nth) as problem
+  from (
+    select 1, 'warehouse_error', 'shipments with the status ERROR: ' || s.errors where s.errors > 0
+    union all
+    select 2, 'parcel_exception', 'parcels with an exception level: ' || p.exceptions where p.exceptions > 0
+    union all
+    (select 3, 'row_' || case when w.status in ('dead', 'unknown') then w.status else 'waiting' end,
+       format('outbox row %s (%s) is %s%s', w.id, w.kind, w.status, ': ' || w.last_error)
+     from fulfilment.outbox w
+     where w.client = o.client and w.family = 'order' and w.reference = o.external_order_number
+       and (w.status in ('dead', 'unknown') and w.next_attempt_at is null
+         or t.is_late and w.status in ('pending', 'sending', 'unknown'))
+     order by w.status in ('dead', 'unknown') and w.next_attempt_at is null desc, w.id
+     limit 1)
+    union all
+    select 4, 'on_hold', 'it is on hold' where t.is_late and o.on_hold
+    union all
+    select 5, 'check_address', 'its address has no house number that the service could find' where t.is_late and t.state = 'check_address'
+    union all
+    select 6, 'not_due', 'it is not to be shipped before ' || o.preferred_shipping_date
+    where t.is_late and o.preferred_shipping_date > current_date
+    union all
+    select 7, 'no_lines', 'none of its lines is stored here' where t.is_late and l.all_lines = 0
+    union all
+    (select 8, 'back_order', 'on no shipment: '
+       || string_agg(m.article, ', ' order by m.nth) filter (where m.nth <= 10)
+       || case when max(m.nth) > 10 then format(' and %s more', max(m.nth) - 10) else '' end
+     from (
+       select row_number() over (order by min(i.order_item_id)) as nth,
+         format('%s (%s%s)', i.sku, sum(i.missing), ', stock ' || min(k.stock)) as article
+       from fulfilment.order_lines i
+       left join fulfilment.stock_levels k on k.client = i.client and k.sku = i.sku
+       where t.is_late and o.on_hold is not true and coalesce(o.preferred_shipping_date <= current_date, true)
+         and i.client = o.client and i.order_id = o.id and i.missing > 0
+       group by i.sku
+     ) m
+     having count(*) > 0)
+    union all
+    (select 9, case when bool_or(h.status = 'READY_TO_PICK') then 'not_picked' else 'not_shipped' end,
+       'shipments that have not left: ' || string_agg(format('%s (%s)', h.id, left(h.status, 50)), ', ' order by h.id)
+         filter (where h.nth <= 10)
+       || case when max(h.nth) > 10 then format(' and %s more', max(h.nth) - 10) else '' end
+     from (
+       select h.id, coalesce(h.status, 'no status') as status, row_number() over (order by h.id) as nth
+       from fulfilment.shipments h
+       where t.is_late and h.client = o.client and h.order_id = o.id and h.unlisted_since is null
+         and (h.status in ('SHIPPED', 'ERROR')) is not true
+     ) h
+     having count(*) > 0)
+    union all
+    (select 10, 'over_shipped', 'more was shipped than ordered: '
+       || string_agg(format('%s (%s)', i.sku, i.over_shipped), ', ' order by i.order_item_id)
+     from fulfilment.order_lines i
+     where l.over_shipped > 0 and i.client = o.client and i.order_id = o.id and i.over_shipped > 0
+     having count(*) > 0)
+  ) r (nth, code, words)
+) b on true;
 comment on view fulfilment.order_overview is
   'Orders at the service, one row each: state, pieces without service products, parcels, problems. order_state also knows orders that are not there yet';
 comment on column fulfilment.order_overview.client is 'Client key';
@@ -916,8 +974,11 @@ comment on column fulfilment.order_overview.ordered_on is 'Day of the order';
 comment on column fulfilment.order_overview.preferred_shipping_date is 'Day before which it is not to be shipped';
 comment on column fulfilment.order_overview.state is
   'accepted, check_address, on_hold, in_warehouse, warehouse_error, partly_shipped, shipped, nothing_to_ship, cancelled or unlisted (docs/erp.md)';
-comment on column fulfilment.order_overview.order_type is 'Name of the order type';
-comment on column fulfilment.order_overview.shipping_method is 'Name of the shipping method that was asked for, main or nested';
+comment on column fulfilment.order_overview.email is 'Consumer''s address (personal data); compare lower(email), which has an index';
+comment on column fulfilment.order_overview.order_type is 'Code of the order type';
+comment on column fulfilment.order_overview.order_type_name is 'Its name';
+comment on column fulfilment.order_overview.shipping_method is 'Code of the shipping method that was asked for, main or nested';
+comment on column fulfilment.order_overview.shipping_method_name is 'Its name';
 comment on column fulfilment.order_overview.ordered is 'Pieces that were ordered first';
 comment on column fulfilment.order_overview.cancelled is 'Pieces of them that were cancelled';
 comment on column fulfilment.order_overview.shipped is 'Pieces that a carrier took';
@@ -927,15 +988,17 @@ comment on column fulfilment.order_overview.shipments is 'Number of shipments';
 comment on column fulfilment.order_overview.parcels is 'Number of packages of these shipments that are known';
 comment on column fulfilment.order_overview.first_shipped_on is 'When the first shipment left';
 comment on column fulfilment.order_overview.last_shipped_on is 'When the last of the shipments that have left did so';
+comment on column fulfilment.order_overview.problem_code is
+  'The first problem in one word: warehouse_error, parcel_exception, row_dead, row_unknown, row_waiting, on_hold, check_address, not_due, no_lines, back_order, not_picked, not_shipped or over_shipped';
 comment on column fulfilment.order_overview.problem is
-  'Shipments with the status ERROR, parcels with an exception level, and the first outbox row that waits for a person; null if there is none';
+  'All its problems in words; null if there is none. An order that is not shipped two days after it was ordered has at least one';
 comment on column fulfilment.order_overview.unlisted_since is 'Since when the service no longer knows the order';
 
 -- Returns one row if the outbox or the tables know the order, else none. It has the rights of the caller.
 create function fulfilment.order_state(number text, client text default 'default')
 returns table (
-  order_id bigint, state text, waits_for text, open_rows integer, ordered integer, cancelled integer, shipped integer,
-  returned integer, shipments integer, last_shipped_on timestamptz, tracking_urls text[]
+  order_id bigint, state text, waits_for text, open_rows bigint, ordered bigint, cancelled bigint, shipped bigint,
+  to_come bigint, returned bigint, shipments bigint, last_shipped_on timestamptz, tracking_urls text[]
 ) language sql stable set search_path = pg_catalog, pg_temp as $$
   with asked as (
     select o.id, o.kind, o.status
@@ -973,8 +1036,8 @@ returns table (
        and w.id in (select a.id from asked a)
      order by w.id
      limit 1),
-    (select count(*)::integer from asked a where a.status in ('pending', 'sending', 'unknown', 'dead')),
-    coalesce(f.ordered, 0), coalesce(f.cancelled, 0), coalesce(f.shipped, 0), coalesce(f.returned, 0),
+    (select count(*) from asked a where a.status in ('pending', 'sending', 'unknown', 'dead')),
+    coalesce(f.ordered, 0), coalesce(f.cancelled, 0), coalesce(f.shipped, 0), coalesce(f.to_come, 0), coalesce(f.returned, 0),
     coalesce(f.shipments, 0), f.last_shipped_on,
     coalesce((
       select array_agg(distinct p.tracking_url)
@@ -1074,6 +1137,22 @@ returns table (
     join fulfilment.orders r on r.client = (select order_history.client) and r.id = n.id
     cross join sync.list_stored_times(r.first_seen_at, r.changed_at, r.unlisted_since) t
     union all
+    select e.seen_at, false, 'line', i.id, case when e.unlisted_since is null then 'quantity' else 'unlisted' end,
+      e.quantity::text, e.sku, null
+    from named n
+    cross join lateral (
+      select *
+      from fulfilment.order_items i
+      where i.client = (select order_history.client) and i.order_id = n.id
+      order by i.id
+      limit 1000) i
+    cross join lateral (
+      select *
+      from fulfilment.order_line_events e
+      where e.client = i.client and e.order_item_id = i.id and e.seen_at <> i.first_seen_at
+      order by e.id desc
+      limit 30) e
+    union all
     select t.at, false, 'shipment', s.id, t.what, null, null, null
     from sent s
     cross join lateral (
@@ -1129,7 +1208,7 @@ returns table (
   order by e.at, e.source, e.id, e.what
 $$;
 comment on function fulfilment.order_history is
-  'Events of an order, oldest first: outbox rows and their attempts, the order, shipments, parcels, returns, documents. A former number finds it, too; is_day: only the day is known, and at is its midnight in UTC; name: reference of the row, or package';
+  'Events of an order, oldest first: outbox rows and their attempts, the order, changes of its lines, shipments, parcels, returns, documents. A former number finds it, too; is_day: only the day is known, and at is its midnight in UTC; name: reference of the row, article, or package';
 
 -- Proposals for fulfilment.service_products. An article that was on any shipment is never proposed. Nothing is assumed: an
 -- article that has not been in stock since its first order looks the same.

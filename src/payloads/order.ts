@@ -52,6 +52,10 @@ const item = z.strictObject({
 const orderNumber = z.string().min(1, 'must have 1 to 50 characters').max(50, 'must have 1 to 50 characters');
 const orderMetadata = textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5');
 
+/** Members of an order whose absence means something at the service (docs/interface.md, 7.1 Fields). */
+const email = personalText.meta({ description: 'null: the service sends from a no-reply address of its own' });
+const allowPartialDelivery = z.boolean().nullish().meta({ description: 'null: the default of the order type' });
+
 /** The members of an attachment that every order attachment has. */
 const attachment = z.strictObject({
   filename: assumedRequired(requiredText.meta(personal)),
@@ -66,7 +70,7 @@ export const orderPayload = z.strictObject({
   shippingMethod: requiredText.nullish().meta(codeOf('mainShippingMethods')),
   shippingMethodId: idNumber.nullish(),
   locale: assumedRequired(locale),
-  email: personalText,
+  email,
   phoneNumber: personalText,
   vatNumber: personalText,
   reference: optionalText,
@@ -75,7 +79,7 @@ export const orderPayload = z.strictObject({
   orderedOn: day.nullish(),
   fulfillFrom: optionalText,
   preferredShippingDate: day.nullish(),
-  allowPartialDelivery: z.boolean().nullish(),
+  allowPartialDelivery,
   onHold: z.boolean().nullish(),
   metadata: orderMetadata,
   items: z.array(item).min(1, 'must have at least one entry'),
@@ -93,12 +97,12 @@ export const orderChange = z.strictObject({
   consumerReference: personalText,
   promotionCode: optionalText,
   locale: locale.optional(),
-  email: personalText,
+  email,
   phoneNumber: personalText,
   vatNumber: personalText,
   fulfillFrom: optionalText,
   preferredShippingDate: day.nullish(),
-  allowPartialDelivery: z.boolean().nullish(),
+  allowPartialDelivery,
   onHold: z.boolean().optional(),
   metadata: orderMetadata,
 });

@@ -45,7 +45,7 @@ import {
 import { makeRowPage, type Page, sendPage, wantsJson } from './send-page.ts';
 
 /** What a page reads of its request. */
-type PageRequest = Pick<FastifyRequest, 'headers'>;
+type PageRequest = Pick<FastifyRequest, 'headers' | 'role'>;
 
 /** Where a page is, what it takes from its path and its query, and how it is made. */
 interface PageRoute {
@@ -96,6 +96,7 @@ const runFilter = z.object({
   before: optionalParam(z.coerce.number().int().positive()),
 });
 const orderText = z.string('is missing').max(maxLength);
+const orderSearch = z.object({ q: optionalParam(orderText.trim()) });
 
 const listClients = ({ config }: PageDeps) => config.clients.map(({ key }) => key);
 
@@ -110,7 +111,7 @@ export const pages: readonly PageRoute[] = [
     const body = renderChartsPage(charts, listClients(deps), client);
     return { title: 'Charts', body, data: { charts } };
   }),
-  definePage('/orders', 'Finds orders', z.object({ q: optionalParam(orderText.trim()) }), findOrdersPage),
+  definePage('/orders', 'Finds orders', orderSearch, findOrdersPage),
   definePage('/order', 'The timeline of an order', z.object({ client: orderText, number: orderText }), makeOrderPage),
   definePage('/outbox', 'Rows of the outbox', outboxFilter, async (chosen, deps) => {
     const given = Object.fromEntries(Object.entries(chosen).filter(([, value]) => value !== undefined));
@@ -161,11 +162,12 @@ async function findOrdersPage(
   { db }: PageDeps,
   request: PageRequest,
 ): Promise<Page | string> {
-  const orders = text === undefined ? [] : await findOrders(db, text, ordersShown);
+  const byEmail = request.role === 'operator';
+  const orders = text === undefined ? [] : await findOrders(db, text, { limit: ordersShown, byEmail });
   const [only] = orders;
   if (only !== undefined && orders.length === 1 && !wantsJson(request.headers.accept))
     return toOrderPath(only.client, only.number);
-  const body = renderOrdersPage(orders, text, ordersShown);
+  const body = (csrf: string | null) => renderOrdersPage(orders, text, ordersShown, csrf);
   return { title: 'Orders', body, data: { orders, hasMore: orders.length === ordersShown } };
 }
 
@@ -193,6 +195,11 @@ export function registerPageRoutes(app: FastifyInstance, deps: AdminDeps): void 
       const page = await make(values as never, deps, request);
       return typeof page === 'string' ? reply.redirect(page, 303) : sendPage(request, reply, page);
     });
+  // The search of an operator, whose text may be an e-mail address: it must not be in a URL.
+  app.post('/orders', async (request, reply) => {
+    const page = await findOrdersPage(orderSearch.parse(request.body ?? {}), deps, request);
+    return typeof page === 'string' ? reply.redirect(page, 303) : sendPage(request, reply, page);
+  });
   const document = createOpenApiDocument(deps.config.ADMIN_BASE_PATH);
   app.get('/openapi.json', async (_request, reply) => reply.send(document));
 }

@@ -53,6 +53,7 @@ export function sendPage(request: FastifyRequest, reply: FastifyReply, page: Pag
     live,
     isFollowed,
     csrf,
+    isViewer,
   };
   const markup = renderPage(frame, typeof body === 'function' ? body(isViewer ? null : csrf) : body);
   return reply.type('text/html').send(isViewer ? maskQuotes(markup) : markup);

@@ -127,6 +127,7 @@ const orderAddress = rowOf(orderAddresses, { order_id: z.int(), role: z.enum(['d
 });
 export const order = rowOf(orders.tables.parent, {
   state: z.string(),
+  problem_code: text,
   problem: text,
   items: z.array(rowOf(orderItems, { order_id: z.int() })),
   addresses: z.array(orderAddress),
@@ -136,7 +137,9 @@ export const orderList = z.object({ orders: z.array(order) });
 export const shipment = rowOf(shipments.tables.parent, {
   external_order_number: text,
   order_type: text,
+  order_type_name: text,
   shipping_method: text,
+  shipping_method_name: text,
   carrier_code: text,
   carrier_name: text,
   items: z.array(rowOf(shipmentItems, { shipment_id: z.int() })),

@@ -87,7 +87,7 @@ function addReadTool(server: McpServer, deps: ToolDeps, { name, path, descriptio
   server.registerTool(name, config, (given: object) =>
     answer(async () => {
       const headers = { accept: 'application/json' };
-      const found = await make(parameters.parse(given) as never, deps, { headers });
+      const found = await make(parameters.parse(given) as never, deps, { headers, role: 'viewer' });
       const data = typeof found === 'string' ? {} : (found.data as Record<string, unknown>);
       return toViewerJson(
         members === undefined ? data : Object.fromEntries(members.map((member) => [member, data[member]])),

@@ -63,6 +63,16 @@ const feedTarget: PruneTarget = {
   },
 };
 
+/** The tables of history: a row for each change that was seen. */
+const eventTables = [
+  'track_trace_events',
+  'shipment_events',
+  'inbound_events',
+  'inbound_packing_slip_events',
+  'order_line_events',
+  'stock_events',
+];
+
 /** All tables that grow with time. They are pruned for every client, also for clients that are no longer set up. */
 export const pruneTargets: readonly PruneTarget[] = [
   makePruneTarget('sync.runs', (days) => sql`t.finished_at < ${toCutoff(days)}`),
@@ -70,9 +80,7 @@ export const pruneTargets: readonly PruneTarget[] = [
     'fulfilment.outbox',
     (days) => sql`t.status in ('done', 'cancelled') and t.finished_at < ${toCutoff(days)}`,
   ),
-  makePruneTarget('fulfilment.track_trace_events', (days) => sql`t.seen_at < ${toCutoff(days)}`),
-  makePruneTarget('fulfilment.shipment_events', (days) => sql`t.seen_at < ${toCutoff(days)}`),
-  makePruneTarget('fulfilment.stock_events', (days) => sql`t.seen_at < ${toCutoff(days)}`),
+  ...eventTables.map((name) => makePruneTarget(`fulfilment.${name}`, (days) => sql`t.seen_at < ${toCutoff(days)}`)),
   makePruneTarget('sync.quarantine', (days) => sql`t.last_seen_at < ${toCutoff(days)}`),
   makePruneTarget('sync.events', (days) => sql`coalesce(t.delivered_at, t.dead_at) < ${toCutoff(days)}`),
   makePruneTarget('sync.gaps', (days) => sql`t.noticed_at < ${toCutoff(days)}`),

@@ -7,15 +7,23 @@ export interface FoundOrder {
   readonly client: string;
   /** The order number: the present one, or the reference of an outbox row. */
   readonly number: string;
-  /** What was searched for: order number, order id, shipment id, parcel code or return reference. */
+  /** What was searched for: order number, order id, shipment id, parcel code, return reference or e-mail address. */
   readonly foundBy: readonly string[];
 }
 
+/** The number of orders that a search returns, and whether it may use personal data: the e-mail address. */
+export interface OrderSearch {
+  readonly limit: number;
+  readonly byEmail: boolean;
+}
+
 /**
- * Finds orders by one text: an order number, the id of an order or shipment, a tracking code, or the reference of an
- * announced return. Each way uses an index. Outbox rows are found only for clients that a worker has had.
+ * Finds orders by one text: an order number, the id of an order or shipment, a tracking code, the reference of an
+ * announced return, or an e-mail address. Each way uses an index. Outbox rows are found only for clients that a worker
+ * has had.
  */
-export async function findOrders(db: Kysely<DB>, text: string, limit: number): Promise<FoundOrder[]> {
+export async function findOrders(db: Kysely<DB>, text: string, { limit, byEmail }: OrderSearch): Promise<FoundOrder[]> {
+  const email = byEmail && text.includes('@') ? text : null;
   // Ids of the service are safe integers. A longer number is none.
   const id = /^\d{1,15}$/.test(text) ? Number(text) : null;
   // Each form is found by the index. Stored orders are found in any case, other numbers and codes in these.
@@ -52,6 +60,12 @@ export async function findOrders(db: Kysely<DB>, text: string, limit: number): P
        from fulfilment.return_merchandise_authorizations a
        join fulfilment.shipment_overview s on s.client = a.client and s.id = a.shipment_id
        where a.external_reference = ${forms}
+       limit ${limit})
+      union all
+      (select r.client, r.external_order_number, 'e-mail address'
+       from fulfilment.orders r
+       where lower(r.email) = lower(${email}::text)
+       order by r.ordered_on desc nulls last, r.id desc
        limit ${limit})
     )
     select f.client, f.number, array_agg(distinct f.by order by f.by) as "foundBy"

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 
 /** The part of an order that an event belongs to. */
-export type EventSource = 'outbox' | 'order' | 'shipment' | 'parcel' | 'return' | 'document';
+export type EventSource = 'outbox' | 'order' | 'line' | 'shipment' | 'parcel' | 'return' | 'document';
 
 /** Something that happened to an order. Names, addresses and payloads are not read. */
 export interface OrderEvent {
@@ -10,13 +10,13 @@ export interface OrderEvent {
   /** True if the service tells only the day. */
   readonly isDay: boolean;
   readonly source: EventSource;
-  /** Number of the outbox row, order, shipment or return; for a parcel the number of its shipment. */
+  /** Number of the outbox row, order, line of the order, shipment or return; for a parcel the number of its shipment. */
   readonly id: number;
   /** What happened, such as inserted, sent, stored, shipped, status or unlisted. */
   readonly what: string;
-  /** The kind of a row, the outcome of an attempt, or a status as the service tells it; null if there is none. */
+  /** The kind of a row, the outcome of an attempt, a quantity, or a status as the service tells it; null if there is none. */
   readonly detail: string | null;
-  /** Outbox: the reference of the row. Parcel: the number of the package. */
+  /** Outbox: the reference of the row. Line: its article. Parcel: the number of the package. */
   readonly name: string | null;
   /** Why an attempt failed; null if it did not. */
   readonly error: string | null;

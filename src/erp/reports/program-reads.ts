@@ -17,6 +17,7 @@ export const readOrderDocuments = (db: Kysely<DB>, client: string, by: { id: num
     sql<{ document: string }>`
       select (to_jsonb(o) - ${left} || jsonb_build_object(
         'state', v.state,
+        'problem_code', v.problem_code,
         'problem', v.problem,
         'items', (
           select coalesce(jsonb_agg(to_jsonb(i) - ${left} order by i.id), '[]')

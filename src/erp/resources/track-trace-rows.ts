@@ -95,7 +95,6 @@ export async function storeTrackTraces(
     .where('client', '=', anyClient(client))
     .where('unlisted_since', 'is', null)
     .executeTakeFirstOrThrow();
-  await writeEvents(trx, client, listed);
   const written = await writeCurrent(trx, client, listed);
   const unlisted = present === null ? [] : await unlistOthers(trx, client, rows, present);
   const { rows: unknown } = await sql<{ id: number }>`
@@ -115,25 +114,6 @@ export async function storeTrackTraces(
     unknownShipments: unknown.map(({ id }) => id),
     changes,
   };
-}
-
-/**
- * Writes an event for each package whose state changed. Call it before `writeCurrent`: it compares with the stored
- * state.
- */
-async function writeEvents(trx: Transaction<DB>, client: string, listed: RawBuilder<unknown>): Promise<void> {
-  await sql`
-    insert into fulfilment.track_trace_events (client, shipment_id, package_number, current_track_trace_status,
-      current_track_trace_status_date_time, current_track_trace_exception_level, raw)
-    select ${client}, i."shipmentId", i."packageNumber", i."currentTrackTraceStatus",
-      i."currentTrackTraceStatusDateTime", i."currentTrackTraceExceptionLevel", i.raw
-    from ${listed}
-    left join fulfilment.track_traces t
-      on t.client = ${anyClient(client)} and t.shipment_id = i."shipmentId" and t.package_number = i."packageNumber"
-    where t.client is null or (t.current_track_trace_status, t.current_track_trace_status_date_time,
-      t.current_track_trace_exception_level) is distinct from (i."currentTrackTraceStatus",
-      i."currentTrackTraceStatusDateTime", i."currentTrackTraceExceptionLevel")
-    order by i."shipmentId", i."packageNumber"`.execute(trx);
 }
 
 async function writeCurrent(trx: Transaction<DB>, client: string, listed: RawBuilder<unknown>): Promise<Change[]> {

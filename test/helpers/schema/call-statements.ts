@@ -166,7 +166,7 @@ async function callErasing(db: Database): Promise<void> {
   await eraseOrder(db, order, 'x', false);
   await sql`update sync.figure_marks set at = at - interval '1 hour'`.execute(db);
   await rollUpFigures(db, 0);
-  await orderSearch.findOrders(db, '7', 5);
+  await orderSearch.findOrders(db, '7', { limit: 5, byEmail: true });
   await readOrderTimeline(db, client, 'NEW', 50);
   await readFigures(db, '', { minutes: 5, stepMinutes: 15, from: now });
   // Readings are compared with erasures only if there are any.

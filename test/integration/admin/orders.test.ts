@@ -137,8 +137,8 @@ describe('the timeline of an order', () => {
       set session_replication_role = replica;
       insert into fulfilment.outbox (kind, reference) select 'order.create', 'X-' || n from generate_series(1, 10000) n;
       insert into sync.outbox_attempts (outbox_id, step, by, became) select id, 'sent', 'w', 'done' from fulfilment.outbox;
-      insert into fulfilment.orders (client, id, external_order_number, raw, read_no)
-        select 'default', n, 'X-' || n, '{}', 1 from generate_series(100, 10000) n;
+      insert into fulfilment.orders (client, id, external_order_number, email, raw, read_no)
+        select 'default', n, 'X-' || n, n || '@example.com', '{}', 1 from generate_series(100, 10000) n;
       insert into fulfilment.shipments (client, id, order_id, raw, read_no)
         select 'default', n, n, '{}', 1 from generate_series(100, 10000) n;
       insert into fulfilment.parcels (client, shipment_id, track_and_trace_code, raw, read_no)
@@ -152,19 +152,46 @@ describe('the timeline of an order', () => {
     const { executed, end } = await watchPlans(database);
     try {
       const { visitor } = await admin({}, database.open(2));
-      for (const text of ['SO-1', '7', 'https://carrier.example/3S1?zip=1234AB', 'RET-1', 'NONE'])
+      for (const text of ['SO-1', '7', 'https://carrier.example/3S1?zip=1234AB', 'RET-1', 'NONE', 'jan@example.com'])
         expect((await visitor.get(`/orders?${new URLSearchParams({ q: text }).toString()}`)).status).toBeLessThan(400);
       expect((await visitor.get(path)).status).toBe(200);
     } finally {
       end();
     }
     const asked = executed.filter(({ statement }) => statement.includes('fulfilment.parcels'));
-    expect(asked).toHaveLength(6);
+    expect(asked).toHaveLength(7);
     expect(asked.filter(({ touched }) => touched > 500)).toEqual([]);
   });
 });
 
 describe('the search for an order', () => {
+  test('finds the orders of a customer by e-mail address, for an operator, who sends it in no URL', async () => {
+    await storeOrder();
+    await database.query(`
+      insert into fulfilment.orders (client, id, external_order_number, email, raw, read_no)
+      values ('default', 6, 'SO-2', 'Jan@Example.com', '{}', 1), ('other', 5, 'SO-3', 'eva@example.com', '{}', 1)`);
+    const tokens = { ADMIN_TOKEN: 'an-operator-token-that-is-long-enough', ADMIN_VIEWER_TOKEN: 'a'.repeat(40) };
+    const { visitor, logged } = await admin(tokens);
+    await visitor.post('/login', { token: tokens.ADMIN_TOKEN }, '/login');
+    for (const from of ['/', '/orders'])
+      expect(await (await visitor.get(from)).text()).toMatch(
+        /<form class="(search|filter)" method="post" action="\/orders"/,
+      );
+    const several = await visitor.post('/orders', { q: 'jan@example.com' }, '/orders');
+    const page = await several.text();
+    expect([several.status, page.includes('SO-1'), page.includes('SO-2')]).toEqual([200, true, true]);
+    expect(page).toContain('e-mail address');
+    expect(page).not.toMatch(/jan@example\.com/i);
+    const one = await visitor.post('/orders', { q: 'EVA@example.com' }, '/');
+    expect([one.status, one.headers.get('location')]).toEqual([303, '/order?client=other&number=SO-3']);
+    expect(logged.join('')).not.toMatch(/@example\.com/i);
+    const headers = { authorization: `Bearer ${tokens.ADMIN_VIEWER_TOKEN}`, accept: 'application/json' };
+    const asViewer = await fetch(new URL('/orders?q=jan@example.com', visitor.base), { headers });
+    expect(await asViewer.json()).toEqual({ orders: [], hasMore: false });
+    const search = await fetch(new URL('/orders', visitor.base), { headers: { ...headers, accept: 'text/html' } });
+    expect(await search.text()).not.toMatch(/method="post" action="\/orders"/);
+  });
+
   test('finds a stored number in any case', async () => {
     await storeOrder('default', 'So-Mixed-1');
     const answer = await (await admin()).visitor.get('/orders?q=sO-mIXED-1');

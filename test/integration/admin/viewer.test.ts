@@ -19,6 +19,7 @@ const actions = [
   ['/schedules/pause', { client: 'default', job: 'pull-orders' }],
   ['/schedules/resume', { client: 'default', job: 'pull-orders' }],
   ['/schedules/run', { client: 'default', job: 'pull-orders' }],
+  ['/orders', { q: 'anna@example.com' }],
 ] as const;
 
 /** Inserts a dead row, and a job that can be paused. */

@@ -3,7 +3,7 @@ import { useDatabase } from '../../helpers/database.ts';
 
 const database = useDatabase();
 
-test('views name the order type, the method, main or nested, its carrier, and the return reason', async () => {
+test('of order type, method and return reason every view has the code as x and the name as x_name', async () => {
   await database.query(`
     insert into fulfilment.setting_options (client, list, id, code, name, raw)
     values ('default', 'orderTypes', 1, 'B2C', 'Consumers', '{}'), ('default', 'returnReasons', 1, 'DAMAGED', 'Damaged', '{}'),
@@ -27,27 +27,91 @@ test('views name the order type, the method, main or nested, its carrier, and th
     values ('default', 1, 51, 2, 1, '{}', 1, 31), ('default', 2, null, 1, 9, '{}', 1, null)`);
   const read = async (query: string) => (await database.query(query)).map((row) => Object.values(row));
   const shipped = [
-    ['Consumers', 'Parcel', 'DHL', 'DHL Parcel'],
-    ['Consumers', 'DHL Parcel', 'DHL', 'DHL Parcel'],
-    ['Consumers', 'Parcel', null, null],
+    ['B2C', 'Consumers', 'PARCEL', 'Parcel', 'DHL', 'DHL Parcel'],
+    ['B2C', 'Consumers', 'DHL', 'DHL Parcel', 'DHL', 'DHL Parcel'],
+    ['B2C', 'Consumers', 'PARCEL', 'Parcel', null, null],
   ];
-  const columns = 'order_type, shipping_method, carrier_code, carrier_name';
+  const named = 'order_type, order_type_name, shipping_method, shipping_method_name';
+  const columns = `${named}, carrier_code, carrier_name`;
   expect(await read(`select ${columns} from fulfilment.shipment_overview order by id`)).toEqual(shipped);
   expect(await read(`select ${columns} from fulfilment.shipment_lines order by shipment_id`)).toEqual(shipped);
-  expect(await read('select order_type, shipping_method from fulfilment.order_overview order by order_id')).toEqual([
-    ['Consumers', 'Parcel'],
-    ['Consumers', 'DHL Parcel'],
+  expect(await read(`select ${named} from fulfilment.order_overview order by order_id`)).toEqual([
+    ['B2C', 'Consumers', 'PARCEL', 'Parcel'],
+    ['B2C', 'Consumers', 'DHL', 'DHL Parcel'],
+  ]);
+  const returns = 'return_reason, return_reason_name';
+  expect(
+    await read(`select ${returns}, external_reference, amount from fulfilment.return_overview order by return_item_id`),
+  ).toEqual([
+    ['DAMAGED', 'Damaged', 'RET-1', '5.0'],
+    [null, null, null, null],
+  ]);
+  expect(await read(`select ${returns} from fulfilment.returns_to_restock order by return_item_id`)).toEqual([
+    ['DAMAGED', 'Damaged'],
+    [null, null],
+  ]);
+  // The rule for the views to come.
+  expect(
+    await read(`
+      select table_name, column_name
+      from information_schema.columns c
+      where table_schema = 'fulfilment' and column_name in ('order_type', 'shipping_method', 'return_reason')
+        and table_name <> 'carrier_links' and not exists (
+          select from information_schema.columns n
+          where (n.table_schema, n.table_name) = (c.table_schema, c.table_name)
+            and n.column_name = c.column_name || '_name')`),
+  ).toEqual([]);
+});
+
+test('returns and received goods have what posting needs: currency, VAT, lots, serials, and totals of the slip', async () => {
+  await database.query(`
+    insert into fulfilment.orders (client, id, currency, raw, read_no) values ('default', 5, 'EUR', '{}', 1);
+    insert into fulfilment.order_items (client, id, order_id, sku, quantity, price, vat, name, metadata, raw)
+    values ('default', 51, 5, 'MUG', 3, 2.50, 0.21, 'Blue mug', '{"extra6": "gift"}', '{}');
+    insert into fulfilment.shipments (client, id, order_id, raw, read_no) values ('default', 7, 5, '{}', 1);
+    insert into fulfilment.shipment_items (client, id, shipment_id, order_item_id, sku, quantity, lot_number, serial_numbers, raw)
+    values ('default', 71, 7, 51, 'MUG', 3, 'L-1', '{S1,S2,S3}', '{}');
+    insert into fulfilment.return_items (client, id, order_id, order_item_id, shipment_item_id, sku, quantity, raw, read_no)
+    values ('default', 1, null, 51, 71, 'MUG', 2, '{}', 1);
+    insert into fulfilment.inbound_packing_slips (client, id, reference, status, raw, read_no)
+    values ('default', 3, 'PO-1', 'IN_PROGRESS', '{}', 1);
+    insert into fulfilment.inbound_packing_slip_items (client, id, inbound_packing_slip_id, sku, quantity, received, raw)
+    values ('default', 31, 3, 'MUG', 10, 6, '{}'), ('default', 32, 3, 'TEA', 5, 0, '{}');
+    insert into fulfilment.inbounds (client, id, reference, status, inbound_packing_slip_id, raw, read_no)
+    values ('default', 4, 'PO-1', 'COMPLETED', 3, '{}', 1), ('default', 6, 'UNKNOWN', 'COMPLETED', null, '{}', 1);
+    insert into fulfilment.inbound_items (client, id, inbound_id, inbound_packing_slip_item_id, sku, quantity, lot_number, raw)
+    values ('default', 41, 4, 31, 'MUG', 4, 'L-1', '{}'), ('default', 42, 4, 31, 'MUG', 2, 'L-2', '{}'),
+      ('default', 61, 6, null, 'CAP', 1, null, '{}')`);
+  expect(await database.query('select sku, name, price, vat, metadata from fulfilment.order_lines')).toEqual([
+    { sku: 'MUG', name: 'Blue mug', price: '2.50', vat: '0.21', metadata: { extra6: 'gift' } },
   ]);
   expect(
-    await read(
-      'select return_reason, external_reference, amount from fulfilment.return_overview order by return_item_id',
+    await database.query(
+      'select currency, price, vat, amount, lot_number, serial_numbers from fulfilment.return_overview',
     ),
   ).toEqual([
-    ['Damaged', 'RET-1', '5.0'],
-    [null, null, null],
+    {
+      currency: 'EUR',
+      price: '2.50',
+      vat: '0.21',
+      amount: '5.00',
+      lot_number: 'L-1',
+      serial_numbers: ['S1', 'S2', 'S3'],
+    },
   ]);
-  expect(await read('select return_reason from fulfilment.returns_to_restock order by return_item_id')).toEqual([
-    ['Damaged'],
-    [null],
+  const slip = { slip_reference: 'PO-1', line_expected: 10, line_received: 6, slip_expected: 15, slip_received: 6 };
+  expect(
+    await database.query(`
+      select sku, quantity, lot_number, slip_reference, line_expected, line_received, slip_expected, slip_received
+      from fulfilment.received_goods order by inbound_item_id`),
+  ).toEqual([
+    { sku: 'MUG', quantity: 4, lot_number: 'L-1', ...slip },
+    { sku: 'MUG', quantity: 2, lot_number: 'L-2', ...slip },
+    {
+      sku: 'CAP',
+      quantity: 1,
+      lot_number: null,
+      ...Object.fromEntries(Object.keys(slip).map((name) => [name, null])),
+    },
   ]);
 });

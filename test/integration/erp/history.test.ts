@@ -37,3 +37,52 @@ test('an article has an event for its first stock and for each change', async ()
     { sku: 'MUG', stock: 0 },
   ]);
 });
+
+test('a line of an order, an inbound and a slip have an event for their first state and for each change that is seen', async () => {
+  await database.query(`
+    insert into fulfilment.orders (client, id, external_order_number, raw, read_no) values ('default', 1, 'SO-1', '{}', 1);
+    insert into fulfilment.order_items (client, id, order_id, sku, quantity, first_seen_at, raw)
+    values ('default', 11, 1, 'MUG', 3, now() - interval '1 day', '{}');
+    update fulfilment.order_line_events set seen_at = now() - interval '1 day';
+    insert into fulfilment.inbounds (client, id, status, received_in, created_on, raw, read_no)
+    values ('default', 2, 'PROCESSING', 'AMS', '2026-05-04 08:00+00', '{}', 1);
+    insert into fulfilment.inbound_packing_slips (client, id, status, expected_in, expected_on, raw, read_no)
+    values ('default', 3, 'EXPECTED', 'AMS', '2026-05-03', '{}', 1)`);
+  await database.query(`
+    update fulfilment.order_items set name = 'Mug', raw = '{"a": 1}';
+    update fulfilment.order_items set quantity = 1;
+    update fulfilment.order_items set unlisted_since = '2026-05-05 10:00+00';
+    update fulfilment.inbounds set read_no = 2;
+    update fulfilment.inbounds set status = 'CHECKING', checking_on = '2026-05-04 09:00+00';
+    update fulfilment.inbounds set status = 'CHECKED';
+    update fulfilment.inbound_packing_slips set comments = 'Fragile';
+    update fulfilment.inbound_packing_slips set expected_on = '2026-05-06';
+    update fulfilment.inbound_packing_slips set status = 'IN_PROGRESS', received_on = '2026-05-06 07:00+00'`);
+  const read = async (columns: string, table: string) =>
+    (await database.query(`select ${columns} from fulfilment.${table} order by id`)).map((row) => Object.values(row));
+  const time = (column: string) => `to_char(${column} at time zone 'UTC', 'HH24:MI') as ${column}`;
+  expect(await read(`order_id, order_item_id, sku, quantity, ${time('unlisted_since')}`, 'order_line_events')).toEqual([
+    [1, 11, 'MUG', 3, null],
+    [1, 11, 'MUG', 1, null],
+    [1, 11, 'MUG', 1, '10:00'],
+  ]);
+  expect(await read(`inbound_id, status, received_in, ${time('source_time')}`, 'inbound_events')).toEqual([
+    [2, 'PROCESSING', 'AMS', '08:00'],
+    [2, 'CHECKING', 'AMS', '09:00'],
+    [2, 'CHECKED', 'AMS', null],
+  ]);
+  const slipColumns = `inbound_packing_slip_id, status, expected_in, expected_on::text, ${time('source_time')}`;
+  expect(await read(slipColumns, 'inbound_packing_slip_events')).toEqual([
+    [3, 'EXPECTED', 'AMS', '2026-05-03', null],
+    [3, 'EXPECTED', 'AMS', '2026-05-06', null],
+    [3, 'IN_PROGRESS', 'AMS', '2026-05-06', '07:00'],
+  ]);
+  expect(
+    await database.query(
+      `select source, id, what, detail, name from fulfilment.order_history('SO-1') where source = 'line'`,
+    ),
+  ).toEqual([
+    { source: 'line', id: 11, what: 'quantity', detail: '1', name: 'MUG' },
+    { source: 'line', id: 11, what: 'unlisted', detail: '1', name: 'MUG' },
+  ]);
+});

@@ -63,6 +63,10 @@ test('old runs, events, gaps and quarantine go; the last reconciliation and open
     insert into fulfilment.track_trace_events (client, shipment_id, raw, seen_at)
     values ('default', 1, '{}', ${old}), ('default', 1, '{}', ${young});
     insert into fulfilment.shipment_events (client, shipment_id, seen_at) values ('default', 1, ${old}), ('default', 1, ${young});
+    insert into fulfilment.inbound_events (client, inbound_id, seen_at) values ('default', 1, ${old}), ('default', 1, ${young});
+    insert into fulfilment.inbound_packing_slip_events (client, inbound_packing_slip_id, seen_at)
+    values ('default', 1, ${old}), ('default', 1, ${young});
+    insert into fulfilment.order_line_events (client, order_item_id, seen_at) values ('default', 1, ${old}), ('default', 1, ${young});
     insert into fulfilment.stock_events (client, sku, seen_at) values ('default', 'A', ${old}), ('default', 'A', ${young})`);
   await database.query(`
     insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker, last_seen_at)
@@ -78,7 +82,7 @@ test('old runs, events, gaps and quarantine go; the last reconciliation and open
     values ('default', 'orders', 'reconcile', ${old}, 'done'), ('default', 'orders', 'reconcile', ${old}, 'done'),
       ('default', 'orders', 'backfill', null, null)`);
   expect(done(await prune())).toMatchObject({
-    removed: 9,
+    removed: 12,
     warnings: ['removed 1 resources from quarantine that were not met for 30 days'],
   });
   expect(await countRows('sync.runs', `client = 'default' and job = 'a'`)).toBe(2);
@@ -90,7 +94,7 @@ test('old runs, events, gaps and quarantine go; the last reconciliation and open
   expect(await database.query(`select detail from sync.audit where action = 'pruned'`)).toEqual([
     {
       detail:
-        'sync.runs 2, fulfilment.track_trace_events 1, fulfilment.shipment_events 1, fulfilment.stock_events 1, sync.quarantine 1, sync.gaps 1, sync.rereads 1, sync.rescans 1',
+        'sync.runs 2, fulfilment.track_trace_events 1, fulfilment.shipment_events 1, fulfilment.inbound_events 1, fulfilment.inbound_packing_slip_events 1, fulfilment.order_line_events 1, fulfilment.stock_events 1, sync.quarantine 1, sync.gaps 1, sync.rereads 1, sync.rescans 1',
     },
   ]);
 });
@@ -145,6 +149,30 @@ describe('documents', () => {
       { id: label, operation: 'created' },
       { id: label, operation: 'removed' },
     ]);
+  });
+
+  test('have the first attachment of an order, which goes with it, as well as the later ones', async () => {
+    const content = (await writePage(['Manual'])).toString('base64');
+    const attachments = ['first.pdf', 'second.pdf'].map((filename) => ({ filename, content }));
+    const order = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { attachments }));
+    await outbox.insert('order.create', 'SO-2', orderPayload('SO-2', { attachments: [] }));
+    await outbox.insert('order.create', 'SO-3', orderPayload('SO-3'));
+    await outbox.push();
+    await outbox.push();
+    const orderId = (await outbox.row(order)).result?.orderId;
+    const about = { client: 'default', reference: 'SO-1', kind: 'order_attachment', order_id: orderId };
+    expect(await readDocuments()).toMatchObject([
+      {
+        ...about,
+        id: order,
+        file_name: 'first.pdf',
+        mime_type: 'application/pdf',
+        state: 'sent',
+        order_attachment_id: null,
+      },
+      { ...about, file_name: 'second.pdf', state: 'stored', order_attachment_id: expect.any(Number) },
+    ]);
+    expect(await readEntries()).toHaveLength(2);
   });
 
   test('keep what an operator gives as result, whatever its form', async () => {

@@ -7,7 +7,7 @@ import { quote } from '../../../core/quote.ts';
 import { dayMs, formatSpan } from '../../../core/time.ts';
 import type { FoundOrder } from '../../../erp/reports/order-search.ts';
 import type { EventSource, OrderEvent } from '../../../erp/reports/order-timeline.ts';
-import { linkClient, moment, table } from './view.ts';
+import { linkClient, moment, openSearchForm, table } from './view.ts';
 
 /** An event in words. */
 export interface TimelineEntry {
@@ -33,16 +33,26 @@ export interface Stage {
 export const toOrderPath = (client: string, number: string): string =>
   `/order?${new URLSearchParams({ client, number })}`;
 
-/** Renders `/orders`: the search, and several orders that fit. */
-export function renderOrdersPage(found: readonly FoundOrder[], text: string | undefined, limit: number): Html {
+/**
+ * Renders `/orders`: the search, and several orders that fit.
+ * @param csrf the token of the form; null for a viewer, who cannot search by e-mail address
+ */
+export function renderOrdersPage(
+  found: readonly FoundOrder[],
+  text: string | undefined,
+  limit: number,
+  csrf: string | null,
+): Html {
+  // An e-mail address is not shown again: pages hold no personal data.
+  const shown = text?.includes('@') ? '' : (text ?? '');
   const rows = found.map(({ client, number, foundBy }) => [
     html`<a href="${toOrderPath(client, number)}">${number}</a>`,
     linkClient('/outbox', client),
     foundBy.join(', '),
   ]);
-  const nothing = html`<p class="none">No order found for “${text}”. Rows of the outbox are found as long as RETENTION_DAYS keeps them.</p>`;
+  const nothing = html`<p class="none">No order found${shown === '' ? '' : ` for “${shown}”`}. Rows of the outbox are found as long as RETENTION_DAYS keeps them.</p>`;
   return html`<h1>Orders</h1>
-<form class="filter" method="get" action="/orders" role="search" aria-label="Orders"><label>Order number, order id, shipment id, tracking code or return reference <input name="q" value="${text ?? ''}"></label> <button>Search</button><small>Whole numbers and codes only; upper and lower case are both tried.</small></form>
+${openSearchForm('filter', 'Orders', csrf)}<label>Order number, order id, shipment id, tracking code${csrf === null ? '' : ', e-mail address'} or return reference <input name="q" value="${shown}"></label> <button>Search</button><small>Whole numbers and codes only; upper and lower case are both tried.</small></form>
 ${text === undefined ? '' : rows.length === 0 ? nothing : table('Orders that fit', ['order', 'client', 'found by'], rows)}
 ${found.length === limit ? html`<p>Only the first ${limit} are shown.</p>` : ''}`;
 }
@@ -74,6 +84,10 @@ function describeEvent({ source, id, what, detail, name }: OrderEvent): string {
       : `Row ${id} ${what === 'checked' ? 'checked, and not sent' : what}: ${detail}`;
   if (source === 'document') return `Document of row ${id} stored (${detail?.replaceAll('_', ' ')})`;
   if (source === 'order') return `Order ${id}${name === null ? '' : ` (${name})`} ${stored}`;
+  if (source === 'line') {
+    const line = `Line ${id}${name === null ? '' : ` (${showStatus(name)})`}`;
+    return what === 'quantity' ? `${line}: quantity ${detail ?? 'unknown'} from now on` : `${line} ${stored}`;
+  }
   if (source === 'parcel') {
     const parcel = `Parcel ${name === null || name === '' ? '' : `${showStatus(name)} `}of shipment ${id}`;
     return what === 'status' ? `${parcel}: carrier status ${detail ?? 'unknown'}` : `${parcel} ${stored}${status}`;

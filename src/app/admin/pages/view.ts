@@ -23,8 +23,10 @@ interface Frame {
   readonly live: boolean;
   /** True if the browser loads the page again in two seconds. */
   readonly isFollowed: boolean;
-  /** Token of the logout form. */
+  /** Token of the forms for logout and search. */
   readonly csrf: string;
+  /** True if the reader may see no personal data. */
+  readonly isViewer: boolean;
 }
 
 const navigation = [
@@ -40,7 +42,8 @@ const navigation = [
 ] as const;
 
 /** Renders a whole page. */
-export function renderPage({ title, path, loggedIn, message, live, isFollowed, csrf }: Frame, body: Child): string {
+export function renderPage(frame: Frame, body: Child): string {
+  const { title, path, loggedIn, message, live, isFollowed, csrf, isViewer } = frame;
   const at = path === '/order' ? '/orders' : path;
   const isHere = (place: string) => (place === '/' ? at === '/' : at.startsWith(place));
   const links = navigation.map(
@@ -54,7 +57,7 @@ export function renderPage({ title, path, loggedIn, message, live, isFollowed, c
   return renderDocument(
     title,
     html`<a class="skip" href="#main">Skip to content</a>
-<header><a class="name" href="/">fulfilment-sync</a><nav aria-label="Pages"><ul>${links}</ul></nav><form class="search" method="get" action="/orders" role="search" aria-label="Find an order"><input type="search" name="q" aria-label="Order, shipment or tracking code" placeholder="Order or parcel" required maxlength="200"> <button class="quiet">Find</button></form>${logout}</header>
+<header><a class="name" href="/">fulfilment-sync</a><nav aria-label="Pages"><ul>${links}</ul></nav>${openSearchForm('search', 'Find an order', isViewer ? null : csrf)}<input type="search" name="q" aria-label="${isViewer ? '' : 'E-mail, '}Order, shipment or tracking code" placeholder="Order or parcel" required maxlength="200"> <button class="quiet">Find</button></form>${logout}</header>
 <main id="main" tabindex="-1">
 ${message === undefined ? '' : html`<p class="said" role="status">${message}</p>`}
 ${body}
@@ -62,6 +65,15 @@ ${body}
     { refresh },
   );
 }
+
+/**
+ * Opens a form that searches orders. That of an operator is a POST, because an e-mail address must not be in a URL.
+ * @param csrf the token of the form; null for a viewer, whose search finds no personal data
+ */
+export const openSearchForm = (look: string, label: string, csrf: string | null): Html =>
+  html`<form class="${look}" method="${csrf === null ? 'get' : 'post'}" action="/orders" role="search" aria-label="${label}">${
+    csrf === null ? '' : html`<input type="hidden" name="_csrf" value="${csrf}">`
+  }`;
 
 /** Renders a page without navigation: the login, or an error. */
 export const renderBarePage = (title: string, body: Child): string =>

@@ -3,7 +3,7 @@ import { makeUndecodableError } from '../../../../core/errors.ts';
 import { isObject, type Json } from '../../../../core/json.ts';
 import type { PushTarget } from '../../../../erp/outbox/held-claims.ts';
 import { countryForm, localeForm, type OrderAttachment, type OrderPayload } from '../../../../payloads/order.ts';
-import { decodeDocument, type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
+import { decodeDocument, findChildren, type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { orders } from '../../../streams/orders.ts';
 import type { CheckContext, JsonObject, PushContext, PushResult } from '../../payload/kind.ts';
 import { asNumber, findDocumentProblems, pickGiven } from '../../payload/payload.ts';
@@ -267,13 +267,23 @@ export async function sendOrder(payload: OrderPayload, context: PushContext, tar
 /** Returns the `result` of a row, for the answer and for the order that a look-up found. */
 export function toCreateResult(
   resource: Resource,
-  { deliveryAddress }: OrderPayload,
+  { deliveryAddress, attachments }: OrderPayload,
   operations: Operations,
 ): PushResult['result'] {
   const note = describeAddressDoubt(deliveryAddress, operations['v3.orders.create']);
+  const attachmentId = attachments?.length ? readAttachmentId(resource) : null;
+
   return {
     orderId: readId(resource),
     orderItems: readLines(resource).map(({ id, sku }) => ({ id, sku })),
+    ...(attachmentId === null ? {} : { orderAttachmentId: attachmentId }),
     ...(note === null ? {} : { note }),
   };
+}
+
+/** Returns the id of the attachment that went with an order; null if the answer does not show exactly one. */
+function readAttachmentId(order: Resource): number | null {
+  const { resources } = findChildren(order, 'orderAttachment', null, new Map());
+
+  return resources.length === 1 ? readId(resources[0] ?? null) : null;
 }
