@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { z } from 'zod';
 import type { ApiToken } from '../../../config/files.ts';
 import { insertRows, type NewRow, type RequestKey, readStoredRequest } from '../../erp/outbox/insert-rows.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
-import { applyOperations, type CodeFinder } from '../../sync/push/payload/kind.ts';
-import { findPayloadProblems, readStoredCodes } from '../terminal/check-payload.ts';
+import { applyOperations, type CodeFinder, limitProblems, maxProblems } from '../../sync/push/payload/kind.ts';
+import { findValueProblems, readStoredCodes } from '../terminal/check-payload.ts';
 import { type ApiDeps, ApiError, toCaller } from './api-deps.ts';
 import type { RouteSchemas } from './document.ts';
 import { keyHeaders, newIds, newRows } from './schemas.ts';
@@ -75,14 +76,16 @@ function createCheck({ db, config: { operations } }: ApiDeps): FindProblems {
     const context = { codes, operations, signal: AbortSignal.timeout(checkMs) };
     const found: string[] = [];
     for (const [place, { kind: name, reference, payload }] of rows.entries()) {
+      if (found.length > maxProblems) break;
       const kind = kinds.get(name);
       const problems =
         kind === undefined
           ? [`kind: there is no kind ${name}; known are ${[...kinds.keys()].join(', ')}`]
-          : await findPayloadProblems(kind, JSON.stringify(payload), reference, context);
+          : await findValueProblems(kind, payload, reference, context);
       found.push(...problems.map((problem) => (rows.length === 1 ? problem : `[${place}] ${problem}`)));
+      await nextTurn();
     }
-    return found;
+    return limitProblems(found);
   };
   return async (client, rows) => {
     const known = kept.get(client);

@@ -6,7 +6,7 @@ import { returnItems } from '../../sync/streams/return-items.ts';
 import { shipments } from '../../sync/streams/shipments.ts';
 
 /** Maximum number of rows in one request. */
-const maxRows = 500;
+export const maxRows = 500;
 /** Maximum length of a text in an address or a header. */
 const maxText = 200;
 

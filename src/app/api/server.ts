@@ -2,18 +2,21 @@
 
 import { createHash } from 'node:crypto';
 import { STATUS_CODES } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { z } from 'zod';
 import { CodedError } from '../../core/errors.ts';
-import { parseExact } from '../../core/json.ts';
+import { parseExact, ShapeError } from '../../core/json.ts';
 import { readSqlState } from '../../erp/connection/transaction.ts';
-import { describeIssue } from '../../sync/push/payload/payload.ts';
+import { limitProblems } from '../../sync/push/payload/kind.ts';
+import { describeIssues, maxPayloadValues } from '../../sync/push/payload/payload.ts';
 import { errorFields } from '../logging/logger.ts';
 import { type ApiDeps, ApiError } from './api-deps.ts';
 import { createApiDocument } from './document.ts';
 import { registerInsert } from './insert-route.ts';
 import { registerReads } from './routes.ts';
+import { maxRows } from './schemas.ts';
 
 /** Maximum bytes of a body: a payload of 16 MB, and what is around it. */
 const maxBodyBytes = 16 * 1024 * 1024 + 64 * 1024;
@@ -76,8 +79,11 @@ function prepare(app: FastifyInstance, { log }: ApiDeps): void {
     { parseAs: 'string' },
     async (_request: FastifyRequest, body: string) => {
       try {
-        return parseExact(body);
+        const parsed = parseExact(body, maxPayloadValues);
+        await nextTurn();
+        return parsed;
       } catch (error) {
+        if (error instanceof ShapeError) throw new ApiError(422, `The body ${error.message}`);
         if (error instanceof SyntaxError)
           throw new ApiError(400, `The body is not JSON that can be read: ${error.message}`);
         throw error;
@@ -116,11 +122,15 @@ function prepare(app: FastifyInstance, { log }: ApiDeps): void {
 /** Reads a part of a request with its schema. A body may be one row or an array: the problems are those of its form. */
 function check(schema: z.ZodType, data: unknown, part: string | undefined): { value: unknown } | { error: Error } {
   const [one, several] = schema instanceof z.ZodUnion ? (schema.options as z.ZodType[]) : [schema];
-  const read = ((Array.isArray(data) ? several : one) ?? schema).safeParse(data, { reportInput: true });
+  // Of a list with too many rows only so many are looked at as show that.
+  const given = Array.isArray(data) ? data.slice(0, maxRows + 1) : data;
+  const read = ((Array.isArray(data) ? several : one) ?? schema).safeParse(given, { reportInput: true });
   if (read.success) return { value: read.data };
-  const problems = read.error.issues.flatMap((issue) => describeIssue(issue));
-  const words = problems.map(({ path, problem }) => `${path === 'payload' ? 'The request' : path} ${problem}`);
-  return { error: new ApiError(part === 'body' ? 422 : 400, words.join('; '), { problems: words }) };
+
+  const found = describeIssues(read.error.issues);
+  const words = found.map(({ path, problem }) => `${path === 'payload' ? 'The request' : path} ${problem}`);
+  const problems = limitProblems(words);
+  return { error: new ApiError(part === 'body' ? 422 : 400, problems.join('; '), { problems }) };
 }
 
 /** Requires a token with the right of the route, within its rate. The body is read only after that. */
