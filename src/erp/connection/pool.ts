@@ -105,6 +105,8 @@ interface PoolUse {
   /** Maximum number of connections. */
   readonly max: number;
   readonly queryTimeoutMs?: number;
+  /** Maximum milliseconds that a statement waits for a lock. */
+  readonly lockTimeoutMs?: number;
   /** True if sessions prepare each statement. */
   readonly prepares?: boolean;
   /** True if a connection that takes no writes is refused. During a failover, a connection may be read-only. */
@@ -119,7 +121,15 @@ interface PoolUse {
  */
 export function makePoolConfig(
   databaseUrl: string,
-  { name, max, queryTimeoutMs = 60_000, prepares = false, writes = false, pooled = false }: PoolUse,
+  {
+    name,
+    max,
+    queryTimeoutMs = 60_000,
+    lockTimeoutMs = sessionTimeoutMs,
+    prepares = false,
+    writes = false,
+    pooled = false,
+  }: PoolUse,
 ): PoolOptions {
   const settings = {
     timezone: 'UTC',
@@ -127,7 +137,7 @@ export function makePoolConfig(
     // Our statements touch a few hundred rows each: compiling one would take longer than its execution.
     jit: 'off',
     idle_in_transaction_session_timeout: String(sessionTimeoutMs),
-    lock_timeout: String(sessionTimeoutMs),
+    lock_timeout: String(lockTimeoutMs),
     statement_timeout: String(statementTimeoutMs(queryTimeoutMs)),
     ...(prepares ? keyedPlanSettings : {}),
   };

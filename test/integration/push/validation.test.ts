@@ -219,9 +219,7 @@ describe('a payload with more problems than anybody can read', () => {
          (select jsonb_agg('{}'::jsonb) from generate_series(1, 740000)))`,
     );
     await outbox.push();
-    expect(await readErrors()).toEqual([
-      ['dead', expect.stringMatching(/payload: holds more than 100000 values/)],
-    ]);
+    expect(await readErrors()).toEqual([['dead', expect.stringMatching(/payload: holds more than 100000 values/)]]);
   });
 
   test('is dead with the first 100 of them, in at most 4 KB', async () => {

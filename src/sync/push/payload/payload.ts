@@ -253,10 +253,7 @@ export function describeIssues(
   return found.slice(0, maxProblems + 1);
 }
 
-function describeIssue(
-  issue: z.core.$ZodIssue,
-  refused: Readonly<Record<string, string>>,
-): readonly MemberProblem[] {
+function describeIssue(issue: z.core.$ZodIssue, refused: Readonly<Record<string, string>>): readonly MemberProblem[] {
   const path = formatPath(issue.path);
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.slice(0, maxProblems + 1).map((key) => {

@@ -5,7 +5,13 @@ import type { PushTarget } from '../../../../erp/outbox/held-claims.ts';
 import { countryForm, localeForm, type OrderAttachment, type OrderPayload } from '../../../../payloads/order.ts';
 import { decodeDocument, type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { orders } from '../../../streams/orders.ts';
-import { type CheckContext, type JsonObject, maxProblems, type PushContext, type PushResult } from '../../payload/kind.ts';
+import {
+  type CheckContext,
+  type JsonObject,
+  maxProblems,
+  type PushContext,
+  type PushResult,
+} from '../../payload/kind.ts';
 import { asNumber, findDocumentProblems, pickGiven } from '../../payload/payload.ts';
 import { type CodedMember, findCodeProblems, findNamedId, nameCode } from '../../payload/setting-codes.ts';
 import { readLines, readOrders } from './find-order.ts';
