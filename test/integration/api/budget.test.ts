@@ -27,7 +27,7 @@ async function sendHalf(port: number, token: string, bytes: number) {
     seen.text += String(data);
   });
   socket.write(
-    `POST /v1/outbox HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\ncontent-type: application/json\r\ncontent-length: ${16 * megabyte}\r\n\r\n`,
+    `POST /v1/outbox HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\ncontent-type: application/json\r\ncontent-length: ${16 * megabyte + 65_000}\r\n\r\n`,
   );
   for (let sent = 0; sent < bytes; sent += megabyte)
     if (!socket.write(' '.repeat(Math.min(megabyte, bytes - sent)))) await once(socket, 'drain');

@@ -1,5 +1,5 @@
 import { pauses } from '../../../core/backoff.ts';
-import { shorten } from '../../../core/quote.ts';
+import { quote } from '../../../core/quote.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
 import {
   readServiceLists,
@@ -183,8 +183,8 @@ export function describeUnlisted(
   return `there is no code ${nameCode(code)} (known codes: ${[...new Set(codes)].join(', ')})`;
 }
 
-/** Names a code of a payload, which may be a text of any length. */
-export const nameCode = (code: string) => shorten(code, 100);
+/** Names a code of a payload. What is no plain code may be any text, also a personal one: it is quoted. */
+export const nameCode = (code: string): string => (/^[\w.-]{1,64}$/.test(code) ? code : quote(code));
 
 /** Returns the warehouses that offer a main shipping method. */
 export const filterWarehouses = ({ offers }: ServiceLists, methodId: number): string[] =>
