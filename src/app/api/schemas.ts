@@ -131,7 +131,7 @@ const listOf = (entity: EntityName) => z.array(rowOf(entity));
 const columnsOf = (view: string, names: readonly string[]) =>
   z.object(toShape(new Map([...readColumns(view)].filter(([name]) => names.includes(name)))));
 
-export const order = rowOf('orders').extend({
+const order = rowOf('orders').extend({
   ...columnsOf('order_overview', ['state', 'problem']).shape,
   items: listOf('order_items'),
   addresses: listOf('order_addresses'),
@@ -139,7 +139,7 @@ export const order = rowOf('orders').extend({
 });
 export const orderList = z.object({ orders: z.array(order) });
 const parcelColumns = ['package_number', 'track_and_trace_code', 'tracking_url', 'current_track_trace_status'];
-export const shipment = rowOf('shipments').extend({
+const shipment = rowOf('shipments').extend({
   ...toShape(new Map([...readColumns('shipment_overview')].filter(([name]) => !['raw', 'read_no'].includes(name)))),
   items: listOf('shipment_items'),
   parcels: z.array(columnsOf('parcel_overview', [...parcelColumns, 'unlisted_since'])),

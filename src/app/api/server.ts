@@ -188,7 +188,7 @@ const rawRefusals: Readonly<Record<string, readonly [number, string]>> = {
 /** Reads a part of a request with its schema. A body may be one row or an array: the problems are those of its form. */
 function check(schema: z.ZodType, data: unknown, part: string | undefined): { value: unknown } | { error: Error } {
   const [one, several] = schema instanceof z.ZodUnion ? (schema.options as z.ZodType[]) : [schema];
-  // Of a list with too many rows only so many are looked at as show that.
+  // One row more than the maximum is enough to refuse a list.
   const given = Array.isArray(data) ? data.slice(0, maxRows + 1) : data;
   const read = ((Array.isArray(data) ? several : one) ?? schema).safeParse(given, { reportInput: true });
   if (read.success) return { value: read.data };

@@ -116,7 +116,7 @@ function checkWhole(schema: z.ZodType, value: unknown): Checked {
 
 /**
  * Checks a value with a schema, and stops after too many problems. Zod itself would collect all problems of a list with
- * thousands of entries, so long lists are first checked in pieces.
+ * thousands of entries. Therefore a long list is first checked in pieces.
  */
 function checkInPieces(schema: z.ZodType, value: Json): Checked {
   const longest = findLongestList(value);
