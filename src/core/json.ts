@@ -23,12 +23,12 @@ const lossyNumber = /^[^.eE]{16}|^.{17}|[eE]|\..*0$|^-0/;
 const maxDepth = 2_000;
 
 /**
- * Maximum number of values in one text: a list of 100,000 parcels with 14 members each. Parsing many more would take
+ * Maximum number of values in one answer: a list of 100,000 parcels with 14 members each. Parsing many more would take
  * longer than a lease lasts, during which the worker cannot renew it, and would fill the memory of a small machine.
  */
-const maxValues = 1_500_000;
+const maxAnswerValues = 1_500_000;
 
-const [quote, comma, minus, plus, point, zero, nine] = [0x22, 0x2c, 0x2d, 0x2b, 0x2e, 0x30, 0x39];
+const [backslash, quote, comma, minus, plus, point, zero, nine] = [0x5c, 0x22, 0x2c, 0x2d, 0x2b, 0x2e, 0x30, 0x39];
 const [openBracket, closeBracket, openBrace, closeBrace, upperE, lowerE] = [0x5b, 0x5d, 0x7b, 0x7d, 0x45, 0x65];
 
 /** The error of JSON that is nested too deep, or holds too many values: it would overflow the stack or the memory. */
@@ -41,10 +41,11 @@ export class ShapeError extends SyntaxError {
 
 /**
  * Parses JSON without losing a digit.
+ * @param maxValues maximum number of values; by default as many as an answer of the service may have
  * @throws SyntaxError if the text is not JSON, ShapeError if it is nested too deep or holds too many values
  */
-export function parseExact(text: string): Json {
-  if (!scanJson(text)) return JSON.parse(text) as Json;
+export function parseExact(text: string, maxValues = maxAnswerValues): Json {
+  if (!scanJson(text, maxValues)) return JSON.parse(text) as Json;
   return JSON.parse(text, ((_key: string, value: Json, context: { source?: string }) =>
     typeof value === 'number' && context.source !== undefined && String(value) !== context.source
       ? JSON.rawJSON(context.source)
@@ -57,7 +58,7 @@ export function parseExact(text: string): Json {
  * @returns true if a number in the text may lose digits as a double
  * @throws ShapeError if the text is nested too deep or holds too many values
  */
-function scanJson(text: string): boolean {
+function scanJson(text: string, maxValues: number): boolean {
   let depth = 0;
   let values = 0;
   let losesDigits = false;
@@ -74,8 +75,8 @@ function scanJson(text: string): boolean {
       losesDigits ||= lossyNumber.test(text.slice(index, end));
       index = end - 1;
     }
+    if (values > maxValues) throw new ShapeError(`holds more than ${maxValues} values`);
   }
-  if (values > maxValues) throw new ShapeError(`holds more than ${maxValues} values`);
   return losesDigits;
 }
 
@@ -92,16 +93,24 @@ function findNumberEnd(text: string, start: number): number {
 
 /** Returns the index of the quote that ends the string at `start`, or the length of the text if there is none. */
 function findStringEnd(text: string, start: number): number {
-  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
-    if (countBackslashesBefore(text, end) % 2 === 0) return end;
+  const end = text.indexOf('"', start + 1);
+  if (end < 0) return text.length;
+  if (text.charCodeAt(end - 1) !== backslash) return end;
+
+  // There are escapes. A search for each quote would take long if all of them are escaped.
+  let index = start + 1;
+  for (; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (code === quote) break;
+    if (code === backslash) index++;
   }
-  return text.length;
+  return index;
 }
 
 /** Counts the backslashes directly before an index. */
 function countBackslashesBefore(text: string, place: number): number {
   let backslashes = 0;
-  while (text.charCodeAt(place - 1 - backslashes) === 0x5c) backslashes++;
+  while (text.charCodeAt(place - 1 - backslashes) === backslash) backslashes++;
   return backslashes;
 }
 
@@ -146,9 +155,9 @@ export function findUnstorableReason(text: string): string | null {
 }
 
 /** Parses a JSON object without losing a digit. Returns null if the text is not a JSON object. */
-export function parseObject(text: string): { [member: string]: Json } | null {
+export function parseObject(text: string, maxValues = maxAnswerValues): { [member: string]: Json } | null {
   try {
-    const value = parseExact(text);
+    const value = parseExact(text, maxValues);
     return isObject(value) ? value : null;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;

@@ -19,6 +19,10 @@ export function quote(words: string): string {
   return `«${line.slice(0, maxQuotedLength).toWellFormed()}»`;
 }
 
+/** Cuts a text that others wrote, such as a code, to be named in a message. */
+export const shorten = (text: string, maxLength: number): string =>
+  text.length > maxLength ? `${text.slice(0, maxLength).toWellFormed()}…` : text;
+
 /**
  * Replaces hidden characters by their code, except line breaks. Use it for all text that is printed for people: a
  * terminal would execute control characters, and others change the text direction.

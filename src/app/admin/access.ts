@@ -66,8 +66,6 @@ const maxLoginBytes = 4 * 1024;
 const maxFormMembers = 50;
 /** Maximum bytes of the form that replaces a payload: 16 MB of payload, encoded as a form. */
 export const maxPayloadBytes = 32 * 1024 * 1024;
-/** Maximum number that is ever accepted: more than `maxConnections` only until the oldest ones are closed. */
-const maxAccepted = 2 * maxConnections;
 /** Maximum milliseconds until a request has arrived, with its body, and that a connection waits for the next one. */
 export const requestTimeoutMs = 10_000;
 /** Milliseconds between two checks of Node for requests that take too long. */
@@ -76,15 +74,21 @@ export const timeoutCheckMs = 1_000;
 /**
  * Closes the oldest connection if there are too many. Refusing new ones instead would let somebody who keeps half-sent
  * requests open make `/livez` unreachable.
+ * @param isBusy true for a connection that is closed only if all others are busy, too
  */
-export function limitConnections(server: Server): void {
-  server.maxConnections = maxAccepted;
+export function limitConnections(
+  server: Server,
+  most = maxConnections,
+  isBusy: (socket: Socket) => boolean = () => false,
+): void {
+  // More are accepted only until the oldest ones are closed.
+  server.maxConnections = 2 * most;
   const open = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
     open.add(socket);
     socket.once('close', () => open.delete(socket));
-    const [oldest] = open;
-    if (open.size <= maxConnections || oldest === undefined) return;
+    if (open.size <= most) return;
+    const oldest = open.values().find((one) => !isBusy(one)) ?? socket;
     // It is closed later in this turn of the event loop. Until then another connection must not choose it again.
     open.delete(oldest);
     oldest.destroy();

@@ -19,6 +19,7 @@ import { requestRun } from '../../erp/runs/due-jobs.ts';
 import { pauseJob, resumeJob } from '../../erp/runs/pauses.ts';
 import { followUpRules, outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { applyOperations } from '../../sync/push/payload/kind.ts';
+import { maxPayloadValues } from '../../sync/push/payload/payload.ts';
 import type { Logger } from '../logging/logger.ts';
 import { findPayloadProblems, readStoredCodes } from '../terminal/check-payload.ts';
 import { maxPayloadBytes, nameSenders, requestTimeoutMs } from './access.ts';
@@ -108,7 +109,7 @@ async function findRefusal({ db, config }: AdminDeps, id: number, text: string, 
   const row = await readOutbox(db, id);
   if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
   const declared = outboxKinds.find(({ name }) => name === row.kind);
-  const isObject = parseObject(text) !== null;
+  const isObject = parseObject(text, maxPayloadValues) !== null;
   const isChangeable = row.status === 'dead' || row.status === 'pending';
   if (isObject && (isSure || declared === undefined || !isChangeable)) return null;
   const { codes } = await readStoredCodes(db, row.client);

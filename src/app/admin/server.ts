@@ -14,7 +14,7 @@ import { CodedError } from '../../core/errors.ts';
 import { type Html, html } from '../../core/html.ts';
 import { assetsFolder, styleFolder } from '../../core/installation.ts';
 import { minuteMs } from '../../core/time.ts';
-import { isDiskFull, readSqlState } from '../../erp/connection/transaction.ts';
+import { isDiskFull, isLockTimeout, readSqlState } from '../../erp/connection/transaction.ts';
 import { type Overview, withReadTimeout } from '../health/overview.ts';
 import type { CurrentState, LateJob } from '../health/state.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
@@ -325,6 +325,8 @@ function toErrorAnswer(error: unknown): { status: number; words: string } {
     return { status: 403, words: 'The form has expired, or came from another site; reload the page and send it again' };
   if (given < 500)
     return { status: given, words: error instanceof Error ? error.message : 'The request cannot be read' };
+  if (isLockTimeout(error))
+    return { status: 503, words: 'Another session has locked a table that the page reads. Reload the page later' };
   const isDatabaseAway = /^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|not_in_time|database_lost)/.test(
     readSqlState(error),
   );

@@ -1,22 +1,24 @@
 import { createHash } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { z } from 'zod';
 import type { ApiToken } from '../../../config/files.ts';
 import { insertRows, type NewRow, type RequestKey, readStoredRequest } from '../../erp/outbox/insert-rows.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
-import { applyOperations, type CodeFinder } from '../../sync/push/payload/kind.ts';
-import { findPayloadProblems, readStoredCodes } from '../terminal/check-payload.ts';
+import { applyOperations, type CodeFinder, limitProblems, maxProblems } from '../../sync/push/payload/kind.ts';
+import { findValueProblems, readStoredCodes } from '../terminal/check-payload.ts';
 import { type ApiDeps, ApiError, toCaller } from './api-deps.ts';
+import type { Budget } from './budget.ts';
 import type { RouteSchemas } from './document.ts';
-import { keyHeaders, newIds, newRows } from './schemas.ts';
+import { checked, keyHeaders, newIds, newRows } from './schemas.ts';
 
 /** Maximum milliseconds of the checks of one request. */
 const checkMs = 10_000;
 /** Milliseconds for which the codes of a client are reused. A payload that they refuse is checked with new ones. */
 const codesMs = 10_000;
 
-/** Registers the route that inserts rows into the outbox, in one transaction with the key of the request. */
-export function registerInsert(app: FastifyInstance, deps: ApiDeps): void {
+/** Registers the routes that check rows of the outbox, and that insert them. */
+export function registerInserts(app: FastifyInstance, deps: ApiDeps, budget: Budget): void {
   const findProblems = createCheck(deps);
   const schema: RouteSchemas = {
     summary: 'Inserts one row, or several in one transaction; with the same Idempotency-Key, at most once',
@@ -27,17 +29,43 @@ export function registerInsert(app: FastifyInstance, deps: ApiDeps): void {
   app.post('/v1/outbox', { schema, config: { right: 'write' } }, async (request, reply) => {
     const caller = toCaller(request);
     const body = request.body as z.output<typeof newRows>;
-    const rows = [body].flat() as readonly NewRow[];
     const { 'idempotency-key': key } = request.headers as z.output<typeof keyHeaders>;
-    const bodyHash = createHash('sha256').update(JSON.stringify(body)).digest('hex');
-    const named = key === undefined ? null : { token: caller.name, key, bodyHash };
-    const ids = (await findIds(deps, caller, named)) ?? (await insertChecked(deps, caller, rows, named, findProblems));
+    const named = key === undefined ? null : { token: caller.name, key, bodyHash: hashBody(body) };
+    const ids = await budget.run(request, async () => {
+      const known = await findIds(deps, caller, named);
+      return known ?? insertChecked(deps, caller, toRows(body), named, findProblems);
+    });
     const answer = ids.map((id) => ({ id }));
     return reply.code(202).send(Array.isArray(body) ? answer : answer[0]);
   });
+
+  const checkSchema: RouteSchemas = {
+    summary: 'Finds what a worker would refuse in one row, or in several. Inserts nothing',
+    body: newRows,
+    response: { 200: checked },
+  };
+  app.post('/v1/outbox/check', { schema: checkSchema, config: { right: 'write' } }, async (request) => {
+    const { client } = toCaller(request);
+    const rows = toRows(request.body as z.output<typeof newRows>);
+    const { problems, unchecked } = await budget.run(request, () => findProblems(client, rows));
+    return { problems, why_unchecked: unchecked };
+  });
 }
 
-type FindProblems = (client: string, rows: readonly NewRow[]) => Promise<readonly string[]>;
+const toRows = (body: z.output<typeof newRows>): readonly NewRow[] =>
+  [body].flat().map(({ not_before, notBefore, ...row }) => ({
+    ...(row as Pick<NewRow, 'kind' | 'reference' | 'payload'>),
+    notBefore: not_before ?? notBefore,
+  }));
+
+const hashBody = (body: unknown) => createHash('sha256').update(JSON.stringify(body)).digest('hex');
+
+/** What was found wrong with rows. `unchecked` says why codes were not compared with lists; null if they were. */
+interface Check {
+  readonly problems: readonly string[];
+  readonly unchecked: string | null;
+}
+type FindProblems = (client: string, rows: readonly NewRow[]) => Promise<Check>;
 
 /** Returns the ids that an earlier request with this key inserted; null if there was none. */
 async function findIds(
@@ -59,7 +87,7 @@ async function insertChecked(
   named: RequestKey | null,
   findProblems: FindProblems,
 ): Promise<readonly number[]> {
-  const problems = await findProblems(caller.client, rows);
+  const { problems } = await findProblems(caller.client, rows);
   if (problems.length > 0)
     throw new ApiError(422, 'Nothing was inserted: a worker would refuse this; `problems` says why', { problems });
   const ids = (await insertRows(deps.db, caller.client, rows, named)) ?? (await findIds(deps, caller, named));
@@ -67,29 +95,40 @@ async function insertChecked(
   return ids;
 }
 
+/** The codes of a client, kept for a while. */
+interface KeptCodes {
+  readonly codes: CodeFinder;
+  readonly unchecked: string | null;
+  readonly untilMs: number;
+}
+
 /** Creates the check of rows: that of `outbox check`, for each row. */
 function createCheck({ db, config: { operations } }: ApiDeps): FindProblems {
   const kinds = new Map(outboxKinds.map((kind) => [kind.name, applyOperations(kind, operations)]));
-  const kept = new Map<string, { readonly codes: CodeFinder; readonly untilMs: number }>();
+  const kept = new Map<string, KeptCodes>();
   const checkAll = async (rows: readonly NewRow[], codes: CodeFinder) => {
     const context = { codes, operations, signal: AbortSignal.timeout(checkMs) };
     const found: string[] = [];
     for (const [place, { kind: name, reference, payload }] of rows.entries()) {
+      if (found.length > maxProblems) break;
       const kind = kinds.get(name);
       const problems =
         kind === undefined
           ? [`kind: there is no kind ${name}; known are ${[...kinds.keys()].join(', ')}`]
-          : await findPayloadProblems(kind, JSON.stringify(payload), reference, context);
+          : await findValueProblems(kind, payload, reference, context);
       found.push(...problems.map((problem) => (rows.length === 1 ? problem : `[${place}] ${problem}`)));
+      await nextTurn();
     }
-    return found;
+    return limitProblems(found);
   };
   return async (client, rows) => {
     const known = kept.get(client);
     const isKnown = known !== undefined && known.untilMs > performance.now();
-    if (isKnown && (await checkAll(rows, known.codes)).length === 0) return [];
-    const { codes } = await readStoredCodes(db, client);
-    kept.set(client, { codes, untilMs: performance.now() + codesMs });
-    return checkAll(rows, codes);
+    if (isKnown && (await checkAll(rows, known.codes)).length === 0)
+      return { problems: [], unchecked: known.unchecked };
+
+    const { codes, unchecked } = await readStoredCodes(db, client);
+    kept.set(client, { codes, unchecked, untilMs: performance.now() + codesMs });
+    return { problems: await checkAll(rows, codes), unchecked };
   };
 }

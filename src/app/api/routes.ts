@@ -1,16 +1,10 @@
 import type { FastifyInstance } from 'fastify';
 import type { z } from 'zod';
-import { parseExact } from '../../core/json.ts';
 import { readSqlState } from '../../erp/connection/transaction.ts';
-import { readOutbox } from '../../erp/outbox/read-outbox.ts';
-import {
-  readClientChanges,
-  readOrderDocuments,
-  readReturnItemDocuments,
-  readShipmentDocuments,
-  readStockDocuments,
-} from '../../erp/reports/program-reads.ts';
+import { type OutboxDetail, readOutbox } from '../../erp/outbox/read-outbox.ts';
+import { readClientChanges, readEntity, readNewestSeq, readOrdersByNumber } from '../../erp/reports/program-reads.ts';
 import { type ApiDeps, ApiError, toCaller } from './api-deps.ts';
+import type { Budget } from './budget.ts';
 import type { RouteSchemas } from './document.ts';
 import * as schemas from './schemas.ts';
 
@@ -27,32 +21,45 @@ type AddRead = <P extends z.ZodObject>(
   read: (given: z.output<P>, client: string) => Promise<unknown>,
 ) => void;
 
-/** @throws ApiError 404 if the client of the token has no such row, whatever other clients have */
-function findOne([document]: readonly string[]): string {
-  if (document === undefined) throw new ApiError(404, 'The client of the token has no such row');
-  return document;
+const noSuchRow = () => new ApiError(404, 'The client of the token has no such row');
+
+/** Returns a row of the outbox as JSON text. The payload is its text: numbers keep their digits. */
+function toOutboxText({ payload, history, ...row }: OutboxDetail): string {
+  const steps = history.map(({ durationMs, ...step }) => ({ ...step, duration_ms: durationMs }));
+  const { nextAttemptAt, createdAt, finishedAt, lastError, waitsFor, mayBeCarriedOut, ...others } = row;
+  const named = {
+    ...others,
+    next_attempt_at: nextAttemptAt,
+    created_at: createdAt,
+    finished_at: finishedAt,
+    last_error: lastError,
+    waits_for: waitsFor,
+    may_be_carried_out: mayBeCarriedOut,
+    history: steps,
+  };
+  return `${JSON.stringify(named).slice(0, -1)},"payload":${payload}}`;
 }
 
 /** Registers the routes that read. */
-export function registerReads(app: FastifyInstance, { db }: ApiDeps): void {
+export function registerReads(app: FastifyInstance, { db }: ApiDeps, budget: Budget): void {
   const addRead: AddRead = (url, summary, parameters, answer, read) => {
     const place = url.includes(':') ? 'params' : 'querystring';
     const schema: RouteSchemas = { summary, [place]: parameters, response: { 200: answer } };
     app.get(url, { schema, config: { right: 'read' } }, async (request, reply) => {
       const given = (place === 'params' ? request.params : request.query) as never;
-      return reply.type('application/json').send(await read(given, toCaller(request).client));
+      const found = await budget.run(request, () => read(given, toCaller(request).client));
+      return reply.type('application/json').send(found);
     });
   };
-  const { idParams } = schemas;
   addRead(
     '/v1/outbox/:id',
     'A row of the outbox, with its history',
-    idParams,
+    schemas.idParams,
     schemas.outboxRow,
     async ({ id }, client) => {
       const row = await readOutbox(db, id);
-      if (row?.client !== client) throw new ApiError(404, 'The client of the token has no such row');
-      return { ...row, payload: parseExact(row.payload) };
+      if (row?.client !== client) throw noSuchRow();
+      return toOutboxText(row);
     },
   );
   addRead(
@@ -65,8 +72,7 @@ export function registerReads(app: FastifyInstance, { db }: ApiDeps): void {
         return await readClientChanges(db, client, after, limit);
       } catch (error) {
         if (readSqlState(error) !== '22023' || !(error instanceof Error)) throw error;
-        const continueFrom = Number(/continue from (\d+)$/.exec(error.message)?.[1]);
-        throw new ApiError(410, error.message, { continueFrom });
+        throw new ApiError(410, error.message, { continue_from: await readNewestSeq(db) });
       }
     },
   );
@@ -75,21 +81,20 @@ export function registerReads(app: FastifyInstance, { db }: ApiDeps): void {
     'The orders that have a number, the newest first',
     schemas.numberQuery,
     schemas.orderList,
-    async ({ number }, client) => `{"orders":[${await readOrderDocuments(db, client, { number })}]}`,
+    async ({ number }, client) => `{"orders":[${await readOrdersByNumber(db, client, number)}]}`,
   );
-  const orderSummary = 'An order with its state, items, addresses and shipments';
-  addRead('/v1/orders/:id', orderSummary, idParams, schemas.order, async ({ id }, client) =>
-    findOne(await readOrderDocuments(db, client, { id })),
-  );
-  const shipmentSummary = 'A shipment with its items and parcels';
-  addRead('/v1/shipments/:id', shipmentSummary, idParams, schemas.shipment, async ({ id }, client) =>
-    findOne(await readShipmentDocuments(db, client, id)),
-  );
-  addRead('/v1/return-items/:id', 'A return item', idParams, schemas.returnItem, async ({ id }, client) =>
-    findOne(await readReturnItemDocuments(db, client, id)),
-  );
-  const stockSummary = 'The stock of an article of fulfilment.stock_watch';
-  addRead('/v1/stock/:sku', stockSummary, schemas.skuParams, schemas.stockLevel, async ({ sku }, client) =>
-    findOne(await readStockDocuments(db, client, sku)),
+  addRead(
+    '/v1/:entity/:id',
+    'A row of a table that the feed names; orders and shipments with what belongs to them',
+    schemas.entityParams,
+    schemas.anyEntityRow,
+    async ({ entity, id }, client) => {
+      const known = schemas.entityNames.find((name) => name === entity);
+      if (known === undefined)
+        throw new ApiError(404, `There is no such table; there are ${schemas.entityNames.join(', ')}`);
+      const row = await readEntity(db, client, known, id);
+      if (row === null) throw noSuchRow();
+      return row;
+    },
   );
 }

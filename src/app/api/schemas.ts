@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import { columnTypes, type MirrorTable } from '../../erp/mirror/mirror-tables.ts';
 import { outboxStatuses } from '../../erp/outbox/read-outbox.ts';
-import { orders } from '../../sync/streams/orders.ts';
-import { returnItems } from '../../sync/streams/return-items.ts';
-import { shipments } from '../../sync/streams/shipments.ts';
+import { type EntityName, entities, listEntityColumns } from '../../erp/reports/program-reads.ts';
+import { type ColumnType, readColumns } from '../../erp/schema/table-columns.ts';
 
 /** Maximum number of rows in one request. */
-const maxRows = 500;
+export const maxRows = 500;
 /** Maximum length of a text in an address or a header. */
 const maxText = 200;
+/** Maximum length of a key: a sku has at most 200 characters, and others have parts besides. */
+const maxKey = 300;
 
 /** A whole number within limits. */
 const whole = (min: number, max: number, words = `must be a whole number from ${min} to ${max}`) =>
@@ -19,7 +19,6 @@ const textUpTo = (max: number) =>
 
 const id = whole(1, Number.MAX_SAFE_INTEGER, 'must be an id: a whole number above 0');
 export const idParams = z.object({ id });
-export const skuParams = z.object({ sku: textUpTo(maxText) });
 export const numberQuery = z.object({ number: textUpTo(maxText) });
 export const changesQuery = z.object({
   after: whole(0, Number.MAX_SAFE_INTEGER, 'must be a seq: a whole number, or 0').default(0),
@@ -31,19 +30,26 @@ export const keyHeaders = z.object({
 
 const time = z.string().meta({ format: 'date-time' });
 
+const zonedTime = z.iso.datetime({
+  offset: true,
+  error: 'must be a time with its zone, such as 2026-05-04T10:00:00+02:00',
+});
 const newRow = z.strictObject({
   kind: textUpTo(64),
   reference: textUpTo(maxText),
   payload: z.unknown().default({}).meta({ description: 'As docs/outbox-payloads.json says for the kind' }),
-  notBefore: z.iso
-    .datetime({ offset: true, error: 'must be a time with its zone, such as 2026-05-04T10:00:00+02:00' })
-    .optional(),
+  not_before: zonedTime.optional(),
+  notBefore: zonedTime.optional().meta({ description: 'The same as not_before' }),
 });
 const rowCount = `must have 1 to ${maxRows} rows`;
 export const newRows = z.union([newRow, z.array(newRow).min(1, rowCount).max(maxRows, rowCount)]);
 
 const newId = z.object({ id: z.int() });
 export const newIds = z.union([newId, z.array(newId)]);
+export const checked = z.object({
+  problems: z.array(z.string()).meta({ description: 'What a worker would refuse; empty if there is nothing' }),
+  why_unchecked: z.string().nullable().meta({ description: 'Why codes were not compared with the service lists' }),
+});
 
 export const outboxRow = z.object({
   id: z.int(),
@@ -52,13 +58,13 @@ export const outboxRow = z.object({
   reference: z.string(),
   status: z.enum(outboxStatuses),
   attempts: z.int(),
-  nextAttemptAt: time.nullable(),
-  createdAt: time,
-  finishedAt: time.nullable(),
+  next_attempt_at: time.nullable(),
+  created_at: time,
+  finished_at: time.nullable(),
   because: z.string().nullable().meta({ description: 'Why it is not done' }),
-  lastError: z.string().nullable(),
-  waitsFor: z.int().nullable().meta({ description: 'Row that comes first' }),
-  mayBeCarriedOut: z.boolean(),
+  last_error: z.string().nullable(),
+  waits_for: z.int().nullable().meta({ description: 'Row that comes first' }),
+  may_be_carried_out: z.boolean(),
   payload: z.unknown(),
   result: z.unknown(),
   history: z.array(
@@ -67,7 +73,7 @@ export const outboxRow = z.object({
       step: z.string(),
       by: z.string(),
       became: z.string(),
-      durationMs: z.int().nullable(),
+      duration_ms: z.int().nullable(),
       error: z.string().nullable(),
     }),
   ),
@@ -81,12 +87,12 @@ export const changes = z.object({
       id: z.int().nullable(),
       key: z.string().nullable(),
       operation: z.enum(['created', 'updated', 'unlisted', 'removed']),
-      changedColumns: z.array(z.string()).nullable(),
-      changedAt: time,
+      changed_columns: z.array(z.string()).nullable(),
+      changed_at: time,
     }),
   ),
   next: z.int().meta({ description: 'The `after` of the next request' }),
-  hasMore: z.boolean(),
+  has_more: z.boolean(),
 });
 
 export const problem = z.looseObject({
@@ -95,69 +101,59 @@ export const problem = z.looseObject({
   status: z.int(),
   detail: z.string(),
   problems: z.array(z.string()).optional(),
-  continueFrom: z.int().optional().meta({ description: '410: the `after` with which to continue' }),
+  continue_from: z.int().optional().meta({ description: '410: the `after` with which to continue' }),
 });
 
-const text = z.string().nullable();
 const typeSchemas: Readonly<Record<string, z.ZodType>> = {
-  bigint: z.int().nullable(),
-  integer: z.int().nullable(),
-  numeric: z.number().nullable(),
-  boolean: z.boolean().nullable(),
-  text,
-  date: z.string().meta({ format: 'date' }).nullable(),
-  timestamptz: time.nullable(),
+  bigint: z.int(),
+  integer: z.int(),
+  numeric: z.number(),
+  boolean: z.boolean(),
+  text: z.string(),
+  date: z.string().meta({ format: 'date' }),
+  'timestamp with time zone': time,
   jsonb: z.unknown(),
-  'text[]': z.array(z.string()).nullable(),
+  'text[]': z.array(z.string()),
 };
-const own = { client: z.string(), first_seen_at: time, changed_at: time, unlisted_since: time.nullable() };
 
-/** Returns the schema of a row of a mirror table, as the stream declares its columns. */
-function rowOf(table: MirrorTable | undefined, more: Readonly<Record<string, z.ZodType>> = {}) {
-  const { raw: _raw, ...columns } = table === undefined ? { raw: '' } : columnTypes(table);
-  const entries = Object.entries(columns).map(([name, type]) => [name, typeSchemas[type] ?? z.unknown()]);
-  return z.object({ ...Object.fromEntries(entries), ...own, ...more }) as z.ZodObject;
-}
+/** Returns the schema of some columns. */
+const toShape = (columns: ReadonlyMap<string, ColumnType>) =>
+  Object.fromEntries(
+    [...columns].map(([name, { type, nullable }]) => {
+      const schema = typeSchemas[type] ?? z.unknown();
+      return [name, nullable ? schema.nullable() : schema];
+    }),
+  );
 
-const [orderItems, orderAddresses] = orders.tables.children;
-const [shipmentItems] = shipments.tables.children;
+const rowOf = (entity: EntityName) => z.object(toShape(listEntityColumns(entity)));
+const listOf = (entity: EntityName) => z.array(rowOf(entity));
+/** Returns the schema of named columns of a view. */
+const columnsOf = (view: string, names: readonly string[]) =>
+  z.object(toShape(new Map([...readColumns(view)].filter(([name]) => names.includes(name)))));
 
-const orderAddress = rowOf(orderAddresses, { order_id: z.int(), role: z.enum(['delivery', 'billing']) }).omit({
-  unlisted_since: true,
-});
-export const order = rowOf(orders.tables.parent, {
-  state: z.string(),
-  problem_code: text,
-  problem: text,
-  items: z.array(rowOf(orderItems, { order_id: z.int() })),
-  addresses: z.array(orderAddress),
-  shipments: z.array(z.object({ id: z.int(), status: text })),
+const order = rowOf('orders').extend({
+  ...columnsOf('order_overview', ['state', 'problem_code', 'problem']).shape,
+  items: listOf('order_items'),
+  addresses: listOf('order_addresses'),
+  shipments: z.array(columnsOf('shipment_overview', ['id', 'status'])),
 });
 export const orderList = z.object({ orders: z.array(order) });
-export const shipment = rowOf(shipments.tables.parent, {
-  external_order_number: text,
-  order_type: text,
-  order_type_name: text,
-  shipping_method: text,
-  shipping_method_name: text,
-  carrier_code: text,
-  carrier_name: text,
-  items: z.array(rowOf(shipmentItems, { shipment_id: z.int() })),
-  parcels: z.array(
-    z.object({
-      package_number: z.string(),
-      track_and_trace_code: text,
-      tracking_url: text,
-      current_track_trace_status: text,
-      unlisted_since: time.nullable(),
-    }),
-  ),
+const parcelColumns = ['package_number', 'track_and_trace_code', 'tracking_url', 'current_track_trace_status'];
+const shipment = rowOf('shipments').extend({
+  ...toShape(new Map([...readColumns('shipment_overview')].filter(([name]) => !['raw', 'read_no'].includes(name)))),
+  items: listOf('shipment_items'),
+  parcels: z.array(columnsOf('parcel_overview', [...parcelColumns, 'unlisted_since'])),
 });
-export const returnItem = rowOf(returnItems.tables.parent);
-export const stockLevel = z.object({
-  client: z.string(),
-  sku: z.string(),
-  stock: z.int().nullable(),
-  asked_at: time,
-  changed_at: time,
+
+export const entityNames = Object.keys(entities) as readonly EntityName[];
+
+/** Returns the schema of a row of an entity. */
+export const entityRow = (entity: EntityName): z.ZodObject =>
+  entity === 'orders' ? order : entity === 'shipments' ? shipment : rowOf(entity);
+export const anyEntityRow = z.union(
+  entityNames.map((entity) => entityRow(entity).meta({ title: entity })) as [z.ZodObject, ...z.ZodObject[]],
+);
+export const entityParams = z.object({
+  entity: z.string().meta({ enum: [...entityNames], description: 'Table, as `entity` of the feed names it' }),
+  id: textUpTo(maxKey).meta({ description: 'The `id` of an entry of the feed, or its `key` if it has one' }),
 });

@@ -8,9 +8,10 @@ import { pauses } from '../../core/backoff.ts';
 import { describeError } from '../../core/errors.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { startAdmin } from '../admin/server.ts';
+import { maxTurns } from '../api/budget.ts';
 import { startApi } from '../api/server.ts';
 import { addCommand, createStopSignal, exitWith } from '../cli/command-line.ts';
-import { connectDatabase, connectForWriting, toAddress, toDirectUrl } from '../deps/database.ts';
+import { connectDatabase, toAddress, toDirectUrl } from '../deps/database.ts';
 import { isUnreachable } from '../deps/is-unreachable.ts';
 import { openStateReaders } from '../health/overview.ts';
 import { openLogger } from '../logging/create-logger.ts';
@@ -25,9 +26,10 @@ const lingerMs = 1_000;
 /** Number of connections of the admin server, and its statement timeout. */
 const adminPoolSize = 2;
 const adminQueryMs = 10_000;
-/** Number of connections of the API, and its statement timeout. */
-const apiPoolSize = 4;
+/** Statement timeout of the API. */
 const apiQueryMs = 20_000;
+/** Maximum milliseconds that a page or the API waits for a lock. The ERP may lock tables that their views read. */
+const lockTimeoutMs = 1_000;
 
 const needs = { database: true, clients: true };
 
@@ -112,7 +114,9 @@ async function runWorker({ config, log, work, stop, idleSinceMs }: WorkerOptions
   const stopped = once(stop, 'abort');
   await using opened = new AsyncDisposableStack();
   let daemon: Daemon | null = null;
-  const { db } = closeLater(opened, connectDatabase(toAddress(config), log, 'admin', adminPoolSize, adminQueryMs));
+  const address = toAddress(config);
+  const pages = connectDatabase(address, log, 'admin', adminPoolSize, adminQueryMs, { lockTimeoutMs });
+  const { db } = closeLater(opened, pages);
   const readers = openStateReaders(db, config, () => daemon?.diskFullSince() ?? null);
   // A queue that is closed cannot be asked any more.
   const queues = () => (stop.aborted ? [] : (daemon?.queues ?? []));
@@ -142,7 +146,8 @@ async function openApi(
   isReady: () => boolean,
 ): Promise<() => Promise<void>> {
   if (config.apiTokens === null) return async () => undefined;
-  const { db } = closeLater(opened, connectForWriting(toAddress(config), log, 'api', apiPoolSize, apiQueryMs));
+  const more = { writes: true, lockTimeoutMs };
+  const { db } = closeLater(opened, connectDatabase(toAddress(config), log, 'api', maxTurns, apiQueryMs, more));
   const api = closeLater(opened, await startApi({ config, db, log, isReady }));
   log.info({ event: 'api_listening', host: config.API_HOST, port: api.port });
   return api.close;

@@ -44,7 +44,7 @@ export function connectDatabase(
   name = 'main',
   max = databasePoolSize,
   queryTimeoutMs = 60_000,
-  more: Pick<Parameters<typeof makePoolConfig>[1], 'prepares' | 'writes'> = {},
+  more: Pick<Parameters<typeof makePoolConfig>[1], 'prepares' | 'writes' | 'lockTimeoutMs'> = {},
 ): OpenDatabase {
   const [url, pooled] = typeof address === 'string' ? [address, false] : [address.pooled, true];
   const options = makePoolConfig(url, { name, max, queryTimeoutMs, pooled, ...more });

@@ -4,12 +4,13 @@ import { type CallToolResult, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import { runnableNames } from '../../../config/jobs.ts';
 import { describeError } from '../../core/errors.ts';
+import { removeQuotes } from '../../core/quote.ts';
 import { pauseJob, resumeJob } from '../../erp/runs/pauses.ts';
 import { changeRow } from '../admin/actions.ts';
 import { AdminError, type PageDeps } from '../admin/admin-deps.ts';
 import { pages } from '../admin/routes.ts';
-import { toViewerJson } from '../admin/send-page.ts';
 import { version } from '../version.ts';
+import { foreignNote, toAssistantJson } from './answers.ts';
 
 /** A tool that reads a page. */
 interface ReadTool {
@@ -52,13 +53,19 @@ export interface ToolDeps extends PageDeps {
 
 /** Creates a server with the tools. Without `allowActions`, it has only those that read. */
 export function createToolServer(deps: ToolDeps): McpServer {
-  const server = new McpServer({ name: 'fulfilment-sync', version });
+  const server = new McpServer({ name: 'fulfilment-sync', version }, { instructions: foreignNote });
   for (const tool of readTools) addReadTool(server, deps, tool);
   if (deps.allowActions) addActionTools(server, deps);
   return server;
 }
 
-const toResult = (text: string, isError = false): CallToolResult => ({ content: [{ type: 'text', text }], isError });
+/** Maximum number of characters of an error. It may name what was given. */
+const maxErrorLength = 2_000;
+
+const toResult = (text: string, isError = false): CallToolResult => ({
+  content: [{ type: 'text', text: isError ? removeQuotes(text).slice(0, maxErrorLength) : text }],
+  isError,
+});
 
 /** Answers with a text. Errors are answers, too: an assistant reads why. */
 async function answer(work: () => Promise<string>): Promise<CallToolResult> {
@@ -89,7 +96,7 @@ function addReadTool(server: McpServer, deps: ToolDeps, { name, path, descriptio
       const headers = { accept: 'application/json' };
       const found = await make(parameters.parse(given) as never, deps, { headers, role: 'viewer' });
       const data = typeof found === 'string' ? {} : (found.data as Record<string, unknown>);
-      return toViewerJson(
+      return toAssistantJson(
         members === undefined ? data : Object.fromEntries(members.map((member) => [member, data[member]])),
       );
     }),

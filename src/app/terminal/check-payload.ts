@@ -1,10 +1,10 @@
 /** Checks a payload as a worker does before it sends a row, for `outbox check` and the page of a row. */
 
-import { findUnstorableReason, isObject, type Json, parseExact } from '../../core/json.ts';
+import { findUnstorableReason, isObject, type Json, parseExact, ShapeError } from '../../core/json.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readServiceLists } from '../../erp/resources/service-lists.ts';
 import { type AnyKind, type CheckContext, type CodeFinder, PayloadError } from '../../sync/push/payload/kind.ts';
-import { checkPayload } from '../../sync/push/payload/payload.ts';
+import { checkValue, maxPayloadValues } from '../../sync/push/payload/payload.ts';
 import { anyCode, describeUnlisted, filterWarehouses, findCode } from '../../sync/push/payload/setting-codes.ts';
 
 /** Maximum size of a payload: the INSERT refuses more. */
@@ -30,7 +30,7 @@ export async function readStoredCodes(
   return { codes, unchecked: null };
 }
 
-/** Finds all problems of a payload. Without a reference, the number in the payload is taken for it. */
+/** Finds the problems of a payload. Without a reference, the number in the payload is taken for it. */
 export async function findPayloadProblems(
   kind: AnyKind,
   text: string,
@@ -39,13 +39,24 @@ export async function findPayloadProblems(
 ): Promise<readonly string[]> {
   const value = parse(text);
   if ('problem' in value) return [`payload: ${value.problem}`];
-  const payload = JSON.stringify(value.read);
+
+  return findValueProblems(kind, value.read, reference ?? guessReference(value.read), context);
+}
+
+/** Finds the problems of a parsed payload: the first ones, if there are many. */
+export async function findValueProblems(
+  kind: AnyKind,
+  value: Json,
+  reference: string,
+  context: CheckContext,
+): Promise<readonly string[]> {
+  const payload = JSON.stringify(value);
   const bytes = Buffer.byteLength(payload);
   if (bytes > maxBytes) return [`payload: has ${bytes} bytes; at most ${maxBytes} (16 MB) are taken`];
   const unstorable = findUnstorableReason(payload);
   if (unstorable !== null) return [`payload: ${unstorable}`];
   try {
-    await checkPayload(kind, { payload, reference: reference ?? guessReference(value.read) }, context);
+    await checkValue(kind, { value, length: payload.length, reference }, context);
     return [];
   } catch (error) {
     if (error instanceof PayloadError) return error.problems;
@@ -55,8 +66,9 @@ export async function findPayloadProblems(
 
 function parse(text: string): { read: Json } | { problem: string } {
   try {
-    return { read: parseExact(text) };
+    return { read: parseExact(text, maxPayloadValues) };
   } catch (error) {
+    if (error instanceof ShapeError) return { problem: error.message };
     if (!(error instanceof SyntaxError)) throw error;
     return { problem: `is not JSON that can be read: ${error.message}${describePlace(text, error.message)}` };
   }

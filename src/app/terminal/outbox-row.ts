@@ -2,6 +2,7 @@ import { type Json, parseExact, ShapeError } from '../../core/json.ts';
 import type { OutboxDetail } from '../../erp/outbox/read-outbox.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { maskPayload } from '../../sync/push/payload/mask.ts';
+import { maxPayloadValues } from '../../sync/push/payload/payload.ts';
 
 /**
  * Returns the payload of an outbox row as it is shown to a person. Personal data and members that the row's kind does
@@ -9,7 +10,7 @@ import { maskPayload } from '../../sync/push/payload/mask.ts';
  */
 export function toShownPayload(row: { readonly kind: string; readonly payload: string }, revealed: boolean): Json {
   try {
-    const payload = parseExact(row.payload);
+    const payload = parseExact(row.payload, maxPayloadValues);
     const kind = outboxKinds.find(({ name }) => name === row.kind);
     return revealed ? payload : maskPayload(kind, payload);
   } catch (error) {

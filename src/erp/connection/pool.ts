@@ -7,7 +7,7 @@ import { Kysely } from 'kysely';
 import pg from 'pg';
 import type { DB } from '../generated/tables.ts';
 import { ServerDialect, type StatementOptions } from './driver.ts';
-import { formatTransactionBegin, pinnedSettings, prepareSession } from './session-settings.ts';
+import { formatTransactionBegin, pinnedSettings, prepareSession, sessionTimeoutMs } from './session-settings.ts';
 
 /**
  * Settings of sessions that prepare their statements. A prepared plan may be made while the tables are still empty, and
@@ -63,6 +63,8 @@ interface PoolUse {
   /** Maximum number of connections. */
   readonly max: number;
   readonly queryTimeoutMs?: number;
+  /** Maximum milliseconds that a statement waits for a lock. */
+  readonly lockTimeoutMs?: number;
   /** True if sessions prepare each statement. */
   readonly prepares?: boolean;
   /** True if a connection that takes no writes is refused. During a failover, a connection may be read-only. */
@@ -74,12 +76,21 @@ interface PoolUse {
 /** Returns the settings of a pool. The queue uses another pool. */
 export function makePoolConfig(
   databaseUrl: string,
-  { name, max, queryTimeoutMs = 60_000, prepares = false, writes = false, pooled = false }: PoolUse,
+  {
+    name,
+    max,
+    queryTimeoutMs = 60_000,
+    lockTimeoutMs = sessionTimeoutMs,
+    prepares = false,
+    writes = false,
+    pooled = false,
+  }: PoolUse,
 ): PoolOptions {
   const settings = {
     ...pinnedSettings,
     // Our statements touch a few hundred rows each: compiling one would take longer than its execution.
     jit: 'off',
+    lock_timeout: String(lockTimeoutMs),
     statement_timeout: String(statementTimeoutMs(queryTimeoutMs)),
     ...(prepares ? keyedPlanSettings : {}),
   };

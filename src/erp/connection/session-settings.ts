@@ -4,7 +4,7 @@ import { CodedError } from '../../core/errors.ts';
 /**
  * Limit of the time that a session idles in a transaction or waits for a lock. A frozen worker keeps no lock longer.
  */
-const sessionTimeoutMs = 5_000;
+export const sessionTimeoutMs = 5_000;
 
 /**
  * Settings that each of our sessions has, whatever the server, the database or the role say. A setting is here if it

@@ -12,7 +12,7 @@ import {
   PayloadError,
   type PushResult,
 } from './payload/kind.ts';
-import { readPayload } from './payload/payload.ts';
+import { giveTurn, readPayload } from './payload/payload.ts';
 import { evidenceOfSuccess, type PushDeps, type PushOutcome, toSettlement } from './send-row.ts';
 
 /** Maximum number of rows of one kind in a round of look-ups. */
@@ -55,7 +55,11 @@ async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): P
   if (rows.length === 0) return { outcomes: [], evidence: [] };
   const startedAtMs = performance.now();
   const readNo = await drawReadNo(deps.db);
-  const read = rows.map((row) => ({ ...row, payloadRead: readPayloadOrNull(kind, row.payload) }));
+  const read: (UnknownRow & { readonly payloadRead: unknown })[] = [];
+  for (const row of rows) {
+    read.push({ ...row, payloadRead: readPayloadOrNull(kind, row.payload) });
+    await giveTurn(row.payload.length);
+  }
   const readable = read.filter(({ payloadRead }) => payloadRead !== null);
   const found = await lookUp.find(readable, { ...deps, signal }).catch((error: unknown) => {
     const why = `${describeError(error)}; the look-up is tried again`;

@@ -210,10 +210,10 @@ async function callAlerts(db: Database): Promise<void> {
 }
 
 async function callProgramReads(db: Database): Promise<void> {
-  for (const by of [{ id: 1 }, { number: 'NEW' }]) await programReads.readOrderDocuments(db, client, by);
-  await programReads.readShipmentDocuments(db, client, 1);
-  await programReads.readReturnItemDocuments(db, client, 1);
-  await programReads.readStockDocuments(db, client, 'A');
+  for (const [entity, { key }] of Object.entries(programReads.entities))
+    await programReads.readEntity(db, client, entity as programReads.EntityName, key.map(() => '1').join(':'));
+  await programReads.readOrdersByNumber(db, client, 'NEW');
+  await programReads.readNewestSeq(db);
   await programReads.readClientChanges(db, client, 0, 5);
 }
 

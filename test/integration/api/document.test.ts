@@ -25,11 +25,9 @@ test('/openapi.json needs no token, is valid, and is docs/openapi.json', async (
     'get /v1/outbox/{id}',
     'get /v1/changes',
     'get /v1/orders',
-    'get /v1/orders/{id}',
-    'get /v1/shipments/{id}',
-    'get /v1/return-items/{id}',
-    'get /v1/stock/{sku}',
+    'get /v1/{entity}/{id}',
     'post /v1/outbox',
+    'post /v1/outbox/check',
   ]);
   const fixed = { ...json, info: { ...json.info, version: '' } };
   await expect(`${JSON.stringify(fixed, null, 2)}\n`).toMatchFileSnapshot('../../../docs/openapi.json');
@@ -40,7 +38,7 @@ test('the commands of docs/api.md succeed', async () => {
   const page = await readFile(new URL('../../../docs/api.md', import.meta.url), 'utf8');
   const [, block = ''] = /```sh\n(.*?)```/s.exec(page) ?? [];
   const lines = block.trim().split('\n');
-  expect(lines).toHaveLength(4);
+  expect(lines).toHaveLength(6);
   const folder = await mkdtemp(join(tmpdir(), 'fulfilment-sync-api-'));
   try {
     const row = { kind: 'order.create', reference: 'SO-1001', payload: orderPayload('SO-1001') };
@@ -55,10 +53,12 @@ test('the commands of docs/api.md succeed', async () => {
       answers.push(JSON.parse(stdout));
     }
     expect(answers).toMatchObject([
+      { problems: [] },
       { id: 1 },
       { id: 1, status: 'pending' },
-      { changes: [], next: 0, hasMore: false },
+      { changes: [], next: 0, has_more: false },
       { orders: [] },
+      { status: 404 },
     ]);
   } finally {
     await rm(folder, { recursive: true });

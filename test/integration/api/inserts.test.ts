@@ -16,7 +16,7 @@ const readReferences = async () =>
 test('a row is stored as an INSERT stores it, with every digit, and read again', async () => {
   const { call } = await api();
   const payload = JSON.stringify(orderPayload('A')).replace('"9.95"', '9.9500000000000000001');
-  const body = `{"kind": "order.create", "reference": "A", "payload": ${payload}, "notBefore": "2099-01-01T00:00:00+01:00"}`;
+  const body = `{"kind": "order.create", "reference": "A", "payload": ${payload}, "not_before": "2099-01-01T00:00:00+01:00"}`;
   const answer = await call('/v1/outbox', body);
   expect([answer.status, answer.json]).toEqual([202, { id: expect.any(Number) }]);
   const stored = await database.query(`
@@ -69,9 +69,9 @@ test('everything that is wrong with a row is named, and nothing is inserted', as
     422,
     expect.stringContaining('no kind order.paint'),
   ]);
-  expect(await problems({ ...makeRow('A'), notBefore: 'soon' })).toEqual([
+  expect(await problems({ ...makeRow('A'), not_before: 'soon' })).toEqual([
     422,
-    expect.stringContaining('notBefore must be a time'),
+    expect.stringContaining('not_before must be a time'),
   ]);
   expect(await problems([])).toEqual([422, expect.stringContaining('must have 1 to 500 rows')]);
   expect(await problems(Array.from({ length: 501 }, (_, place) => makeRow(`R${place}`)))).toEqual([
@@ -126,4 +126,22 @@ test('of twenty requests at once with one key, one inserts', async () => {
   expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
   expect(answers[0]?.status).toBe(202);
   expect(await readReferences()).toEqual(['A']);
+});
+
+test('rows are checked without being inserted, with the problems that an insert names', async () => {
+  const { call, as } = await api();
+  const wrong = { ...makeRow('E'), payload: { ...orderPayload('E'), currency: 'EUR', items: [] } };
+  expect((await call('/v1/outbox/check', makeRow('A'))).json).toEqual({
+    problems: [],
+    why_unchecked: expect.stringContaining('refresh-settings'),
+  });
+  const checked = await call('/v1/outbox/check', [makeRow('A'), wrong]);
+  expect([checked.status, checked.json.problems]).toEqual([
+    200,
+    (await call('/v1/outbox', [makeRow('A'), wrong])).json.problems,
+  ]);
+  expect(checked.json.problems).toHaveLength(2);
+  expect((await call('/v1/outbox/check', { kind: 'order.create' })).status).toBe(422);
+  expect((await as('reader')('/v1/outbox/check', makeRow('A'))).status).toBe(403);
+  expect(await readReferences()).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { z } from 'zod';
 import * as schemas from '../../../src/app/api/schemas.ts';
+import { type EntityName, entities } from '../../../src/erp/reports/program-reads.ts';
 import { useApi } from '../../helpers/api.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
@@ -28,20 +28,18 @@ test('each read answers with the row of the tables, as its schema says, and othe
     returnItem: await readOne<number>('select min(id) from fulfilment.return_items'),
   };
   const { call, as } = await api();
-  const reads: [string, z.ZodType][] = [
-    [`/v1/orders/${ids.order}`, schemas.order],
-    [`/v1/shipments/${ids.shipment}`, schemas.shipment],
-    [`/v1/return-items/${ids.returnItem}`, schemas.returnItem],
-    ['/v1/stock/MUG%2FA', schemas.stockLevel],
+  const reads = [
+    `orders/${ids.order}`,
+    `shipments/${ids.shipment}`,
+    `return_items/${ids.returnItem}`,
+    'stock_levels/MUG%2FA',
+    `order_addresses/${ids.order}:delivery`,
   ];
-  for (const [path, schema] of reads) {
-    const found = await call(path);
-    expect([path, found.status, (schema as z.ZodObject).strict().safeParse(found.json).error]).toEqual([
-      path,
-      200,
-      undefined,
-    ]);
-    expect([path, (await as('other')(path)).status]).toEqual([path, 404]);
+  for (const path of reads) {
+    const found = await call(`/v1/${path}`);
+    const schema = schemas.entityRow(path.split('/')[0] as EntityName).strict();
+    expect([path, found.status, schema.safeParse(found.json).error]).toEqual([path, 200, undefined]);
+    expect([path, (await as('other')(`/v1/${path}`)).status]).toEqual([path, 404]);
   }
   const order = await call(`/v1/orders/${ids.order}`);
   expect(order.text).toMatch(/"price": 1234567890123\.4500/);
@@ -67,12 +65,12 @@ test('the feed has only the changes of the client, and leads over those of other
   await add('default', 1);
   const { call, as } = await api();
   const first = await call('/v1/changes?after=0&limit=2');
-  expect(schemas.changes.parse(first.json)).toMatchObject({ next: 2, hasMore: true });
+  expect(schemas.changes.parse(first.json)).toMatchObject({ next: 2, has_more: true });
   const second = await call('/v1/changes?after=2&limit=500');
-  expect(second.json).toMatchObject({ changes: [{ seq: 3, changedColumns: ['state'] }], next: 5_002, hasMore: true });
+  expect(second.json).toMatchObject({ changes: [{ seq: 3, changed_columns: ['state'] }], next: 5_002, has_more: true });
   const third = await call('/v1/changes?after=5002');
-  expect(third.json).toMatchObject({ changes: [{ seq: 5_005 }], next: 5_005, hasMore: false });
-  expect((await call('/v1/changes?after=5005')).json).toEqual({ changes: [], next: 5_005, hasMore: false });
+  expect(third.json).toMatchObject({ changes: [{ seq: 5_005 }], next: 5_005, has_more: false });
+  expect((await call('/v1/changes?after=5005')).json).toEqual({ changes: [], next: 5_005, has_more: false });
   expect((await as('other')('/v1/changes?limit=1')).json).toMatchObject({ changes: [{ seq: 4 }] });
   for (const query of ['after=-1', 'after=x', 'limit=0', 'limit=1001'])
     expect([query, (await call(`/v1/changes?${query}`)).status]).toEqual([query, 400]);
@@ -88,7 +86,43 @@ test('a place in the feed that was pruned or never used is gone, with the place 
   expect(answer.json).toMatchObject({
     status: 410,
     detail: expect.stringContaining('no longer all kept'),
-    continueFrom: 1,
+    continue_from: 1,
   });
   expect((await call('/v1/changes?after=99')).status).toBe(410);
+});
+
+test('every entry of the feed names a row that can be read, by its id or its key', async () => {
+  await sandbox.advance(10 * 86_400);
+  for (const job of [
+    'refresh-settings',
+    'pull-shipments',
+    'pull-orders',
+    'pull-return-items',
+    'pull-inbounds',
+    'pull-inbound-packing-slips',
+    'track-trace',
+  ] as const)
+    done(await pull(job));
+  const sku = 'S'.repeat(200);
+  await database.query(
+    `with level as (
+       insert into fulfilment.stock_levels (client, sku, stock, asked_at) values ('default', $1, 7, now())
+     )
+     insert into fulfilment.changes (client, entity, key, operation) values ('default', 'stock_levels', $1, 'created')`,
+    [sku],
+  );
+  const { call } = await api();
+  const entries = await database.query<{ entity: string; name: string }>(`
+    select distinct on (entity) entity, coalesce(key, id::text) as name
+    from fulfilment.changes
+    where operation in ('created', 'updated')
+    order by entity, seq desc`);
+  for (const { entity, name } of entries) {
+    const { status } = await call(`/v1/${entity}/${encodeURIComponent(name)}`);
+    expect([entity, name, status]).toEqual([entity, name, 200]);
+  }
+  expect(entries.map(({ entity }) => entity)).toContain('setting_options');
+  expect(entries.find(({ entity }) => entity === 'stock_levels')?.name).toBe(sku);
+  const known = new Set<string>([...Object.keys(entities), 'outbox']);
+  expect(entries.filter(({ entity }) => !known.has(entity))).toEqual([]);
 });

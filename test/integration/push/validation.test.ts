@@ -40,7 +40,7 @@ const orders: [string, Record<string, unknown>, string][] = [
   [
     'an unknown member of an item',
     { items: [{ sku: 'A', quantity: 1, colour: 'red' }] },
-    'items[0].colour: is not a known member and must be removed',
+    'items[0].«colour»: is not a known member and must be removed',
   ],
   [
     'several at once',
@@ -219,9 +219,7 @@ describe('a payload with more problems than anybody can read', () => {
          (select jsonb_agg('{}'::jsonb) from generate_series(1, 740000)))`,
     );
     await outbox.push();
-    expect(await readErrors()).toEqual([
-      ['dead', expect.stringMatching(/items: has 740000 entries; at most 5000 are taken/)],
-    ]);
+    expect(await readErrors()).toEqual([['dead', expect.stringMatching(/payload: holds more than 100000 values/)]]);
   });
 
   test('is dead with the first 100 of them, in at most 4 KB', async () => {
@@ -231,7 +229,7 @@ describe('a payload with more problems than anybody can read', () => {
     await outbox.insert('order.update', 'SO-2', members);
     await outbox.push();
     const [first, second] = (await readErrors()) as [string, string][];
-    expect(first).toEqual(['dead', expect.stringMatching(/items\[49\]\.quantity: is missing; and 7900 more$/)]);
+    expect(first).toEqual(['dead', expect.stringMatching(/items\[49\]\.quantity: is missing; and more$/)]);
     expect(second?.[0]).toBe('dead');
     for (const error of [first?.[1] ?? '', second?.[1] ?? '']) expect(Buffer.byteLength(error)).toBeLessThan(4_097);
     expect(second?.[1]).toMatch(/x…$/);

@@ -272,8 +272,9 @@ test('personal members of a payload are masked, others are shown', () => {
       countryCode: 'NL',
       extra: { a: ['CANARY'] },
     },
-    pickUpPoint: { name: 'CANARY' },
-    metadata: { extra1: 'CANARY' },
+    pickUpPoint: { 'CANARY de Vries': 'CANARY' },
+    metadata: { extra1: 'CANARY', 'CANARY@example.com': 1 },
+    'CANARY de Vries': { CANARY: 1 },
     attachments: [{ filename: 'a.pdf', content: 'CANARY'.repeat(200) }],
   };
   const shown = maskPayload(kind, payload);
@@ -285,6 +286,14 @@ test('personal members of a payload are masked, others are shown', () => {
     items: [{ sku: 'MUG-BLUE', quantity: 2, price: '9.95' }],
     deliveryAddress: { firstName: '•••', countryCode: 'NL' },
     attachments: [{ filename: '•••', content: '••• (1200 characters)' }],
+    pickUpPoint: '•••',
+    metadata: { extra1: '•••', '•••': '1 unknown member' },
+    '•••': '2 unknown members',
+  });
+  const long = { reference: 'x'.repeat(600), items: Array.from({ length: 5_000 }, () => ({ sku: 'A' })) };
+  expect(maskPayload(kind, long)).toEqual({
+    reference: `${'x'.repeat(500)}…`,
+    items: [...Array.from({ length: 100 }, () => ({ sku: 'A' })), '… and 4900 more'],
   });
   // A text in place of an object or a list may hold anything.
   const malformed = {
@@ -301,7 +310,7 @@ test('personal members of a payload are masked, others are shown', () => {
     pickUpPoint: '•••',
     reference: 'R-1',
   });
-  expect(maskPayload(undefined, { a: 'CANARY', b: [1] })).toEqual({ a: '•••', b: ['•••'] });
+  expect(maskPayload(undefined, { a: 'CANARY', b: [1] })).toEqual({ '•••': '2 unknown members' });
 });
 
 test('a masked result keeps ids, codes and our note, and hides what the service adds', () => {
@@ -313,6 +322,7 @@ test('a masked result keeps ids, codes and our note, and hides what the service 
     content: 'CANARY'.repeat(50),
     address: { lastName: ['CANARY'] },
     phone: 612345678,
+    'CANARY de Vries': 1,
   };
   expect(maskResult(result)).toEqual({
     orderId: 5,
@@ -320,8 +330,9 @@ test('a masked result keeps ids, codes and our note, and hides what the service 
     note: 'checked',
     fileName: '•••',
     content: '•••',
-    address: { lastName: ['•••'] },
+    address: '•••',
     phone: '•••',
+    '•••': '1 unknown member',
   });
   expect(maskResult('CANARY')).toBe('•••');
 });

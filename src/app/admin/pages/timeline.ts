@@ -80,17 +80,19 @@ function describeEvent({ source, id, what, detail, name }: OrderEvent): string {
     what === 'stored' ? 'stored here, entered the feed' : what === 'changed' ? 'changed here, entered the feed' : what;
   if (source === 'outbox')
     return what === 'inserted'
-      ? `Row ${id} inserted: ${detail} of ${name}`
+      ? `Row ${id} inserted: ${showStatus(detail ?? '')} of ${showStatus(name ?? '')}`
       : `Row ${id} ${what === 'checked' ? 'checked, and not sent' : what}: ${detail}`;
   if (source === 'document') return `Document of row ${id} stored (${detail?.replaceAll('_', ' ')})`;
-  if (source === 'order') return `Order ${id}${name === null ? '' : ` (${name})`} ${stored}`;
+  if (source === 'order') return `Order ${id}${name === null ? '' : ` (${showStatus(name)})`} ${stored}`;
   if (source === 'line') {
     const line = `Line ${id}${name === null ? '' : ` (${showStatus(name)})`}`;
     return what === 'quantity' ? `${line}: quantity ${detail ?? 'unknown'} from now on` : `${line} ${stored}`;
   }
   if (source === 'parcel') {
     const parcel = `Parcel ${name === null || name === '' ? '' : `${showStatus(name)} `}of shipment ${id}`;
-    return what === 'status' ? `${parcel}: carrier status ${detail ?? 'unknown'}` : `${parcel} ${stored}${status}`;
+    return what === 'status'
+      ? `${parcel}: carrier status ${showStatus(detail ?? 'unknown')}`
+      : `${parcel} ${stored}${status}`;
   }
   if (source === 'shipment')
     return what === 'status' ? `Shipment ${id} read${status || ' without a status'}` : `Shipment ${id} ${stored}`;
@@ -98,7 +100,7 @@ function describeEvent({ source, id, what, detail, name }: OrderEvent): string {
 }
 
 /** Shows a word of the service. Whatever is not a plain code is quoted, so that viewers do not get it. */
-const showStatus = (word: string) => (/^[\w-]{1,64}$/.test(word) ? word : quote(word.slice(0, 200)));
+const showStatus = (word: string) => (/^[\w.-]{1,64}$/.test(word) ? word : quote(word.slice(0, 200)));
 
 /** Returns true if the latest outcome of a row is that it is dead, or unknown. Events are the latest first. */
 function isStuck(events: readonly OrderEvent[]): boolean {

@@ -6,7 +6,7 @@
 import type { Operations } from '../../../../config/operations.ts';
 import { type Json, parseObject } from '../../../core/json.ts';
 import { type AnyKind, applyOperations, type FollowUp } from '../payload/kind.ts';
-import { toPayloadSchema } from '../payload/payload.ts';
+import { maxPayloadValues, toPayloadSchema } from '../payload/payload.ts';
 import { inboundPackingSlipCreate } from './inbound/inbound-packing-slip-create.ts';
 import { orderAttachmentCreate } from './order/order-attachment-create.ts';
 import { orderCancel } from './order/order-cancel.ts';
@@ -50,7 +50,7 @@ const kindsWithFollowUps = outboxKinds.filter(({ followUps }) => followUps !== u
 export const followUpRules = {
   kinds: kindsWithFollowUps.map(({ name }) => name),
   of: (kind: string, payload: string): readonly FollowUp[] => {
-    const read = parseObject(payload);
+    const read = parseObject(payload, maxPayloadValues);
     return read === null ? [] : (kindsWithFollowUps.find(({ name }) => name === kind)?.followUps?.(read) ?? []);
   },
 };

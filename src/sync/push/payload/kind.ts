@@ -7,6 +7,7 @@ import { z } from 'zod';
 import type { OperationName, Operations, TakenMember } from '../../../../config/operations.ts';
 import { CodedError, WarehouseError } from '../../../core/errors.ts';
 import type { Json } from '../../../core/json.ts';
+import { shorten } from '../../../core/quote.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
 import type { ClaimedRow } from '../../../erp/outbox/claim-rows.ts';
 import type { PushTarget } from '../../../erp/outbox/held-claims.ts';
@@ -17,17 +18,33 @@ import type { Resource } from '../../../warehouse/decoding/jsonapi.ts';
 import type { HttpAnswer } from '../../../warehouse/transport/http.ts';
 import type { MirroredResource } from '../../reading/stream.ts';
 
-/** Maximum number of problems that an error lists. */
-const maxListed = 100;
+/** Maximum number of problems that are listed for a row or a request. A check that has found more stops. */
+export const maxProblems = 100;
+/** Maximum number of characters of one problem, and of all of them. */
+const maxProblemLength = 2_000;
+const maxTextLength = 50_000;
+
+/** Returns the first problems, cut, and says if there are more. */
+export function limitProblems(found: readonly string[]): readonly string[] {
+  const listed: string[] = [];
+  let length = 0;
+  for (const problem of found.slice(0, maxProblems)) {
+    const words = shorten(problem, maxProblemLength);
+    length += words.length;
+    if (length > maxTextLength) break;
+    listed.push(words);
+  }
+  return listed.length < found.length ? [...listed, 'and more'] : listed;
+}
 
 /** An error for a payload that cannot be sent. The row is marked dead with the problems. Nothing was sent. */
 export class PayloadError extends CodedError {
   readonly problems: readonly string[];
 
   constructor(problems: readonly string[]) {
-    const more = problems.length > maxListed ? `; and ${problems.length - maxListed} more` : '';
-    super('payload_refused', `the payload cannot be sent: ${problems.slice(0, maxListed).join('; ')}${more}`);
-    this.problems = problems;
+    const listed = limitProblems(problems);
+    super('payload_refused', `the payload cannot be sent: ${listed.join('; ')}`);
+    this.problems = listed;
   }
 }
 

@@ -1,5 +1,6 @@
 import { isObject, type Json } from '../../../core/json.ts';
 import { maskJson } from '../../../core/personal-data.ts';
+import { shorten } from '../../../core/quote.ts';
 import type { AnyKind } from './kind.ts';
 import { toPayloadSchema } from './payload.ts';
 
@@ -11,9 +12,14 @@ const plainTypes: ReadonlySet<unknown> = new Set(['string', 'number', 'integer',
 const isPlain = ({ type, const: only }: { [member: string]: Json }) =>
   only !== undefined || (type !== undefined && [type].flat().every((name) => plainTypes.has(name)));
 
+/** Maximum number of entries of a list, and of characters of a text, that are shown. */
+const maxShownEntries = 100;
+const maxShownLength = 500;
+
 /**
  * Returns a payload without personal data, to be shown. Hides members that the kind's schema marks as personal, and all
- * members that it does not know. The names of members and the lengths of long texts stay visible.
+ * members that it does not know, with their names: a name may be that of a person. Long lists and texts are cut. The
+ * lengths of long hidden texts stay visible.
  */
 export function maskPayload(kind: AnyKind | undefined, payload: Json): Json {
   return maskBy(kind === undefined ? null : toPayloadSchema(kind), payload);
@@ -21,6 +27,7 @@ export function maskPayload(kind: AnyKind | undefined, payload: Json): Json {
 
 function maskBy(schema: Json | null, value: Json): Json {
   if (value === null) return null;
+  if (schema === null && isObject(value)) return maskMembers(value, () => false, hide);
   if (schema === null || !isObject(schema) || schema['x-personal'] === true) return hide(value);
   const choices = [schema.anyOf, schema.oneOf].find(Array.isArray) ?? null;
   if (choices !== null) {
@@ -32,17 +39,42 @@ function maskBy(schema: Json | null, value: Json): Json {
     const arePlain = others.every((choice) => isObject(choice) && isPlain(choice));
     return arePlain && !isObject(value) && !Array.isArray(value) ? value : hide(value);
   }
-  if (Array.isArray(value)) return value.map((entry) => maskBy(schema.items ?? null, entry));
-  if (!isObject(value)) return isPlain(schema) ? value : hide(value);
+  if (Array.isArray(value)) return mapFirst(value, (entry) => maskBy(schema.items ?? null, entry));
+  if (!isObject(value)) return isPlain(schema) ? cut(value) : hide(value);
+
   const properties = isObject(schema.properties) ? schema.properties : {};
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [name, maskBy(properties[name] ?? null, member)]),
+  return maskMembers(
+    value,
+    (name) => Object.hasOwn(properties, name),
+    (name, member) => maskBy(properties[name] ?? null, member),
   );
+}
+
+const cut = (value: Json): Json => (typeof value === 'string' ? shorten(value, maxShownLength) : value);
+
+function mapFirst(list: readonly Json[], mask: (entry: Json) => Json): Json[] {
+  const shown = list.slice(0, maxShownEntries).map(mask);
+  return shown.length < list.length ? [...shown, `… and ${list.length - shown.length} more`] : shown;
+}
+
+/** Masks the members whose names are known, and counts the others. */
+function maskMembers(
+  value: { [member: string]: Json },
+  isKnown: (name: string) => boolean,
+  mask: (name: string, member: Json) => Json,
+): Json {
+  const names = Object.keys(value);
+  const known = names.filter(isKnown);
+  const shown = known.slice(0, maxShownEntries).map((name) => [name, mask(name, value[name] ?? null)] as const);
+  const hidden = names.length - shown.length;
+  const rest = hidden === 0 ? [] : [[masked, `${hidden} unknown member${hidden === 1 ? '' : 's'}`] as const];
+  return Object.fromEntries([...shown, ...rest]);
 }
 
 /**
  * Returns the result of an outbox row without personal data, to be shown. Hides each member that is not known to be
- * harmless: the service may answer with anything, such as documents. The names of members stay visible.
+ * harmless: the service may answer with anything, such as documents. Names of members stay visible if they are like those
+ * of the interface.
  */
 export function maskResult(value: Json): Json {
   if (!isObject(value)) return hide(value);
@@ -52,13 +84,15 @@ export function maskResult(value: Json): Json {
     const kept = maskJson({ [name]: member });
     if (!isObject(kept) || !(name in kept)) return hide(member);
     if (isObject(member)) return maskResult(member);
-    return Array.isArray(member) && member.some(isObject) ? member.map(maskResult) : (kept[name] ?? null);
+    if (Array.isArray(member) && member.some(isObject)) return mapFirst(member, maskResult);
+    return kept[name] ?? null;
   };
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, maskMember(name, member)]));
+  return maskMembers(value, (name) => interfaceName.test(name), maskMember);
 }
 
+/** The names of the interface, such as `orderItems`. */
+const interfaceName = /^[a-z][A-Za-z]{0,39}$/;
+
 function hide(value: Json): Json {
-  if (Array.isArray(value)) return value.map(hide);
-  if (isObject(value)) return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, hide(member)]));
   return typeof value === 'string' && value.length > 500 ? `${masked} (${value.length} characters)` : masked;
 }

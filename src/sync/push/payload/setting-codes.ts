@@ -1,4 +1,5 @@
 import { pauses } from '../../../core/backoff.ts';
+import { quote } from '../../../core/quote.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
 import {
   readServiceLists,
@@ -164,7 +165,7 @@ export function findCode(
   if (first === undefined) return { problem: describeUnknownCode(options, list, code, idMember) };
   if (others.length === 0) return { id: first.id };
   const ids = found.map(({ id }) => id).join(', ');
-  return { problem: `several entries have the code ${code} (ids ${ids}), so use ${idMember} instead` };
+  return { problem: `several entries have the code ${nameCode(code)} (ids ${ids}), so use ${idMember} instead` };
 }
 
 /**
@@ -179,8 +180,11 @@ export function describeUnlisted(
 ): string | null {
   const codes = options.filter((option) => option.list === list).map((option) => option.code ?? '');
   if (codes.length === 0 || codes.includes(code) || !codes.every((one) => form.test(one))) return null;
-  return `there is no code ${code} (known codes: ${[...new Set(codes)].join(', ')})`;
+  return `there is no code ${nameCode(code)} (known codes: ${[...new Set(codes)].join(', ')})`;
 }
+
+/** Names a code of a payload. What is no plain code may be any text, also a personal one: it is quoted. */
+export const nameCode = (code: string): string => (/^[\w.-]{1,64}$/.test(code) ? code : quote(code));
 
 /** Returns the warehouses that offer a main shipping method. */
 export const filterWarehouses = ({ offers }: ServiceLists, methodId: number): string[] =>
@@ -191,5 +195,5 @@ function describeUnknownCode(options: readonly StoredOption[], list: SettingList
   const codes = [...new Set(listed.flatMap((option) => option.code || []))].join(', ') || 'none';
   const ids = listed.flatMap((option) => (option.code ? [] : [option.id])).sort((a, b) => a - b);
   const uncoded = ids.length === 0 ? '' : `; entries without a code: ids ${ids.join(', ')}, which ${idMember} takes`;
-  return `there is no code ${code} (known codes: ${codes}${uncoded})`;
+  return `there is no code ${nameCode(code)} (known codes: ${codes}${uncoded})`;
 }

@@ -5,9 +5,15 @@ import type { PushTarget } from '../../../../erp/outbox/held-claims.ts';
 import { countryForm, localeForm, type OrderAttachment, type OrderPayload } from '../../../../payloads/order.ts';
 import { decodeDocument, findChildren, type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { orders } from '../../../streams/orders.ts';
-import type { CheckContext, JsonObject, PushContext, PushResult } from '../../payload/kind.ts';
+import {
+  type CheckContext,
+  type JsonObject,
+  maxProblems,
+  type PushContext,
+  type PushResult,
+} from '../../payload/kind.ts';
 import { asNumber, findDocumentProblems, pickGiven } from '../../payload/payload.ts';
-import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/setting-codes.ts';
+import { type CodedMember, findCodeProblems, findNamedId, nameCode } from '../../payload/setting-codes.ts';
 import { readLines, readOrders } from './find-order.ts';
 
 export const orderTypeMember: CodedMember = {
@@ -34,10 +40,20 @@ async function findOrderProblems(payload: JsonObject, reference: string, context
     problems.push(...(await findCodeProblems(payload, member, context)));
   problems.push(...(await findListProblems(payload, context)));
   problems.push(...findAddressProblems(payload.deliveryAddress, context.operations['v3.orders.create']));
-  for (const [index, entry] of (Array.isArray(attachments) ? attachments : []).entries())
-    if (isObject(entry))
-      problems.push(...(await findDocumentProblems(`attachments[${index}].content`, entry.content, context.signal)));
-  return problems;
+  return [...problems, ...(await findAttachmentProblems(attachments, context.signal))];
+}
+
+/**
+ * Returns the problem of the first attachment that has one. The others are not read: a hostile document takes its reader
+ * half a minute.
+ */
+async function findAttachmentProblems(attachments: Json | undefined, signal: AbortSignal): Promise<string[]> {
+  for (const [index, entry] of (Array.isArray(attachments) ? attachments : []).entries()) {
+    if (!isObject(entry)) continue;
+    const problems = await findDocumentProblems(`attachments[${index}].content`, entry.content, signal);
+    if (problems.length > 0) return problems;
+  }
+  return [];
 }
 
 /**
@@ -79,9 +95,10 @@ export async function findWarehouseProblems(order: JsonObject, { codes, signal }
   if (offered.length === 0) return [];
   return named
     .filter(({ warehouse }) => !offered.includes(warehouse))
+    .slice(0, maxProblems + 1)
     .map(({ path, warehouse }) => {
-      const method = typeof code === 'string' ? code : found.id;
-      return `${path}: shipping method ${method} is not offered in ${warehouse} (offered in: ${offered.join(', ')})`;
+      const method = typeof code === 'string' ? nameCode(code) : found.id;
+      return `${path}: shipping method ${method} is not offered in ${nameCode(warehouse)} (offered in: ${offered.join(', ')})`;
     });
 }
 

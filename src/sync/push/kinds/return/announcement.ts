@@ -16,6 +16,7 @@ import { readIncluded, readResources } from '../../payload/answers.ts';
 import {
   type CheckContext,
   type JsonObject,
+  maxProblems,
   NotFoundError,
   type PushContext,
   type PushResult,
@@ -51,8 +52,9 @@ export async function announceReturn(
   const products = await readShipmentItems(shipmentId, context);
   const missing = items.filter(({ shipmentItemId }) => !products.has(shipmentItemId));
   if (missing.length > 0) {
-    const held = [...products].map(([itemId, item]) => `${itemId} (${item.sku})`).join(', ');
-    const named = missing.map(({ shipmentItemId }) => shipmentItemId).join(', ');
+    const list = (names: readonly (number | string)[]) => names.slice(0, maxProblems).join(', ');
+    const held = list([...products].map(([itemId, item]) => `${itemId} (${item.sku})`));
+    const named = list(missing.map(({ shipmentItemId }) => shipmentItemId));
     throw new NotFoundError(`shipment ${shipmentId} has no item ${named}; its items are ${held || 'none'}`);
   }
   const operation = id === null ? creation : replacement;
@@ -121,8 +123,10 @@ export async function findReturnProblems(
   const problems: string[] = [];
   const { optional = [] } = context.operations[operation];
   const member = { ...reasonMember, required: !optional.includes('items.reason') };
-  for (const [index, item] of (Array.isArray(items) ? items : []).entries())
+  for (const [index, item] of (Array.isArray(items) ? items : []).entries()) {
+    if (problems.length > maxProblems) break;
     if (isObject(item)) problems.push(...(await findCodeProblems(item, member, context, `items[${index}].`)));
+  }
   return problems;
 }
 
