@@ -423,17 +423,6 @@ create table sync.alert_checks (
   check_no bigint not null default 1, -- Number of the last check. A check that is not the last one stores nothing
   next_at timestamp with time zone not null, -- Time before which no other check begins
 ) with (fillfactor=50); -- Checks for problems. One worker at a time makes each of them
-create table sync.alert_posts (
-  id bigint not null generated always as identity, -- Number of the post. Retries have the same number, so a receiver can drop duplicates
-  alert_id uuid not null, -- Occurrence of the problem (sync.alerts.id)
-  body jsonb not null, -- What is posted
-  created_at timestamp with time zone not null default now(), -- When the beginning or end was found
-  attempts integer not null default 0, -- Number of attempts
-  next_attempt_at timestamp with time zone not null default now(), -- Time of the next attempt. A worker that posts sets it beyond the end of its attempt
-  last_error text, -- Why the last attempt failed
-  delivered_at timestamp with time zone, -- When the receiver took it
-  abandoned_at timestamp with time zone, -- When it was given up, because it was too old
-) with (fillfactor=50); -- Posts to ALERT_WEBHOOK_URL: two for each problem, of its beginning and of its end
 create table sync.alerts (
   id uuid not null, -- Identity of this occurrence of the problem, in both posts
   scope text not null, -- The check that finds the problem (sync.alert_checks.scope)
@@ -500,6 +489,28 @@ create table sync.cursors (
   completed_at timestamp with time zone, -- When the walk first reached its end; null while the first load is under way
   updated_at timestamp with time zone not null default now(), -- Last change of this row
 ) with (fillfactor=50); -- Place of each walk over a list; written together with the rows of its page
+create table sync.deliveries (
+  id bigint not null generated always as identity, -- Order in which they were made
+  message_id uuid not null default gen_random_uuid(), -- webhook-id of every attempt. Random: after a restore, no receiver takes a new delivery for an old one
+  receiver text not null, -- Receiver (sync.receivers.name)
+  type text not null, -- Type, such as shipment.shipped or problem.began
+  client text not null, -- Client key; empty: every client
+  turn text not null, -- Clients take turns. The client key; empty for all clients that were not known here, because a role can invent any number
+  lane text not null, -- Order, or what else it is about. Only the first waiting delivery of a lane has a next_at
+  source_id bigint, -- Id of the row it is about: an outbox row, shipment, return item or inbound
+  source_key text, -- Article or package it is about
+  number text, -- Order number, or reference of an inbound, when it was made
+  body jsonb, -- What is posted; null for events: their row is read when they are posted
+  happened_at timestamp with time zone not null, -- Transaction time of the change, or when the problem began or ended
+  created_at timestamp with time zone not null default now(), -- When it was made
+  status text not null default 'waiting'::text, -- waiting, delivered, or dead: given up; events retry sends it again
+  tries integer not null default 0, -- Number of attempts
+  not_before timestamp with time zone, -- shipment.shipped without packages waits for them until then
+  next_at timestamp with time zone, -- When the next attempt may begin; while one is under way, when another worker may take over; null: an earlier one of its lane waits, or it is finished
+  last_error_code text, -- Code of how the last attempt failed
+  last_error text, -- How the last attempt failed, in words
+  finished_at timestamp with time zone, -- When it was delivered or given up
+) with (fillfactor=70); -- What is posted to receivers: a row for each event or problem and each receiver
 create table sync.erasures (
   client text not null, -- Client key
   entity text not null, -- orders; outbox for an order.create whose order was not read yet; or the table of a return that belongs to no stored order
@@ -508,31 +519,10 @@ create table sync.erasures (
   erased_at timestamp with time zone not null default now(), -- When it was erased
   erased_by text not null, -- Who erased it: a worker, or the user of the command
 ); -- Orders and returns whose personal data was erased; each later reading of them is masked before it is written
-create table sync.event_subscribers (
-  name text not null, -- Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL
-  types text[], -- Types of its events; null: all
-  clients text[], -- Clients of its events; null: all
-  started_at timestamp with time zone not null default now(), -- When a worker first had it; it gets later changes only
-  seen_at timestamp with time zone not null default now(), -- When a worker last had it, within some minutes. After 7 days without one it is deleted
-  missed_at timestamp with time zone, -- When the feed no longer had all changes that events had to be made from, because no worker had made any for too long
-); -- Receivers of business events, as workers were configured with them
-create table sync.events (
-  id bigint not null generated always as identity, -- Order in which they were made
-  message_id uuid not null default gen_random_uuid(), -- webhook-id of every attempt. Random: after a restore, no receiver takes a new event for an old one
-  subscriber text not null, -- Receiver (sync.event_subscribers.name)
-  type text not null, -- Type, such as shipment.shipped
-  client text not null, -- Client key
-  source_id bigint, -- Id of the row it is about: an outbox row, shipment, return item or inbound
-  source_key text, -- Article it is about, for stock.changed
-  number text, -- Order number, or reference of an inbound, when it was made
-  lanes text[] not null, -- Names of the order and of its number, or of what it is about. It waits for undelivered, earlier events that share one
-  happened_at timestamp with time zone not null, -- Transaction time of the change
-  attempts integer not null default 0, -- Number of attempts
-  next_attempt_at timestamp with time zone not null default now(), -- When the next attempt may begin; while one is under way, when another worker may take over
-  last_error text, -- Why the last attempt failed
-  delivered_at timestamp with time zone, -- When the receiver took it
-  dead_at timestamp with time zone, -- When it was given up; events retry sends it again
-); -- Business events, one row for each subscriber
+create table sync.event_checkpoint (
+  only_row boolean not null default true, -- Always true: there is one row
+  seq bigint not null, -- Last seq that events were made from
+) with (fillfactor=50); -- How far business events are made from the feed
 create table sync.feed_lock (
 
 ); -- Has no columns. A transaction that writes to the feed locks it until the commit
@@ -729,6 +719,20 @@ create table sync.quarantine (
   first_seen_at timestamp with time zone not null default now(), -- When it was first received
   last_seen_at timestamp with time zone not null default now(), -- When it was last received
 ); -- Resources that could not be decoded or stored, kept whole. A later good version releases them
+create table sync.receivers (
+  name text not null, -- Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL; ALERT_WEBHOOK_URL: the receiver of problems
+  kind text not null, -- What it gets: event or alert
+  types text[], -- Types of its events; null: all
+  clients text[], -- Clients of its events; null: all
+  started_at timestamp with time zone not null default now(), -- When a worker first had it; it gets later changes only
+  seen_at timestamp with time zone not null default now(), -- When a worker last had it, within some minutes. After 7 days without one it is deleted
+  missed_at timestamp with time zone, -- When events were last not made for it: the feed no longer had all changes, or it had been away for 7 days
+  places integer not null default 8, -- Number of deliveries that each worker may post at the same time
+  failures integer not null default 0, -- Number of posts in vain since it went away
+  away_since timestamp with time zone, -- Since when it does not answer, answers 5xx or asks to wait; null: it answers
+  next_at timestamp with time zone, -- When one delivery tries whether it is back; null: it is not away
+  last_error text, -- How the last post in vain failed
+) with (fillfactor=50); -- Receivers of deliveries, as workers were configured with them. Who adds or finishes deliveries locks the row of their receiver
 create table sync.request_budgets (
   identity text not null, -- Fingerprint of the account
   next_at timestamp with time zone not null, -- Begin of the next slot that is not granted. It may lie ahead
@@ -746,6 +750,10 @@ create table sync.rescan_pages (
   rescan_id bigint not null, -- Rescan
   ids bigint[] not null, -- Ids of one page
 ); -- Ids that a reconciliation under way has seen
+create table sync.rescanned_changes (
+  first_seq bigint not null, -- First seq of a transaction
+  last_seq bigint not null, -- Last seq of the transaction
+); -- Changes that a reconciliation, backfill, refetch or replay found. Business events are made of recent ones only
 create table sync.rescans (
   id bigint not null generated always as identity, -- Number of the rescan
   client text not null, -- Client key
@@ -868,9 +876,6 @@ alter table sync.absences add constraint absences_pkey PRIMARY KEY (client, stre
 alter table sync.admin_secrets add constraint admin_secrets_pkey PRIMARY KEY (purpose);
 alter table sync.admin_sessions add constraint admin_sessions_pkey PRIMARY KEY (id);
 alter table sync.alert_checks add constraint alert_checks_pkey PRIMARY KEY (scope);
-alter table sync.alert_posts add constraint alert_posts_attempts_check CHECK ((attempts >= 0));
-alter table sync.alert_posts add constraint alert_posts_check CHECK (((delivered_at IS NULL) OR (abandoned_at IS NULL)));
-alter table sync.alert_posts add constraint alert_posts_pkey PRIMARY KEY (id);
 alter table sync.alerts add constraint alerts_pkey PRIMARY KEY (id);
 alter table sync.alerts add constraint alerts_scope_code_subject_detail_key UNIQUE (scope, code, subject, detail);
 alter table sync.alerts add constraint alerts_severity_check CHECK ((severity = ANY (ARRAY['bad'::text, 'warn'::text])));
@@ -882,11 +887,17 @@ alter table sync.clients add constraint clients_check2 CHECK ((((hold_code IS NU
 alter table sync.clients add constraint clients_pkey PRIMARY KEY (client);
 alter table sync.cursors add constraint cursors_meaning_check CHECK ((meaning = ANY (ARRAY['unknown'::text, 'id'::text, 'offset'::text, 'opaque'::text])));
 alter table sync.cursors add constraint cursors_pkey PRIMARY KEY (client, stream, pass);
+alter table sync.deliveries add constraint deliveries_check CHECK (((status = 'waiting'::text) OR (next_at IS NULL)));
+alter table sync.deliveries add constraint deliveries_check1 CHECK (((status = 'waiting'::text) = (finished_at IS NULL)));
+alter table sync.deliveries add constraint deliveries_check2 CHECK (((last_error IS NULL) = (last_error_code IS NULL)));
+alter table sync.deliveries add constraint deliveries_pkey PRIMARY KEY (id);
+alter table sync.deliveries add constraint deliveries_receiver_fkey FOREIGN KEY (receiver) REFERENCES sync.receivers(name) ON DELETE CASCADE;
+alter table sync.deliveries add constraint deliveries_status_check CHECK ((status = ANY (ARRAY['waiting'::text, 'delivered'::text, 'dead'::text])));
+alter table sync.deliveries add constraint deliveries_tries_check CHECK ((tries >= 0));
 alter table sync.erasures add constraint erasures_entity_check CHECK ((entity = ANY (ARRAY['orders'::text, 'outbox'::text, 'return_items'::text, 'return_merchandise_authorizations'::text])));
 alter table sync.erasures add constraint erasures_pkey PRIMARY KEY (client, entity, id);
-alter table sync.event_subscribers add constraint event_subscribers_pkey PRIMARY KEY (name);
-alter table sync.events add constraint events_pkey PRIMARY KEY (id);
-alter table sync.events add constraint events_subscriber_fkey FOREIGN KEY (subscriber) REFERENCES sync.event_subscribers(name) ON DELETE CASCADE;
+alter table sync.event_checkpoint add constraint event_checkpoint_only_row_check CHECK (only_row);
+alter table sync.event_checkpoint add constraint event_checkpoint_pkey PRIMARY KEY (only_row);
 alter table sync.feed_mark add constraint feed_mark_only_row_check CHECK (only_row);
 alter table sync.feed_mark add constraint feed_mark_pkey PRIMARY KEY (only_row);
 alter table sync.figure_marks add constraint figure_marks_pkey PRIMARY KEY (at);
@@ -924,9 +935,15 @@ alter table sync.push_holds add constraint push_holds_pkey PRIMARY KEY (client, 
 alter table sync.push_workers add constraint push_workers_pkey PRIMARY KEY (worker);
 alter table sync.quarantine add constraint quarantine_client_stream_resource_key_key UNIQUE (client, stream, resource_key);
 alter table sync.quarantine add constraint quarantine_pkey PRIMARY KEY (id);
+alter table sync.receivers add constraint receivers_check CHECK (((away_since IS NULL) = (next_at IS NULL)));
+alter table sync.receivers add constraint receivers_failures_check CHECK ((failures >= 0));
+alter table sync.receivers add constraint receivers_kind_check CHECK ((kind = ANY (ARRAY['event'::text, 'alert'::text])));
+alter table sync.receivers add constraint receivers_pkey PRIMARY KEY (name);
+alter table sync.receivers add constraint receivers_places_check CHECK ((places > 0));
 alter table sync.request_budgets add constraint request_budgets_pkey PRIMARY KEY (identity);
 alter table sync.rereads add constraint rereads_pkey PRIMARY KEY (client, stream, id);
 alter table sync.rescan_pages add constraint rescan_pages_rescan_id_fkey FOREIGN KEY (rescan_id) REFERENCES sync.rescans(id) ON DELETE CASCADE;
+alter table sync.rescanned_changes add constraint rescanned_changes_pkey PRIMARY KEY (first_seq);
 alter table sync.rescans add constraint rescans_check CHECK (((finished_at IS NULL) = (outcome IS NULL)));
 alter table sync.rescans add constraint rescans_check1 CHECK (((NOT (outcome IS DISTINCT FROM 'failed'::text)) = (error IS NOT NULL)));
 alter table sync.rescans add constraint rescans_kind_check CHECK ((kind = ANY (ARRAY['reconcile'::text, 'backfill'::text])));
@@ -941,17 +958,17 @@ alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (A
 alter table sync.settings_reads add constraint settings_reads_pkey PRIMARY KEY (client);
 alter table sync.watched_articles add constraint watched_articles_pkey PRIMARY KEY (client, sku);
 
-CREATE INDEX alert_posts_by_alert ON sync.alert_posts USING btree (alert_id) WHERE ((delivered_at IS NULL) AND (abandoned_at IS NULL));
-CREATE INDEX alert_posts_open ON sync.alert_posts USING btree (next_attempt_at) WHERE ((delivered_at IS NULL) AND (abandoned_at IS NULL));
 CREATE INDEX api_keys_by_time ON sync.api_keys USING btree (created_at);
 CREATE INDEX audit_by_time ON sync.audit USING btree (at);
 CREATE INDEX confirmations_by_stream ON sync.confirmations USING btree (client, stream, read_no);
+CREATE INDEX deliveries_again ON sync.deliveries USING btree (receiver, turn, next_at, id) WHERE ((next_at IS NOT NULL) AND (tries > 0));
+CREATE INDEX deliveries_by_lane ON sync.deliveries USING btree (receiver, lane, id) WHERE (status = 'waiting'::text);
+CREATE INDEX deliveries_by_source ON sync.deliveries USING btree (client, type, source_id);
+CREATE INDEX deliveries_dead ON sync.deliveries USING btree (receiver, id) WHERE (status = 'dead'::text);
+CREATE INDEX deliveries_finished ON sync.deliveries USING btree (finished_at) WHERE (finished_at IS NOT NULL);
+CREATE INDEX deliveries_new ON sync.deliveries USING btree (receiver, turn, next_at, id) WHERE ((next_at IS NOT NULL) AND (tries = 0));
 CREATE INDEX documents_by_reference ON fulfilment.documents USING btree (client, reference);
 CREATE INDEX erasures_by_number ON sync.erasures USING btree (client, external_order_number);
-CREATE INDEX events_awaited ON sync.events USING btree (client, source_id) WHERE ((type = 'shipment.shipped'::text) AND (delivered_at IS NULL));
-CREATE INDEX events_by_lane ON sync.events USING gin (lanes) WHERE ((delivered_at IS NULL) AND (dead_at IS NULL));
-CREATE INDEX events_dead ON sync.events USING btree (subscriber, id) WHERE (dead_at IS NOT NULL);
-CREATE INDEX events_due ON sync.events USING btree (subscriber, next_attempt_at, id) WHERE ((delivered_at IS NULL) AND (dead_at IS NULL));
 CREATE INDEX figures_by_time ON sync.figures USING btree (minutes, at);
 CREATE INDEX findings_by_stream ON sync.findings USING btree (client, stream, found_at);
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);

@@ -2266,45 +2266,6 @@ export interface SyncAlertChecks {
   scope: string;
 }
 
-export interface SyncAlertPosts {
-  /**
-   * When it was given up, because it was too old
-   */
-  abandoned_at: Timestamp | null;
-  /**
-   * Occurrence of the problem (sync.alerts.id)
-   */
-  alert_id: string;
-  /**
-   * Number of attempts
-   */
-  attempts: Generated<number>;
-  /**
-   * What is posted
-   */
-  body: Json;
-  /**
-   * When the beginning or end was found
-   */
-  created_at: Generated<Timestamp>;
-  /**
-   * When the receiver took it
-   */
-  delivered_at: Timestamp | null;
-  /**
-   * Number of the post. Retries have the same number, so a receiver can drop duplicates
-   */
-  id: Generated<number>;
-  /**
-   * Why the last attempt failed
-   */
-  last_error: string | null;
-  /**
-   * Time of the next attempt. A worker that posts sets it beyond the end of its attempt
-   */
-  next_attempt_at: Generated<Timestamp>;
-}
-
 export interface SyncAlerts {
   /**
    * When the post of its beginning was queued; null: it has not lasted long enough
@@ -2539,6 +2500,89 @@ export interface SyncCursors {
   watermark: string | null;
 }
 
+export interface SyncDeliveries {
+  /**
+   * What is posted; null for events: their row is read when they are posted
+   */
+  body: Json | null;
+  /**
+   * Client key; empty: every client
+   */
+  client: string;
+  /**
+   * When it was made
+   */
+  created_at: Generated<Timestamp>;
+  /**
+   * When it was delivered or given up
+   */
+  finished_at: Timestamp | null;
+  /**
+   * Transaction time of the change, or when the problem began or ended
+   */
+  happened_at: Timestamp;
+  /**
+   * Order in which they were made
+   */
+  id: Generated<number>;
+  /**
+   * Order, or what else it is about. Only the first waiting delivery of a lane has a next_at
+   */
+  lane: string;
+  /**
+   * How the last attempt failed, in words
+   */
+  last_error: string | null;
+  /**
+   * Code of how the last attempt failed
+   */
+  last_error_code: string | null;
+  /**
+   * webhook-id of every attempt. Random: after a restore, no receiver takes a new delivery for an old one
+   */
+  message_id: Generated<string>;
+  /**
+   * When the next attempt may begin; while one is under way, when another worker may take over; null: an earlier one of its lane waits, or it is finished
+   */
+  next_at: Timestamp | null;
+  /**
+   * shipment.shipped without packages waits for them until then
+   */
+  not_before: Timestamp | null;
+  /**
+   * Order number, or reference of an inbound, when it was made
+   */
+  number: string | null;
+  /**
+   * Receiver (sync.receivers.name)
+   */
+  receiver: string;
+  /**
+   * Id of the row it is about: an outbox row, shipment, return item or inbound
+   */
+  source_id: number | null;
+  /**
+   * Article or package it is about
+   */
+  source_key: string | null;
+  /**
+   * waiting, delivered, or dead: given up; events retry sends it again
+   */
+  status: Generated<string>;
+  /**
+   * Number of attempts
+   */
+  tries: Generated<number>;
+  /**
+   * Clients take turns. The client key; empty for all clients that were not known here, because a role can invent any number
+   */
+  turn: string;
+  /**
+   * Type, such as shipment.shipped or problem.began
+   */
+  type: string;
+}
+
 export interface SyncErasures {
   /**
    * Client key
@@ -2566,94 +2610,15 @@ export interface SyncErasures {
   id: number;
 }
 
-export interface SyncEvents {
+export interface SyncEventCheckpoint {
   /**
-   * Number of attempts
+   * Always true: there is one row
    */
-  attempts: Generated<number>;
+  only_row: Generated<boolean>;
   /**
-   * Client key
+   * Last seq that events were made from
    */
-  client: string;
-  /**
-   * When it was given up; events retry sends it again
-   */
-  dead_at: Timestamp | null;
-  /**
-   * When the receiver took it
-   */
-  delivered_at: Timestamp | null;
-  /**
-   * Transaction time of the change
-   */
-  happened_at: Timestamp;
-  /**
-   * Order in which they were made
-   */
-  id: Generated<number>;
-  /**
-   * Names of the order and of its number, or of what it is about. It waits for undelivered, earlier events that share one
-   */
-  lanes: string[];
-  /**
-   * Why the last attempt failed
-   */
-  last_error: string | null;
-  /**
-   * webhook-id of every attempt. Random: after a restore, no receiver takes a new event for an old one
-   */
-  message_id: Generated<string>;
-  /**
-   * When the next attempt may begin; while one is under way, when another worker may take over
-   */
-  next_attempt_at: Generated<Timestamp>;
-  /**
-   * Order number, or reference of an inbound, when it was made
-   */
-  number: string | null;
-  /**
-   * Id of the row it is about: an outbox row, shipment, return item or inbound
-   */
-  source_id: number | null;
-  /**
-   * Article it is about, for stock.changed
-   */
-  source_key: string | null;
-  /**
-   * Receiver (sync.event_subscribers.name)
-   */
-  subscriber: string;
-  /**
-   * Type, such as shipment.shipped
-   */
-  type: string;
-}
-
-export interface SyncEventSubscribers {
-  /**
-   * Clients of its events; null: all
-   */
-  clients: string[] | null;
-  /**
-   * When the feed no longer had all changes that events had to be made from, because no worker had made any for too long
-   */
-  missed_at: Timestamp | null;
-  /**
-   * Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL
-   */
-  name: string;
-  /**
-   * When a worker last had it, within some minutes. After 7 days without one it is deleted
-   */
-  seen_at: Generated<Timestamp>;
-  /**
-   * When a worker first had it; it gets later changes only
-   */
-  started_at: Generated<Timestamp>;
-  /**
-   * Types of its events; null: all
-   */
-  types: string[] | null;
+  seq: number;
 }
 
 export interface SyncFeedMark {
@@ -3301,6 +3266,57 @@ export interface SyncQuarantine {
   times: Generated<number>;
 }
 
+export interface SyncReceivers {
+  /**
+   * Since when it does not answer, answers 5xx or asks to wait; null: it answers
+   */
+  away_since: Timestamp | null;
+  /**
+   * Clients of its events; null: all
+   */
+  clients: string[] | null;
+  /**
+   * Number of posts in vain since it went away
+   */
+  failures: Generated<number>;
+  /**
+   * What it gets: event or alert
+   */
+  kind: string;
+  /**
+   * How the last post in vain failed
+   */
+  last_error: string | null;
+  /**
+   * When events were last not made for it: the feed no longer had all changes, or it had been away for 7 days
+   */
+  missed_at: Timestamp | null;
+  /**
+   * Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL; ALERT_WEBHOOK_URL: the receiver of problems
+   */
+  name: string;
+  /**
+   * When one delivery tries whether it is back; null: it is not away
+   */
+  next_at: Timestamp | null;
+  /**
+   * Number of deliveries that each worker may post at the same time
+   */
+  places: Generated<number>;
+  /**
+   * When a worker last had it, within some minutes. After 7 days without one it is deleted
+   */
+  seen_at: Generated<Timestamp>;
+  /**
+   * When a worker first had it; it gets later changes only
+   */
+  started_at: Generated<Timestamp>;
+  /**
+   * Types of its events; null: all
+   */
+  types: string[] | null;
+}
+
 export interface SyncRequestBudgets {
   /**
    * Fingerprint of the account
@@ -3341,6 +3357,17 @@ export interface SyncRereads {
    * Number of reads so far that did not help
    */
   tries: Generated<number>;
+}
+
+export interface SyncRescannedChanges {
+  /**
+   * First seq of a transaction
+   */
+  first_seq: number;
+  /**
+   * Last seq of the transaction
+   */
+  last_seq: number;
 }
 
 export interface SyncRescanPages {
@@ -3610,16 +3637,15 @@ export interface DB {
   "sync.admin_secrets": SyncAdminSecrets;
   "sync.admin_sessions": SyncAdminSessions;
   "sync.alert_checks": SyncAlertChecks;
-  "sync.alert_posts": SyncAlertPosts;
   "sync.alerts": SyncAlerts;
   "sync.api_keys": SyncApiKeys;
   "sync.audit": SyncAudit;
   "sync.clients": SyncClients;
   "sync.confirmations": SyncConfirmations;
   "sync.cursors": SyncCursors;
+  "sync.deliveries": SyncDeliveries;
   "sync.erasures": SyncErasures;
-  "sync.event_subscribers": SyncEventSubscribers;
-  "sync.events": SyncEvents;
+  "sync.event_checkpoint": SyncEventCheckpoint;
   "sync.feed_mark": SyncFeedMark;
   "sync.figure_marks": SyncFigureMarks;
   "sync.figures": SyncFigures;
@@ -3643,9 +3669,11 @@ export interface DB {
   "sync.push_holds": SyncPushHolds;
   "sync.push_workers": SyncPushWorkers;
   "sync.quarantine": SyncQuarantine;
+  "sync.receivers": SyncReceivers;
   "sync.request_budgets": SyncRequestBudgets;
   "sync.rereads": SyncRereads;
   "sync.rescan_pages": SyncRescanPages;
+  "sync.rescanned_changes": SyncRescannedChanges;
   "sync.rescans": SyncRescans;
   "sync.runs": SyncRuns;
   "sync.settings_reads": SyncSettingsReads;
