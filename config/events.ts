@@ -12,6 +12,8 @@ const eventTypes = [
   'shipment.created',
   'shipment.shipped',
   'shipment.error',
+  'shipment.tracking_changed',
+  'parcel.tracking_ended',
   'return.processed',
   'inbound.completed',
   'stock.changed',

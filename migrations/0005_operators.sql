@@ -61,32 +61,6 @@ comment on column sync.alert_checks.scope is
 comment on column sync.alert_checks.check_no is 'Number of the last check. A check that is not the last one stores nothing';
 comment on column sync.alert_checks.next_at is 'Time before which no other check begins';
 
-create table sync.alert_posts (
-  id bigint generated always as identity primary key,
-  alert_id uuid not null,
-  body jsonb not null,
-  created_at timestamptz not null default now(),
-  attempts integer not null default 0 check (attempts >= 0),
-  next_attempt_at timestamptz not null default now(),
-  last_error text,
-  delivered_at timestamptz,
-  abandoned_at timestamptz,
-  check (delivered_at is null or abandoned_at is null)
-) with (fillfactor = 50);
-create index alert_posts_open on sync.alert_posts (next_attempt_at) where delivered_at is null and abandoned_at is null;
-create index alert_posts_by_alert on sync.alert_posts (alert_id) where delivered_at is null and abandoned_at is null;
-comment on table sync.alert_posts is 'Posts to ALERT_WEBHOOK_URL: two for each problem, of its beginning and of its end';
-comment on column sync.alert_posts.id is 'Number of the post. Retries have the same number, so a receiver can drop duplicates';
-comment on column sync.alert_posts.alert_id is 'Occurrence of the problem (sync.alerts.id)';
-comment on column sync.alert_posts.body is 'What is posted';
-comment on column sync.alert_posts.created_at is 'When the beginning or end was found';
-comment on column sync.alert_posts.attempts is 'Number of attempts';
-comment on column sync.alert_posts.next_attempt_at is
-  'Time of the next attempt. A worker that posts sets it beyond the end of its attempt';
-comment on column sync.alert_posts.last_error is 'Why the last attempt failed';
-comment on column sync.alert_posts.delivered_at is 'When the receiver took it';
-comment on column sync.alert_posts.abandoned_at is 'When it was given up, because it was too old';
-
 -- A worker makes the figures each minute from other tables. Pushes and polls do not write here.
 create table sync.figures (
   client text not null,

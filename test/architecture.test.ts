@@ -50,8 +50,8 @@ const layers: Record<string, readonly string[]> = {
     'resources',
     'outbox',
     'privacy',
+    'deliveries',
     'alerts',
-    'events',
     'figures',
     'reports',
     'maintenance',
@@ -98,7 +98,7 @@ const layers: Record<string, readonly string[]> = {
     'logging',
     'deps',
     'health',
-    'webhooks',
+    'deliveries',
     'alerts',
     'terminal',
     'metrics',
@@ -126,7 +126,7 @@ const restrictedPackages: Record<string, readonly string[]> = {
   ioredis: ['src/queue/', 'src/app/deps/redis.ts'],
 };
 /** Folders that may import only types of a package. Streams use `Transaction` to pass their writes to src/erp. */
-const typesAllowedIn = { kysely: ['src/sync/'], undici: ['src/app/webhooks/'] } as Record<string, readonly string[]>;
+const typesAllowedIn = { kysely: ['src/sync/'], undici: ['src/app/deliveries/'] } as Record<string, readonly string[]>;
 
 const findPart = (file: string) => Object.keys(allowed).find((part) => file.startsWith(`${part}/`));
 

@@ -80,11 +80,8 @@ export const pauses = {
   /** The next row of a lane, if a transaction of the ERP has locked it. */
   lockedLane: makeFixedPause(secondMs),
 
-  /** A post to the alert webhook. */
-  alert: double(secondMs, 15 * minuteMs, 'full'),
-
-  /** A business event that its receiver did not take; all further events of this receiver. */
-  event: double(secondMs, 15 * minuteMs, 'full'),
+  /** A delivery that its receiver did not take; the next try of a receiver that is away. */
+  delivery: double(secondMs, 15 * minuteMs, 'full'),
   receiver: double(secondMs, 10 * secondMs, 'full'),
 
   /** The start of a worker without its database or queue. */

@@ -2,9 +2,13 @@ import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { connectForWriting } from '../../src/app/deps/database.ts';
 import { silentLogger } from '../../src/app/logging/logger.ts';
+import { claimDeliveries, settleAttempt } from '../../src/erp/deliveries/claim-deliveries.ts';
+import { makeEvents } from '../../src/erp/deliveries/make-events.ts';
+import { registerReceivers } from '../../src/erp/deliveries/receivers.ts';
 import { upsertFamilies } from '../../src/erp/mirror/upsert.ts';
 import { orders } from '../../src/sync/streams/orders.ts';
 import { useDatabase } from '../helpers/database.ts';
+import { insertShipments } from '../helpers/event-receiver.ts';
 import { orderPayload } from '../helpers/order-payload.ts';
 import { dailyJobs, done, usePuller } from '../helpers/puller.ts';
 import { usePusher } from '../helpers/pusher.ts';
@@ -226,4 +230,47 @@ test('a session of pushes prepares each statement once, and finds rows by indexe
   expect((await sql`show jit`.execute(db)).rows).toEqual([{ jit: 'off' }]);
   expect((await sql`show plan_cache_mode`.execute(db)).rows).toEqual([{ plan_cache_mode: 'force_generic_plan' }]);
   await close();
+});
+
+test('100,000 waiting deliveries, 20,000 of them in one lane, are searched by no claim and no new event', async () => {
+  const { executed, end } = await watchPlans(database);
+  // One session, whose statements are planned while the table is empty. Nothing is ever analyzed.
+  const { db, close } = connectForWriting(database.url, silentLogger, 'test', 1, undefined, true);
+  await registerReceivers(db, [{ name: 'all', kind: 'event', types: null, clients: null }]);
+  const turns: string[] = [];
+  let lastTurn = '';
+  const claim = async () => {
+    const claimed = await claimDeliveries(db, { receiver: 'all', underWay: 0, lastTurn, leaseMs: 60_000 });
+    lastTurn = claimed.at(-1)?.turn ?? lastTurn;
+    turns.push(...claimed.map(({ turn }) => turn));
+    for (const delivery of claimed)
+      await settleAttempt(db, { receiver: 'all', delivery, end: { status: 'delivered' }, failure: null }, (state) => ({
+        ...state,
+        delayMs: 0,
+      }));
+  };
+  try {
+    await insertShipments(database, 1, 1);
+    await makeEvents(db);
+    await claim();
+    const insertWaiting = (client: string, count: number, lane: string, nextAt: string) =>
+      database.query(`
+        insert into sync.deliveries (receiver, type, client, turn, lane, source_id, happened_at, next_at)
+        select 'all', 'shipment.created', '${client}', '${client}', ${lane}, n, now(), ${nextAt} from generate_series(1, ${count}) n`);
+    await database.query('alter table sync.deliveries set (autovacuum_enabled = off)');
+    await insertWaiting('big', 20_000, `'big order 1'`, `case n when 1 then now() + interval '1 day' end`);
+    await insertWaiting('big', 80_000, `'big lane ' || n`, 'now()');
+    await insertWaiting('small', 200, `'small lane ' || n`, 'now()');
+    turns.length = 0;
+    executed.length = 0;
+    for (let number = 0; number < 10; number++) await claim();
+    await insertShipments(database, 2, 40, 'big');
+    await makeEvents(db);
+  } finally {
+    await close();
+    end();
+  }
+  expect(executed.length).toBeGreaterThan(50);
+  expect(findAbove(executed, 2_000)).toEqual({});
+  expect(turns.filter((turn) => turn === 'small')).toHaveLength(40);
 });

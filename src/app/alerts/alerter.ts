@@ -1,44 +1,30 @@
 /**
- * Posts problems to ALERT_WEBHOOK_URL when they begin and when they end.
+ * Finds problems that begin and end, and adds their posts to ALERT_WEBHOOK_URL to the deliveries.
  */
 
 import type { Config } from '../../../config/env.ts';
-import { type Pause, pauses, toPauseMs } from '../../core/backoff.ts';
 import { repeat } from '../../core/repeat.ts';
-import { dayMs, minuteMs } from '../../core/time.ts';
 import { type StoredAlert, storeAlertChecks, takeAlertChecks } from '../../erp/alerts/open-alerts.ts';
-import {
-  abandonOldPosts,
-  type ClaimedPost,
-  claimAlertPost,
-  recordDelivery,
-  recordFailure,
-} from '../../erp/alerts/posts.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readDatabaseClock } from '../../erp/reports/job-status.ts';
+import { postWebhook, type WebhookOptions } from '../deliveries/post-webhook.ts';
 import { findOwnProblems } from '../health/causes.ts';
 import { findProblems } from '../health/problems.ts';
 import { readCurrentState, toClockSkewMs } from '../health/state.ts';
 import { errorFields, type Logger, throttleWarnings } from '../logging/logger.ts';
-import { postWebhook, type WebhookOptions } from '../webhooks/post-webhook.ts';
 import { type AlertPost, decideAlerts, toAlerts, toFoundAlerts } from './decide-alerts.ts';
 
 /** Times of the alerter, in milliseconds. */
 const usualTimes = {
-  /** Interval in which a worker looks for due checks and posts. */
+  /** Interval in which a worker looks for due checks. */
   tickMs: 5_000,
   /** Minimum time between two checks of one scope, by any worker. */
   checkMs: 15_000,
   /** Time that a problem must last before it is posted, and be gone before its end is posted. */
   holdMs: 30_000,
-  /** Age after which a post is given up. */
-  maxAgeMs: 3 * dayMs,
 };
 /** Maximum numbers of open problems, in all and of one client, and of waiting posts. Others wait until there is room. */
 const bounds = { alerts: 500, perClient: 50, posts: 1_000 };
-/** Maximum number of posts of one tick. */
-const postsPerTick = 50;
-
 /** What the alerter works with. The `config` decides which problems this worker can see. */
 interface AlerterOptions {
   readonly db: Database;
@@ -48,13 +34,11 @@ interface AlerterOptions {
   /** Since when Postgres refuses runs because its disk is full; null: it does not. */
   readonly diskFullSince: () => Date | null;
   readonly times?: typeof usualTimes;
-  /** The pause before a post is tried again. */
-  readonly pause?: Pause;
 }
 
 /**
- * Posts problems that begin and end. Several workers share the checks and the posts by Postgres: each problem is posted
- * once when it begins, when it becomes worse, and when it ends. While the database is away, nothing is posted but what this
+ * Finds problems that begin and end. Several workers share the checks by Postgres: each problem is posted once when it begins,
+ * when it becomes worse, and when it ends; the deliverer posts it. While the database is away, nothing is posted but what this
  * worker finds by itself: such problems and their posts are kept in its memory.
  */
 export class Alerter {
@@ -74,7 +58,7 @@ export class Alerter {
     this.#warn = throttleWarnings(options.log);
   }
 
-  /** Checks and posts now, and then in each interval. */
+  /** Checks now, and then in each interval. */
   start(): void {
     this.#ticks = repeat(this.#times.tickMs, () => this.#run());
   }
@@ -85,9 +69,9 @@ export class Alerter {
     await this.#ticks?.close();
   }
 
-  /** Checks and posts once. A part that fails does not stop the other. */
+  /** Checks once. A part that fails does not stop the other. */
   async #run(): Promise<void> {
-    const tasks = { own: () => this.#postOwn(), check: () => this.#check(), post: () => this.#post() };
+    const tasks = { own: () => this.#postOwn(), check: () => this.#check() };
     for (const [task, work] of Object.entries(tasks)) {
       try {
         await work();
@@ -100,7 +84,7 @@ export class Alerter {
   /** Makes the due checks: of the clients of this worker, and of what every worker sees alike. */
   async #check(): Promise<void> {
     const { db, log, config } = this.#options;
-    const { checkMs, holdMs, maxAgeMs } = this.#times;
+    const { checkMs, holdMs } = this.#times;
     // Taking a check locks a row for each client, so it is not tried with every tick.
     if (performance.now() < this.#nextCheckMs) return;
     this.#nextCheckMs = performance.now() + checkMs / 2;
@@ -111,8 +95,6 @@ export class Alerter {
       decideAlerts(toFoundAlerts(problems, scopes), open, now, holdMs, room),
     );
     if (changes.posts.length > 0) log.info({ event: 'alerts_queued', rows: changes.posts.length });
-    const abandoned = await abandonOldPosts(db, maxAgeMs);
-    if (abandoned > 0) log.error({ event: 'alerts_abandoned', rows: abandoned });
   }
 
   /** Posts the problems that this worker finds by itself. A post that the receiver does not take is tried again. */
@@ -133,35 +115,11 @@ export class Alerter {
     for (const { alertId, body } of this.#ownPosts) {
       const id = `alert_${alertId}_${body.type}`;
       const answer = await postWebhook(webhook, id, JSON.stringify(body), this.#stopping.signal);
-      if (!answer.delivered) {
+      if (answer.kind !== 'taken') {
         this.#warn({ event: 'alert_not_delivered', code: answer.code, error: answer.error });
         return;
       }
       this.#ownPosts = this.#ownPosts.slice(1);
     }
-  }
-
-  /** Posts what is due, one after the other. The first failure ends the tick: the receiver may be away. */
-  async #post(): Promise<void> {
-    const { db, webhook } = this.#options;
-    for (let number = 0; number < postsPerTick && !this.#stopping.signal.aborted; number++) {
-      const post = await claimAlertPost(db, webhook.timeoutMs + minuteMs);
-      if (post === null || !(await this.#deliver(post))) return;
-    }
-  }
-
-  /** Attempts a post, and records the result. Returns false if it failed. */
-  async #deliver(post: ClaimedPost): Promise<boolean> {
-    const { db, webhook, pause = pauses.alert } = this.#options;
-    const answer = await postWebhook(webhook, `alert_${post.id}`, post.body, this.#stopping.signal);
-    if (answer.delivered) {
-      await recordDelivery(db, post.id);
-      return true;
-    }
-    const delayMs = toPauseMs(pause, post.attempts, Math.random(), answer.retryAfterMs);
-    const { code, error } = answer;
-    this.#warn({ event: 'alert_not_delivered', code, error, delayMs });
-    await recordFailure(db, post.id, error, delayMs);
-    return false;
   }
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { listUndelivered, retryEvents } from '../../erp/events/deliver-events.ts';
+import { listUndelivered, retryDeliveries, type Undelivered } from '../../erp/deliveries/undelivered.ts';
 import {
   addCommand,
   asJson,
@@ -16,6 +16,9 @@ import { formatTable } from '../terminal/table.ts';
 /** Maximum number of events that the list shows. */
 const maxListed = 1_000;
 
+const formatNext = ({ status, nextAt }: Undelivered) =>
+  nextAt ?? (status === 'dead' ? 'given up' : 'after an earlier one');
+
 /** Prints the events that are not delivered, those that were given up first. */
 async function eventsListCommand({ json }: CommonOptions): Promise<number> {
   const events = await withDatabase('events', (db) => listUndelivered(db, maxListed));
@@ -25,13 +28,13 @@ async function eventsListCommand({ json }: CommonOptions): Promise<number> {
     printStyled(
       formatTable(events, {
         id: ({ id }) => id,
-        subscriber: ({ subscriber }) => subscriber,
+        receiver: ({ receiver }) => receiver,
         type: ({ type }) => type,
         client: ({ client }) => client,
         number: ({ number }) => number ?? '-',
         happened: ({ happenedAt }) => happenedAt,
-        attempts: ({ attempts }) => attempts,
-        'next attempt': ({ nextAttemptAt }) => nextAttemptAt ?? 'given up',
+        attempts: ({ tries }) => tries,
+        'next attempt': formatNext,
         error: ({ lastError }) => lastError ?? '-',
       }),
     );
@@ -41,7 +44,7 @@ async function eventsListCommand({ json }: CommonOptions): Promise<number> {
 /** Makes events due at once: those named, or all that were given up. */
 async function eventsRetryCommand(numbers: readonly string[], { json }: CommonOptions): Promise<number> {
   const ids = numbers.map((number) => parseId(number, 'the id of an event; see: fulfilment-sync events list'));
-  const retried = await withDatabase('events', (db) => retryEvents(db, ids.length === 0 ? null : ids));
+  const retried = await withDatabase('events', (db) => retryDeliveries(db, ids.length === 0 ? null : ids));
   if (json) printJson({ retried });
   else print(`${retried === 1 ? '1 event is' : `${retried} events are`} due now.`);
   return 0;

@@ -6,8 +6,7 @@ import type { Config } from '../../../config/env.ts';
 import type { Schedule } from '../../../config/schedules.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import { dayMs, formatSpan } from '../../core/time.ts';
-import type { AlertBacklog } from '../../erp/alerts/posts.ts';
-import type { EventBacklog } from '../../erp/events/deliver-events.ts';
+import type { DeliveryBacklog } from '../../erp/deliveries/undelivered.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
 import type { WatchedArticles } from '../../erp/reports/database-facts.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
@@ -37,7 +36,7 @@ type ProblemConfig = Pick<Config, 'LOOKBACK_DAYS' | 'REQUESTS_PER_SECOND' | 'sch
  */
 export function findProblems(state: CurrentState, config: ProblemConfig): Problem[] {
   const { snapshot, stale, isScheduled } = state;
-  const { clients, pauses, watchedArticles, parcelBacklog, alerts, events, drift, now } = snapshot;
+  const { clients, pauses, watchedArticles, parcelBacklog, deliveries, drift, now } = snapshot;
   const jobs = snapshot.jobs.filter(({ client, job }) => isScheduled(client, job));
   const streams = snapshot.streams.filter(({ client, job }) => isScheduled(client, job));
   const knownClients = new Set(clients.map(({ client }) => client));
@@ -52,8 +51,9 @@ export function findProblems(state: CurrentState, config: ProblemConfig): Proble
     ...findUnknownClientProblems(snapshot.outbox.filter(({ client }) => !knownClients.has(client))),
     ...findStockProblems(watchedArticles, config.schedules['pull-stock']),
     ...findParcelProblems(parcelBacklog, config),
-    ...findAlertProblems(alerts, now),
-    ...events.flatMap((backlog) => findEventProblems(backlog, now)),
+    ...deliveries.flatMap((backlog) =>
+      backlog.kind === 'alert' ? findAlertProblems(backlog, now) : findEventProblems(backlog, now),
+    ),
     ...findNotifyProblems(snapshot.notifyQueue),
     ...findDriftProblems(drift),
   ];
@@ -179,12 +179,12 @@ function findParcelProblems(
 }
 
 /** Finds posts to ALERT_WEBHOOK_URL that the receiver does not take. This problem is shown, but never posted. */
-function findAlertProblems({ failing, abandoned, oldestAt, lastError }: AlertBacklog, now: Date): Problem[] {
-  if (failing + abandoned === 0) return [];
+function findAlertProblems({ waiting, dead, oldestAt, lastError }: DeliveryBacklog, now: Date): Problem[] {
+  if (waiting + dead === 0) return [];
   const age = oldestAt === null ? '' : ` (the oldest ${formatSince(oldestAt, now)})`;
   const parts = [
-    ...(failing === 0 ? [] : [`${failing === 1 ? '1 alert waits' : `${failing} alerts wait`}${age}`]),
-    ...(abandoned === 0 ? [] : [`${abandoned === 1 ? '1 alert was' : `${abandoned} alerts were`} given up today`]),
+    ...(waiting === 0 ? [] : [`${waiting === 1 ? '1 alert waits' : `${waiting} alerts wait`}${age}`]),
+    ...(dead === 0 ? [] : [`${dead === 1 ? '1 alert was' : `${dead} alerts were`} given up today`]),
   ];
   const text = `${parts.join('; ')}: the receiver does not take it: ${lastError ?? 'no answer'}`;
   const place = { client: null, part: 'alerts' };
@@ -192,8 +192,8 @@ function findAlertProblems({ failing, abandoned, oldestAt, lastError }: AlertBac
 }
 
 /** Finds business events that a receiver does not take, one problem for each receiver, and changes without events. */
-function findEventProblems({ subscriber, waiting, dead, oldestAt, lastError, missedAt }: EventBacklog, now: Date) {
-  const place = { client: null, part: `events of ${subscriber}` };
+function findEventProblems({ receiver, waiting, dead, oldestAt, lastError, missedAt }: DeliveryBacklog, now: Date) {
+  const place = { client: null, part: `events of ${receiver}` };
   const found: Problem[] = [];
   if (waiting + dead > 0) {
     const age = oldestAt === null ? '' : ` (the oldest ${formatSince(oldestAt, now)})`;
@@ -208,7 +208,7 @@ function findEventProblems({ subscriber, waiting, dead, oldestAt, lastError, mis
     found.push(createProblem('events_undelivered', place, text, remedy, { severity }));
   }
   if (missedAt !== null) {
-    const text = `the feed no longer had all changes at ${formatClock(missedAt, now)}: no events were made of the missing ones`;
+    const text = `the feed no longer had all changes, or the receiver was away for 7 days, at ${formatClock(missedAt, now)}: some events were not made`;
     found.push(
       createProblem('events_missed', place, text, 'compare the receiver with the tables; this note ends after 7 days'),
     );

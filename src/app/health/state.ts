@@ -3,9 +3,8 @@
 import type { Config } from '../../../config/env.ts';
 import { isAutomatic, type Schedule } from '../../../config/schedules.ts';
 import { hourMs, minuteMs } from '../../core/time.ts';
-import { readAlertBacklog } from '../../erp/alerts/posts.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import { readEventBacklog } from '../../erp/events/deliver-events.ts';
+import { readDeliveryBacklog } from '../../erp/deliveries/undelivered.ts';
 import { isRestricted, readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { countWatchedArticles, readNotifyQueue } from '../../erp/reports/database-facts.ts';
@@ -41,10 +40,8 @@ export const readSnapshot = (db: Database) =>
     watchedArticles: countWatchedArticles(db),
     /** Look-ups of packages that are due, by client. */
     parcelBacklog: readParcelBacklog(db),
-    /** Posts to ALERT_WEBHOOK_URL that were not delivered. */
-    alerts: readAlertBacklog(db),
-    /** Subscribers whose business events are not delivered. */
-    events: readEventBacklog(db),
+    /** Receivers that do not take their business events or alerts. */
+    deliveries: readDeliveryBacklog(db),
     /** Used part of the server's NOTIFY queue, from 0 to 1. */
     notifyQueue: readNotifyQueue(db),
     /** Parts of the schema that are missing. */

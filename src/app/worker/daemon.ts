@@ -9,6 +9,7 @@ import { StoppedError, WarehouseError } from '../../core/errors.ts';
 import { repeat } from '../../core/repeat.ts';
 import { minuteMs } from '../../core/time.ts';
 import { assertOwnSessions, assertSameDatabase } from '../../erp/connection/own-sessions.ts';
+import { alertReceiver } from '../../erp/deliveries/receivers.ts';
 import { rollUpFigures } from '../../erp/figures/roll-up.ts';
 import { sweepOutcomes } from '../../erp/outbox/settle-rows.ts';
 import type { JobKey } from '../../erp/runs/due-times.ts';
@@ -17,6 +18,8 @@ import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import type { QueueBackend, QueueName, TaskQueue } from '../../queue/backend.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { Alerter } from '../alerts/alerter.ts';
+import { Deliverer, type Receiver } from '../deliveries/deliverer.ts';
+import { startEventMaker } from '../deliveries/event-maker.ts';
 import { connectForWriting, openLeaseKeeper, openListener, toAddress, workerName } from '../deps/database.ts';
 import { openDispatcher } from '../deps/dispatcher.ts';
 import { openQueueBackend } from '../deps/queue.ts';
@@ -24,7 +27,6 @@ import { openWarehouses } from '../deps/warehouses.ts';
 import { errorFields, type Logger, throttleWarnings } from '../logging/logger.ts';
 import type { WorkMetrics } from '../metrics/work-metrics.ts';
 import { version } from '../version.ts';
-import { EventPoster } from '../webhooks/event-poster.ts';
 import { openPusher } from './open-pusher.ts';
 import { concurrency, type RunnerDeps, Runs } from './runs.ts';
 import { Schedules } from './schedules.ts';
@@ -74,8 +76,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   for (const running of workers) runInBackground(running.run(), log);
   const sweeper = closeLater(opened, startSweeps(schedules, runs, deps));
   const diskFullSince = () => runs.diskFullSince;
+  closeLater(opened, await openDeliveries(config, log));
   closeLater(opened, openAlerter(config, log, diskFullSince));
-  closeLater(opened, await openEvents(deps));
   closeLater(opened, startRollUps(deps, stopping.signal));
   runInBackground(logReachability(deps.warehouses, log, stopping.signal), log);
   const { worker } = deps;
@@ -261,19 +263,35 @@ function openAlerter(config: Config, log: Logger, diskFullSince: () => Date | nu
   };
 }
 
-/** Starts to post business events. Does nothing without subscribers. */
-async function openEvents({ config, db, log }: RunnerDeps): Promise<Part> {
+/** Number of connections of deliveries, and their statement timeout. */
+const deliveryPoolSize = 4;
+const deliveryQueryMs = 30_000;
+
+/** Lists where deliveries are posted to. */
+const listReceivers = ({ subscribers, ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret }: Config): Receiver[] => [
+  ...subscribers.map((one) => ({ ...one, kind: 'event' as const })),
+  ...(url === undefined
+    ? []
+    : [{ name: alertReceiver, kind: 'alert' as const, url, secret, types: null, clients: null, personalData: false }]),
+];
+
+/** Starts to make business events, and to post these and alerts, with connections of its own. Does nothing without receivers. */
+async function openDeliveries(config: Config, log: Logger): Promise<Part> {
   const { subscribers, HTTP_TIMEOUT_MS: timeoutMs } = config;
-  if (subscribers.length === 0) return { close: async () => undefined };
+  const receivers = listReceivers(config);
+  if (receivers.length === 0) return { close: async () => undefined };
+  await using opened = new AsyncDisposableStack();
+  const { db } = closeLater(
+    opened,
+    connectForWriting(toAddress(config), log, 'deliveries', deliveryPoolSize, deliveryQueryMs, true),
+  );
   const dispatcher = openDispatcher(config, maxAnswerBytes);
-  const poster = new EventPoster({ db, subscribers, dispatcher, timeoutMs, log });
-  await poster.start();
-  return {
-    close: async () => {
-      await poster.close();
-      await dispatcher.destroy();
-    },
-  };
+  opened.defer(() => dispatcher.destroy());
+  const deliverer = closeLater(opened, new Deliverer({ db, receivers, dispatcher, timeoutMs, log }));
+  await deliverer.start();
+  if (subscribers.length > 0) closeLater(opened, startEventMaker(db, log));
+  const closers = opened.move();
+  return { close: () => closers.disposeAsync() };
 }
 
 /** Milliseconds that connections have to close. One that no longer answers takes a minute to fail. */

@@ -2,6 +2,8 @@
 
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Database } from '../connection/pool.ts';
+import { findWaitingLanes, insertDeliveries } from '../deliveries/lanes.ts';
+import { alertReceiver, lockReceivers } from '../deliveries/receivers.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** A check that this worker may make. The scope is a client, or empty for problems that every worker sees alike. */
@@ -27,10 +29,14 @@ export interface StoredAlert {
   readonly missingSince: Date | null;
 }
 
-/** A post to be queued. */
+/** A post to be delivered. */
 interface NewPost {
   readonly alertId: string;
-  readonly body: unknown;
+  readonly body: {
+    readonly type: string;
+    readonly timestamp: string;
+    readonly data: { readonly client: string | null };
+  };
 }
 
 /** What a check changes. */
@@ -113,7 +119,7 @@ async function countAlerts(trx: Transaction<DB>): Promise<{ alerts: number; post
   const { rows } = await sql<{ alerts: number; posts: number; now: Date }>`
     select
       (select count(*)::int from sync.alerts) as alerts,
-      (select count(*)::int from sync.alert_posts where delivered_at is null and abandoned_at is null) as posts,
+      (select count(*)::int from sync.deliveries where receiver = ${alertReceiver} and status = 'waiting') as posts,
       clock_timestamp() as now`.execute(trx);
   const [row] = rows;
   if (row === undefined) throw new Error('A select without a condition returned no row');
@@ -150,9 +156,21 @@ async function writeChanges(trx: Transaction<DB>, { kept, removed, posts }: Aler
         })),
       )
       .execute();
-  if (posts.length > 0)
-    await trx
-      .insertInto('sync.alert_posts')
-      .values(posts.map(({ alertId, body }) => ({ alert_id: alertId, body: JSON.stringify(body) })))
-      .execute();
+  await addPosts(trx, posts);
+}
+
+/** Adds posts to the deliveries. Those of a problem wait for each other. */
+async function addPosts(trx: Transaction<DB>, posts: readonly NewPost[]): Promise<void> {
+  if (posts.length === 0) return;
+  await lockReceivers(trx, [alertReceiver]);
+  const deliveries = posts.map(({ alertId, body }) => {
+    const client = body.data.client ?? '';
+    const source = { sourceId: null, sourceKey: null, number: null };
+    const happenedAt = new Date(body.timestamp);
+    return {
+      ...{ receiver: alertReceiver, lane: `alert ${alertId}`, type: body.type, client, turn: '', ...source },
+      ...{ body, happenedAt, delayMs: 0 },
+    };
+  });
+  await insertDeliveries(trx, deliveries, await findWaitingLanes(trx, deliveries));
 }

@@ -82,7 +82,7 @@ export const pruneTargets: readonly PruneTarget[] = [
   ),
   ...eventTables.map((name) => makePruneTarget(`fulfilment.${name}`, (days) => sql`t.seen_at < ${toCutoff(days)}`)),
   makePruneTarget('sync.quarantine', (days) => sql`t.last_seen_at < ${toCutoff(days)}`),
-  makePruneTarget('sync.events', (days) => sql`coalesce(t.delivered_at, t.dead_at) < ${toCutoff(days)}`),
+  makePruneTarget('sync.deliveries', (days) => sql`t.finished_at < ${toCutoff(days)}`),
   makePruneTarget('sync.gaps', (days) => sql`t.noticed_at < ${toCutoff(days)}`),
   // Rereads that found nothing, and that no run has tried again since.
   makePruneTarget(
@@ -100,7 +100,6 @@ export const pruneTargets: readonly PruneTarget[] = [
   makePruneTarget('sync.parcel_reads', (days) => sql`t.requested_at < least(${toCutoff(days)}, ${toCutoff(120)})`),
   // Of clients that no worker has any more: nobody finds the end of these problems.
   makePruneTarget('sync.alerts', (days) => sql`t.seen_at < ${toCutoff(days)}`),
-  makePruneTarget('sync.alert_posts', (days) => sql`coalesce(t.delivered_at, t.abandoned_at) < ${toCutoff(days)}`),
   // Figures do not depend on the days: charts show a day in spans of 5 minutes, and a month in hours.
   makePruneTarget('sync.figures', () => sql`t.minutes = 5 and t.at < now() - interval '2 days'`),
   makePruneTarget('sync.figures', () => sql`t.minutes = 60 and t.at < now() - interval '32 days'`),
@@ -108,4 +107,5 @@ export const pruneTargets: readonly PruneTarget[] = [
   makePruneTarget('sync.api_keys', () => sql`t.created_at < ${toCutoff(7)}`),
   makePruneTarget('sync.audit', (days) => sql`t.at < ${toCutoff(days)}`),
   feedTarget,
+  makePruneTarget('sync.rescanned_changes', () => sql`t.last_seq <= (select m.pruned_until from sync.feed_mark m)`),
 ];

@@ -56,16 +56,38 @@ export const changedColumnsOrNew = (table: RawBuilder<unknown>, key: readonly st
 /**
  * Appends changes to the feed. It must be the last statement of its transaction. From here to the commit all other
  * writers of the feed wait, so that seq rises in the order of commits.
+ * @param isRescan true if a reconciliation, backfill, refetch or replay found them. Then business events are made of recent ones
+ *   only.
  */
-export async function appendChanges(trx: Transaction<DB>, client: string, changes: readonly Change[]): Promise<void> {
+export async function appendChanges(
+  trx: Transaction<DB>,
+  client: string,
+  changes: readonly Change[],
+  isRescan = false,
+): Promise<void> {
   if (changes.length === 0) return;
-  const columns = changes.map((change) => (change.operation === 'updated' ? change.changedColumns.join() : null));
+  const insert = insertChanges(client, changes);
+  if (!isRescan) {
+    await insert.execute(trx);
+    return;
+  }
+  // No other transaction draws a seq in between.
   await sql`
+    with added as (${insert} returning seq)
+    insert into sync.rescanned_changes (first_seq, last_seq)
+    select min(seq), max(seq)
+    from added`.execute(trx);
+}
+
+/** SQL: adds the entries of changes. */
+function insertChanges(client: string, changes: readonly Change[]) {
+  const columns = changes.map((change) => (change.operation === 'updated' ? change.changedColumns.join() : null));
+  return sql`
     insert into fulfilment.changes (client, entity, id, key, operation, changed_columns)
     select ${client}, c.entity, c.id, c.key, c.operation, string_to_array(c.columns, ',')
     from unnest(${changes.map(({ entity }) => entity)}::text[], ${changes.map(({ id }) => id)}::bigint[],
                 ${changes.map(({ key }) => key ?? null)}::text[], ${changes.map(({ operation }) => operation)}::text[],
                 ${columns}::text[])
       with ordinality as c (entity, id, key, operation, columns, place)
-    order by c.place`.execute(trx);
+    order by c.place`;
 }

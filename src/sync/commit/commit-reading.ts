@@ -11,7 +11,7 @@ import { markUnlisted } from '../../erp/mirror/unlisted.ts';
 import { mayWriteAnything, type UpsertResult, upsertFamilies } from '../../erp/mirror/upsert.ts';
 import { quarantineResources, releaseQuarantined } from '../../erp/pull/quarantine.ts';
 import { removeRereads, requestRereads } from '../../erp/pull/rereads.ts';
-import { recordProgress } from '../../erp/runs/ledger.ts';
+import { recordProgress, rescanJobs } from '../../erp/runs/ledger.ts';
 import {
   enterStream,
   type NumberedReading,
@@ -129,7 +129,8 @@ async function commitPage<Result>(
     });
     totals.warnings = [...new Set([...totals.warnings, ...page.warnings])];
     await recordProgress(transaction, totals);
-    await appendChanges(transaction.trx, transaction.client, [...written.changes, ...others]);
+    const isRescan = rescanJobs.includes(run.lease.name);
+    await appendChanges(transaction.trx, transaction.client, [...written.changes, ...others], isRescan);
     return { totals, result: extra?.result ?? null };
   });
   state.hasWritten = true;

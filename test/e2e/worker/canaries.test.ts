@@ -150,7 +150,10 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
   await insertRow('kanarie.kind', 'SO-4', personal);
   await waitFor('the orders', async () => (await statuses()).every((one) => /done|dead/.test(one)));
   expect(await statuses()).toEqual(['SO-1 done', 'SO-2 dead', 'SO-3 dead', 'SO-4 dead']);
-  await database.query(`insert into sync.alert_posts (alert_id, body) values (gen_random_uuid(), '{}')`);
+  await database.query(`
+    insert into sync.receivers (name, kind) values ('ALERT_WEBHOOK_URL', 'alert') on conflict do nothing;
+    insert into sync.deliveries (receiver, type, client, turn, lane, body, happened_at, next_at)
+    values ('ALERT_WEBHOOK_URL', 'problem.began', '', '', 'a', '{}', now(), now())`);
   await sandbox.advance(86_400);
   await waitFor(
     'a day of the warehouse',

@@ -58,7 +58,8 @@ test('every event arrives, in the order of its order, though the receiver is awa
   let worker = await start();
   await waitFor('the first loads', async () => (await database.query('select from sync.freshness')).length >= 5);
   await insertOrders(database, 1, 20);
-  const countEvents = async (where: string) => (await database.query(`select from sync.events where ${where}`)).length;
+  const countEvents = async (where: string) =>
+    (await database.query(`select from sync.deliveries where ${where}`)).length;
   await waitFor('all orders', async () => (await countEvents(`type = 'order.accepted'`)) === 20);
   await waitFor('an attempt', () => attempts.length > 0);
   const kill = async () => {
@@ -73,11 +74,11 @@ test('every event arrives, in the order of its order, though the receiver is awa
   // The robot of the sandbox would leave some in ERROR for days.
   for (let n = 1; n <= 20; n++)
     await sandbox.call('POST', '/_sandbox/ship', { client: 'default', externalOrderNumber: `SO-${n}` });
-  const shipped = `select distinct number from sync.events where type = 'shipment.shipped' and number like 'SO-%'`;
+  const shipped = `select distinct number from sync.deliveries where type = 'shipment.shipped' and number like 'SO-%'`;
   await waitFor('all shipped', async () => (await database.query(shipped)).length === 20);
-  await waitFor('all delivered', async () => (await countEvents('delivered_at is null')) === 0);
+  await waitFor('all delivered', async () => (await countEvents(`status <> 'delivered'`)) === 0);
   const made = await database.query<{ id: string; type: string; number: string }>(
-    `select message_id::text as id, type, number from sync.events e order by e.id`,
+    `select message_id::text as id, type, number from sync.deliveries e order by e.id`,
   );
   const taken = attempts.filter(({ taken: isTaken }) => isTaken);
   expect(new Set(made.map(({ id }) => id))).toEqual(new Set(taken.map(({ id }) => id)));

@@ -2,11 +2,13 @@ import { sql, type Transaction } from 'kysely';
 import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import * as openAlerts from '../../../src/erp/alerts/open-alerts.ts';
-import * as alertPosts from '../../../src/erp/alerts/posts.ts';
 import type { Database } from '../../../src/erp/connection/pool.ts';
 import { hasFullDisk, lockName, tryRunExclusively } from '../../../src/erp/connection/transaction.ts';
-import * as deliverEvents from '../../../src/erp/events/deliver-events.ts';
-import * as makeEvents from '../../../src/erp/events/make-events.ts';
+import * as claims from '../../../src/erp/deliveries/claim-deliveries.ts';
+import { readEventBody } from '../../../src/erp/deliveries/event-rows.ts';
+import * as makeEvents from '../../../src/erp/deliveries/make-events.ts';
+import * as receivers from '../../../src/erp/deliveries/receivers.ts';
+import * as undelivered from '../../../src/erp/deliveries/undelivered.ts';
 import { readFigures } from '../../../src/erp/figures/read-figures.ts';
 import { rollUpFigures } from '../../../src/erp/figures/roll-up.ts';
 import type { DB } from '../../../src/erp/generated/tables.ts';
@@ -97,7 +99,6 @@ export async function callStatements(db: Database, url: string, outboxId: number
   await within((trx) => callOutbox(trx, outboxId));
   await callOperator(db, outboxId);
   await callAlerts(db);
-  await callEvents(db);
   await hasFullDisk(db);
   await within((trx) => lockName(trx, 'a name'));
   await tryRunExclusively(db, 'a name', async () => undefined);
@@ -179,34 +180,39 @@ async function callErasing(db: Database): Promise<void> {
 }
 
 async function callEvents(db: Database): Promise<void> {
-  const claim = { subscriber: 'all', maxEvents: 1, leaseMs: 1_000, personalData: true };
-  await makeEvents.registerSubscribers(db, [{ name: 'all', types: null, clients: null }]);
-  await makeEvents.touchSubscribers(db, ['all']);
+  await receivers.registerReceivers(db, [
+    { name: 'all', kind: 'event', types: null, clients: null },
+    { name: receivers.alertReceiver, kind: 'alert', types: null, clients: null },
+  ]);
+  await receivers.touchReceivers(db, ['all']);
   await makeEvents.makeEvents(db);
   await makeEvents.skipToNewest(db);
-  await deliverEvents.claimEvents(db, claim);
-  await deliverEvents.claimEvents(db, { ...claim, personalData: false });
-  await deliverEvents.recordTaken(db, '1');
-  await deliverEvents.recordRefused(db, '1', { error: 'x', delayMs: 1, maxAgeMs: 1 });
-  await deliverEvents.listUndelivered(db, 1);
-  await deliverEvents.retryEvents(db, null);
-  await deliverEvents.readEventBacklog(db);
+  await makeEvents.makeEvents(db);
+  for (const personalData of [true, false]) await readEventBody(db, '1', personalData);
+  await undelivered.listUndelivered(db, 1);
+  await undelivered.retryDeliveries(db, null);
+  await undelivered.readDeliveryBacklog(db);
 }
 
 async function callAlerts(db: Database): Promise<void> {
+  await callEvents(db);
   const checks = await openAlerts.takeAlertChecks(db, [''], 1_000);
-  const posts = [{ alertId: crypto.randomUUID(), body: {} }];
+  const body = { type: 'problem.began', timestamp: now.toISOString(), data: { client: null } };
+  const posts = [{ alertId: crypto.randomUUID(), body }];
   await openAlerts.storeAlertChecks(db, checks, { alerts: 1, posts: 1, perClient: 1 }, () => ({
     kept: [],
     removed: [],
     posts,
   }));
-  const post = await alertPosts.claimAlertPost(db, 1_000);
-  if (post === null) throw new Error('the post is not due');
-  await alertPosts.recordFailure(db, post.id, 'x', 0);
-  await alertPosts.readAlertBacklog(db);
-  await alertPosts.recordDelivery(db, post.id);
-  await alertPosts.abandonOldPosts(db, 1_000);
+  const claim = { receiver: receivers.alertReceiver, underWay: 0, lastTurn: '', leaseMs: 1_000 };
+  const [delivery] = await claims.claimDeliveries(db, claim);
+  if (delivery === undefined) throw new Error('the post is not due');
+  await claims.returnDelivery(db, delivery);
+  const failure = { code: 'timeout', error: 'x' };
+  const attempt = { receiver: receivers.alertReceiver, delivery, end: { status: 'dead' } as const, failure };
+  await claims.settleAttempt(db, attempt, (state) => ({ ...state, isAway: true, delayMs: 0 }));
+  await undelivered.retryDeliveries(db, null);
+  await claims.claimDeliveries(db, claim);
 }
 
 async function callProgramReads(db: Database): Promise<void> {

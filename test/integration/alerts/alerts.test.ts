@@ -3,10 +3,12 @@ import { Webhook } from 'standardwebhooks';
 import { afterEach, expect, test, vi } from 'vitest';
 import { Alerter } from '../../../src/app/alerts/alerter.ts';
 import type { PostBody } from '../../../src/app/alerts/decide-alerts.ts';
+import { Deliverer } from '../../../src/app/deliveries/deliverer.ts';
 import { openDispatcher } from '../../../src/app/deps/dispatcher.ts';
 import type { Problem } from '../../../src/app/health/problem.ts';
 import { createLogger } from '../../../src/app/logging/create-logger.ts';
 import { makeFixedPause } from '../../../src/core/backoff.ts';
+import { alertReceiver } from '../../../src/erp/deliveries/receivers.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
@@ -30,7 +32,7 @@ afterEach(async () => {
 });
 
 const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`;
-const times = { tickMs: 20, checkMs: 100, holdMs: 150, maxAgeMs: 60_000 };
+const times = { tickMs: 20, checkMs: 100, holdMs: 150 };
 async function insertDeadRow() {
   await database.query(`insert into fulfilment.outbox (kind, reference, payload) values ('no.such', 'A', '{}')`);
   await database.query(
@@ -62,30 +64,30 @@ async function startReceiver(refuse: (number: number) => number | null = () => n
 }
 
 /** Starts what a worker posts alerts with, with short times and connections of its own. */
-function startAlerter(url: URL, { maxAgeMs = times.maxAgeMs } = {}) {
+async function startAlerter(url: URL, { maxAgeMs = 60_000 } = {}) {
   const lines: string[] = [];
   const config = makeConfig(database, sandbox);
   const dispatcher = openDispatcher(config, 10_000);
-  const alerter = new Alerter({
-    db: database.open(),
-    config,
-    log: createLogger('info', { write: (line) => void lines.push(line) }),
-    webhook: { url: url.href, secret, dispatcher, timeoutMs: 20_000 },
-    times: { ...times, maxAgeMs },
-    diskFullSince: () => diskFullSince,
-    pause: makeFixedPause(30),
-  });
+  const [db, timeoutMs] = [database.open(), 20_000];
+  const log = createLogger('info', { write: (line) => void lines.push(line) });
+  const webhook = { url: url.href, secret, dispatcher, timeoutMs };
+  const all = { kind: 'alert', types: null, clients: null, personalData: false } as const;
+  const receivers = [{ ...all, name: alertReceiver, url: url.href, secret }];
+  const posting = { tickMs: 20, maxAgeMs, minTries: 10, pause: makeFixedPause(30) };
+  const deliverer = new Deliverer({ db, receivers, dispatcher, timeoutMs, log, times: posting });
+  const alerter = new Alerter({ db, config, log, webhook, times, diskFullSince: () => diskFullSince });
   closers.push(async () => {
-    await alerter.close();
+    await Promise.all([alerter.close(), deliverer.close()]);
     await dispatcher.destroy();
   });
+  await deliverer.start();
   alerter.start();
   return lines;
 }
 
 test('a service that answers 503 to everything is one problem and one alert, which ends when it answers again', async () => {
   const receiver = await startReceiver((number) => [500, 307, 429][number] ?? null, { isSlow: true });
-  const logs = [startAlerter(receiver.url), startAlerter(receiver.url)];
+  const logs = [await startAlerter(receiver.url), await startAlerter(receiver.url)];
   await sandbox.faults({ operation: '*', effect: { status: 503, html: true } });
   const jobs = ['pull-shipments', 'pull-orders', 'pull-inbounds', 'pull-return-items'] as const;
   for (const job of jobs) expect((await pull(job)).status).toBe('failed');
@@ -107,7 +109,7 @@ test('a service that answers 503 to everything is one problem and one alert, whi
   await waitFor('the end', () => receiver.listTaken().length > 1);
   await waitFor('no open alert and no waiting post', async () => {
     const open = await database.query(`
-      select from sync.alerts union all select from sync.alert_posts where delivered_at is null`);
+      select from sync.alerts union all select from sync.deliveries where status = 'waiting'`);
     return open.length === 0;
   });
   expect(receiver.listTaken().map(({ type, data }) => [type, data.code, data.id])).toEqual([
@@ -193,7 +195,7 @@ test.each<[code: string, severity: string, alerts: number, exitCode: number]>([
 ])('%s: one problem (%s), %i alert, and status exits with %i', async (code, severity, alerts, exitCode) => {
   const receiver = await startReceiver();
   await causes[code]?.();
-  startAlerter(receiver.url);
+  await startAlerter(receiver.url);
   await waitFor('the alert', () => receiver.listTaken().length >= alerts);
   const checks = await countChecks();
   await waitFor('two more checks', async () => (await countChecks()) >= checks + 2);
@@ -211,12 +213,12 @@ test.each<[code: string, severity: string, alerts: number, exitCode: number]>([
 test('a post that nobody takes is shown, logged, and given up when it is too old', async () => {
   const receiver = await startReceiver(() => 404);
   await insertDeadRow();
-  const lines = startAlerter(receiver.url, { maxAgeMs: 1_500 });
+  const lines = await startAlerter(receiver.url, { maxAgeMs: 1_500 });
   await waitFor('the post to be given up', async () => {
-    const rows = await database.query('select 1 from sync.alert_posts where abandoned_at is not null');
+    const rows = await database.query(`select 1 from sync.deliveries where status = 'dead'`);
     return rows.length > 0;
   });
-  await waitFor('the log', () => lines.some((line) => line.includes('alerts_abandoned')));
+  await waitFor('the log', () => lines.some((line) => line.includes('alert_given_up')));
   expect(lines.join()).toContain('the receiver answered 404');
   const { output } = await runCommand(['status'], workerEnv(database.url, sandbox));
   expect(output).toContain('1 alert was given up today: the receiver does not take it: the receiver answered 404');

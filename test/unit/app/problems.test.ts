@@ -59,7 +59,7 @@ function find(
   const empty = { streams: [], outbox: [], holds: [], gates: [], pauses: [], database: null };
   const all = {
     ...{ ...empty, jobs: [], clients: [makeClient()], watchedArticles: [], parcelBacklog: [], notifyQueue: 0, now },
-    ...{ events: [], alerts: { failing: 0, abandoned: 0, oldestAt: null, lastError: null }, drift: [] },
+    ...{ deliveries: [], drift: [] },
     ...snapshot,
   };
   return findProblems({ snapshot: all, stale, clockSkewMs, diskFullSince, isScheduled: () => true }, config);

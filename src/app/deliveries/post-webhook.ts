@@ -1,8 +1,9 @@
-/** Posts to webhooks, signed by Standard Webhooks. */
+/** This folder: what is posted to webhooks: business events, and problems that begin and end. */
 
 import { Webhook } from 'standardwebhooks';
 import type { Dispatcher } from 'undici';
-import { errorFields } from '../logging/logger.ts';
+import { type Answer, judgeStatus } from '../../core/delivery.ts';
+import { describeError } from '../../core/errors.ts';
 
 /** Maximum bytes read of an answer, which is not used. */
 const maxAnswerBytes = 16 * 1024;
@@ -17,11 +18,6 @@ export interface WebhookOptions {
   readonly timeoutMs: number;
 }
 
-/** The result of an attempt; `error` says why the receiver did not take the post. */
-export type Delivery =
-  | { readonly delivered: true }
-  | { readonly delivered: false; readonly code: string; readonly error: string; readonly retryAfterMs?: number };
-
 /**
  * Posts a body once, signed by Standard Webhooks. Redirects are not followed.
  * @param id number of the message, the same for each attempt
@@ -31,7 +27,8 @@ export async function postWebhook(
   id: string,
   body: string,
   stop: AbortSignal,
-): Promise<Delivery> {
+): Promise<Answer> {
+  const deadline = AbortSignal.timeout(timeoutMs);
   try {
     const url = new URL(address);
     const now = new Date();
@@ -49,23 +46,26 @@ export async function postWebhook(
       body,
       headersTimeout: timeoutMs,
       bodyTimeout: timeoutMs,
-      signal: AbortSignal.any([stop, AbortSignal.timeout(timeoutMs)]),
+      signal: AbortSignal.any([stop, deadline]),
     });
     // The status says everything. An answer that is too long or breaks off changes nothing.
     await answer.body.dump({ limit: maxAnswerBytes }).catch(() => undefined);
-    const { statusCode: status, headers } = answer;
-    if (status >= 200 && status < 300) return { delivered: true };
-    const redirected = status >= 300 && status < 400 ? '; redirects are not followed' : '';
-    const error = `the receiver answered ${status}${redirected}`;
-    return { delivered: false, code: `http_${status}`, error, ...readRetryAfter(headers['retry-after']) };
+    return judgeStatus(answer.statusCode, readRetryAfterMs(answer.headers['retry-after']));
   } catch (failure) {
-    const { code, error } = errorFields(failure);
-    return { delivered: false, code, error };
+    if (!stop.aborted && (deadline.aborted || isTimeout(failure)))
+      return { kind: 'away', code: 'timeout', error: `the receiver did not answer within ${timeoutMs} ms` };
+    return { kind: 'away', code: readCode(failure), error: describeError(failure) };
   }
 }
 
+const isTimeout = (failure: unknown) => /^UND_ERR_(HEADERS|BODY)_TIMEOUT$/.test(readCode(failure));
+
+/** Returns the code of an error of the connection, such as ECONNREFUSED. */
+const readCode = (failure: unknown) =>
+  failure instanceof Error && 'code' in failure && typeof failure.code === 'string' ? failure.code : 'connection_lost';
+
 /** Returns the time to wait that a receiver names in seconds. Other forms of Retry-After are ignored. */
-function readRetryAfter(header: string | string[] | undefined): { retryAfterMs?: number } {
+function readRetryAfterMs(header: string | string[] | undefined): number | undefined {
   const text = Array.isArray(header) ? header[0] : header;
-  return text !== undefined && /^\d{1,6}$/.test(text) ? { retryAfterMs: Number(text) * 1_000 } : {};
+  return text !== undefined && /^\d{1,6}$/.test(text) ? Number(text) * 1_000 : undefined;
 }
