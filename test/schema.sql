@@ -204,9 +204,10 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   sent_at timestamp with time zone, -- While sending: set before the request is written; null means that no request was written
   written_at timestamp with time zone, -- Last attempt that the service may have carried out; null: none
   refusal text, -- While unknown: the reason with which the service refused the row. The row becomes dead with it unless a look-up finds the change
+  refused_as_taken boolean not null default false, -- True if refusal may say that the service already has what the row asks for
   lookups integer not null default 0, -- Look-ups since the last attempt
   absences integer not null default 0, -- Look-ups since the last attempt that did not find the change, and count
-  absent_at timestamp with time zone, -- Time of the last look-up that did not find the change, and counts
+  absent_at timestamp with time zone, -- Time of the last look-up since the last attempt that did not find the change
   replaced_at timestamp with time zone, -- When its payload was last replaced
   limits_from timestamp with time zone not null default now(), -- PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person
   uncounted_attempts integer not null default 0, -- Attempts before limits_from; PUSH_MAX_ATTEMPTS does not count them
@@ -619,6 +620,12 @@ create table sync.leases (
   acquired_at timestamp with time zone, -- When the present or last holder acquired it
   expires_at timestamp with time zone, -- When another worker may take it over; null if it was released
 ) with (fillfactor=50); -- The worker that may write for a client and job. A writer with an older key is rejected
+create table sync.list_lags (
+  client text not null, -- Client key
+  longest_ms bigint not null, -- The longest time so far, in milliseconds
+  longest_at timestamp with time zone not null, -- When it was measured
+  exceeded_at timestamp with time zone, -- When a time was last longer than lists are taken to lag (docs/assumptions.md); null: never
+); -- How long lists of orders lag: from an attempt that was carried out until a list showed its order, if a look-up had missed it before
 create table sync.locks (
   name text not null, -- What is locked
 ); -- Names that transactions of the workers lock, so that they run one after the other
@@ -900,6 +907,7 @@ alter table sync.jobs add constraint jobs_check CHECK (((fast_ms IS NULL) = (slo
 alter table sync.jobs add constraint jobs_pkey PRIMARY KEY (client, job);
 alter table sync.leases add constraint leases_check CHECK (((holder IS NULL) = (expires_at IS NULL)));
 alter table sync.leases add constraint leases_pkey PRIMARY KEY (client, name);
+alter table sync.list_lags add constraint list_lags_pkey PRIMARY KEY (client);
 alter table sync.locks add constraint locks_pkey PRIMARY KEY (name);
 alter table sync.migrations add constraint migrations_pkey PRIMARY KEY (name);
 alter table sync.outbox_attempts add constraint outbox_attempts_outbox_id_fkey FOREIGN KEY (outbox_id) REFERENCES fulfilment.outbox(id) ON DELETE CASCADE;
@@ -956,6 +964,7 @@ CREATE INDEX figures_by_time ON sync.figures USING btree (minutes, at);
 CREATE INDEX findings_by_stream ON sync.findings USING btree (client, stream, found_at);
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);
 CREATE INDEX inbound_packing_slip_items_by_slip ON fulfilment.inbound_packing_slip_items USING btree (client, inbound_packing_slip_id);
+CREATE INDEX inbound_packing_slips_by_reference ON fulfilment.inbound_packing_slips USING btree (client, reference);
 CREATE INDEX inbound_packing_slips_open ON fulfilment.inbound_packing_slips USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
 CREATE INDEX inbounds_by_slip ON fulfilment.inbounds USING btree (inbound_packing_slip_id, client) WHERE (inbound_packing_slip_id IS NOT NULL);
 CREATE INDEX inbounds_open ON fulfilment.inbounds USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
@@ -963,6 +972,7 @@ CREATE INDEX order_items_by_order ON fulfilment.order_items USING btree (client,
 CREATE INDEX orders_by_day ON fulfilment.orders USING btree (client, ordered_on) WHERE (ordered_on IS NOT NULL);
 CREATE INDEX orders_by_number ON fulfilment.orders USING btree (external_order_number, client) WHERE (external_order_number IS NOT NULL);
 CREATE INDEX orders_by_number_in_any_case ON fulfilment.orders USING btree (lower(external_order_number)) WHERE (external_order_number IS NOT NULL);
+CREATE INDEX outbox_accepted ON fulfilment.outbox USING btree (client, finished_at) WHERE ((status = 'done'::text) AND (kind = 'order.create'::text));
 CREATE INDEX outbox_attempts_by_row ON sync.outbox_attempts USING btree (outbox_id, id);
 CREATE INDEX outbox_by_end ON fulfilment.outbox USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX outbox_by_reference ON fulfilment.outbox USING btree (client, reference, id);

@@ -7,6 +7,7 @@ import { readAlertBacklog } from '../../erp/alerts/posts.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readEventBacklog } from '../../erp/events/deliver-events.ts';
 import { isRestricted, readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
+import { readListLags } from '../../erp/outbox/look-ups.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { countWatchedArticles, readNotifyQueue } from '../../erp/reports/database-facts.ts';
 import { type JobStatus, readDatabaseClock, readJobStatus } from '../../erp/reports/job-status.ts';
@@ -37,6 +38,8 @@ export const readSnapshot = (db: Database) =>
     pauses: readPauses(db),
     /** The database that rows are sent from; null if no worker has run yet. */
     database: readPushDatabase(db),
+    /** How long the lists of each client's service have lagged. */
+    listLags: readListLags(db),
     /** Clients that have articles in stock_watch. */
     watchedArticles: countWatchedArticles(db),
     /** Look-ups of packages that are due, by client. */

@@ -946,7 +946,7 @@ export interface FulfilmentOutbox {
    */
   absences: Generated<number>;
   /**
-   * Time of the last look-up that did not find the change, and counts
+   * Time of the last look-up since the last attempt that did not find the change
    */
   absent_at: Timestamp | null;
   /**
@@ -1029,6 +1029,10 @@ export interface FulfilmentOutbox {
    * While unknown: the reason with which the service refused the row. The row becomes dead with it unless a look-up finds the change
    */
   refusal: string | null;
+  /**
+   * True if refusal may say that the service already has what the row asks for
+   */
+  refused_as_taken: Generated<boolean>;
   /**
    * Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
    */
@@ -2943,6 +2947,25 @@ export interface SyncLeases {
   name: string;
 }
 
+export interface SyncListLags {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * When a time was last longer than lists are taken to lag (docs/assumptions.md); null: never
+   */
+  exceeded_at: Timestamp | null;
+  /**
+   * When it was measured
+   */
+  longest_at: Timestamp;
+  /**
+   * The longest time so far, in milliseconds
+   */
+  longest_ms: number;
+}
+
 export interface SyncLocks {
   /**
    * What is locked
@@ -3629,6 +3652,7 @@ export interface DB {
   "sync.gates": SyncGates;
   "sync.jobs": SyncJobs;
   "sync.leases": SyncLeases;
+  "sync.list_lags": SyncListLags;
   "sync.locks": SyncLocks;
   "sync.migrations": SyncMigrations;
   "sync.outbox_attempts": SyncOutboxAttempts;

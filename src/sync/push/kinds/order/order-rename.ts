@@ -148,7 +148,7 @@ async function readTarget(
     const lost = loss === null ? {} : { lost: describeLostMembers(loss) };
     return { seen: 'there', resource: found.resource, escaped: found.escaped, ...lost };
   }
-  if (number === reference) return { seen: 'absent', why: stillFormerNumber };
+  if (number === reference) return { seen: 'absent', basis: 'read', why: stillFormerNumber };
   return { seen: 'several', why: `the order ${id} has the number ${number}, neither ${reference} nor ${wanted}` };
 }
 
@@ -162,6 +162,7 @@ async function searchBothNumbers(
     const pages = await listByNumbers(warehouse, [number], signal);
     return pages.flatMap(readOrders).some(({ order }) => order.external_order_number === number);
   };
-  if (!(await isThere(wanted)) || (await isThere(reference))) return { seen: 'absent', why: stillFormerNumber };
+  if (!(await isThere(wanted)) || (await isThere(reference)))
+    return { seen: 'absent', basis: 'list', why: stillFormerNumber };
   return { seen: 'several', why: `an order has the number ${wanted}, but it is not known whether it was ${reference}` };
 }
