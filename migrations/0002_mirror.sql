@@ -482,6 +482,7 @@ create table fulfilment.inbound_packing_slips (
   read_no bigint not null,
   primary key (client, id)
 ) with (fillfactor = 90);
+create index inbound_packing_slips_by_reference on fulfilment.inbound_packing_slips (client, reference);
 create index inbound_packing_slips_open on fulfilment.inbound_packing_slips (client, id)
   where status is distinct from 'COMPLETED';
 comment on table fulfilment.inbound_packing_slips is 'Announced deliveries, one row each (v3 inboundPackingSlip)';

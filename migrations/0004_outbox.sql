@@ -46,6 +46,7 @@ create table fulfilment.outbox (
   sent_at timestamptz,
   written_at timestamptz,
   refusal text,
+  refused_as_taken boolean not null default false,
   lookups integer not null default 0,
   absences integer not null default 0,
   absent_at timestamptz,
@@ -79,6 +80,8 @@ create index outbox_stuck on fulfilment.outbox (id) where status in ('dead', 'un
 create index outbox_by_reference on fulfilment.outbox (client, reference, id);
 create index outbox_written on fulfilment.outbox (client, family, reference, written_at) where written_at is not null;
 create index outbox_by_end on fulfilment.outbox (finished_at) where finished_at is not null;
+-- Orders that the service accepted after a certain time show how new its lists are.
+create index outbox_accepted on fulfilment.outbox (client, finished_at) where status = 'done' and kind = 'order.create';
 -- By kind, so that due rows of a kind that is held cost nothing.
 create index outbox_due_by_kind on fulfilment.outbox (client, kind, next_attempt_at, id) where status = 'pending';
 -- An erasure finds the announcements of returns by their shipments.
@@ -117,9 +120,11 @@ comment on column fulfilment.outbox.sent_at is
 comment on column fulfilment.outbox.written_at is 'Last attempt that the service may have carried out; null: none';
 comment on column fulfilment.outbox.refusal is
   'While unknown: the reason with which the service refused the row. The row becomes dead with it unless a look-up finds the change';
+comment on column fulfilment.outbox.refused_as_taken is
+  'True if refusal may say that the service already has what the row asks for';
 comment on column fulfilment.outbox.lookups is 'Look-ups since the last attempt';
 comment on column fulfilment.outbox.absences is 'Look-ups since the last attempt that did not find the change, and count';
-comment on column fulfilment.outbox.absent_at is 'Time of the last look-up that did not find the change, and counts';
+comment on column fulfilment.outbox.absent_at is 'Time of the last look-up since the last attempt that did not find the change';
 comment on column fulfilment.outbox.replaced_at is 'When its payload was last replaced';
 comment on column fulfilment.outbox.limits_from is
   'PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person';
@@ -294,6 +299,20 @@ $$;
 create trigger outbox_product_through after update of status on fulfilment.outbox for each row
   when (new.kind = 'product.save' and old.status is distinct from new.status and new.status in ('done', 'dead', 'cancelled'))
   execute function sync.release_product_waiters();
+
+create table sync.list_lags (
+  client text primary key,
+  longest_ms bigint not null,
+  longest_at timestamptz not null,
+  exceeded_at timestamptz
+);
+comment on table sync.list_lags is
+  'How long lists of orders lag: from an attempt that was carried out until a list showed its order, if a look-up had missed it before';
+comment on column sync.list_lags.client is 'Client key';
+comment on column sync.list_lags.longest_ms is 'The longest time so far, in milliseconds';
+comment on column sync.list_lags.longest_at is 'When it was measured';
+comment on column sync.list_lags.exceeded_at is
+  'When a time was last longer than lists are taken to lag (docs/assumptions.md); null: never';
 
 create table sync.push_holds (
   client text not null,

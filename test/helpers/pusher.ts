@@ -69,8 +69,20 @@ export function usePusher(database: Pick<TestDatabase, 'url' | 'db' | 'query'>, 
       update fulfilment.outbox set next_attempt_at = now(), absent_at = absent_at - interval '1 hour'
       where status in ('pending', 'unknown') and next_attempt_at is not null`);
   };
+  /**
+   * Makes all look-ups due, as if the last attempts had been this many seconds ago, and the last look-ups a minute.
+   */
+  const ageTo = async (seconds: number): Promise<void> => {
+    await database.query(
+      `update fulfilment.outbox set next_attempt_at = now(), absent_at = absent_at - interval '1 minute',
+        written_at = now() - make_interval(secs => $1)
+      where status = 'unknown' and next_attempt_at is not null`,
+      [seconds],
+    );
+  };
   return {
     push,
+    ageTo,
     /** Starts to push as a worker does, until it is stopped. */
     start: async (env: Record<string, string> = {}) => {
       const { pusher, close: closeOne, closeWarehouses } = await openOne(env);

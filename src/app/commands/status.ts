@@ -66,6 +66,12 @@ async function readStatus(db: Database, config: Config, json: boolean): Promise<
     jobs.length === 0 ? noJobs : formatTable(jobs, jobColumns),
     streams.length === 0 ? '' : formatTable(streams, makeStreamColumns(now, lookbackDays)),
     outbox.length === 0 ? '' : formatTable(outbox, outboxColumns),
+    rest.listLags
+      .map(({ client, longestMs, longestAt }) => {
+        const seconds = Math.round(longestMs / 1_000);
+        return `${client}: longest lag of a list of orders ${seconds} s, at ${longestAt.toISOString()}`;
+      })
+      .join('\n'),
     closedGates
       .map(({ gate, client, nextAt }) => `${client} ${gate}: may be asked again ${formatWait(nextAt, now)}`)
       .join('\n'),

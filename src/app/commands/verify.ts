@@ -7,6 +7,7 @@ import type { Operation, Operations } from '../../../config/operations.ts';
 import { describeError } from '../../core/errors.ts';
 import { isObject, type Json, parseExact } from '../../core/json.ts';
 import { toVisible } from '../../core/quote.ts';
+import { readListLagOf } from '../../erp/outbox/look-ups.ts';
 import { closeGate, passGate } from '../../erp/runs/gates.ts';
 import { toCallSpanMs, toTrackTraceGate, trackTraceGapMs } from '../../sync/pulls/track-trace.ts';
 import {
@@ -21,7 +22,7 @@ import {
   selectClients,
   UsageError,
 } from '../cli/command-line.ts';
-import { connectForWriting, toAddress } from '../deps/database.ts';
+import { connectDatabase, connectForWriting, toAddress } from '../deps/database.ts';
 import { openRawClient } from '../deps/warehouses.ts';
 import { silentLogger } from '../logging/logger.ts';
 import type { CheckContext, Judgement, Verdict } from '../verify/check.ts';
@@ -163,6 +164,19 @@ async function verifyClients(config: Config, clients: readonly WarehouseClient[]
   return { judgements: found.flatMap(({ judgements }) => judgements), left: found.flatMap(({ left }) => left) };
 }
 
+/** Returns a function that reads how long the lists of a client's service have lagged, as its workers measured it. */
+function makeLagReader(config: Config, client: WarehouseClient): CheckContext['readListLag'] {
+  if (config.DATABASE_URL === undefined) return null;
+  return async () => {
+    const { db, close } = connectDatabase(toAddress(config), silentLogger, 'verify', 1);
+    try {
+      return await readListLagOf(db, toIdentity(client));
+    } finally {
+      await close();
+    }
+  };
+}
+
 /** Returns a function that asks for the track-trace list of a client through the gate that workers pass. */
 function passGateOf(config: Config, client: WarehouseClient): CheckContext['askTrackTrace'] {
   if (config.DATABASE_URL === undefined) return (ask) => ask();
@@ -198,7 +212,12 @@ async function verifyClient(
     ...(options.allowWrites ? createOrderChecks(session) : []),
     ...(options.allowGoodsWrites ? createGoodsChecks(session) : []),
   ];
-  const context = { client, service, askTrackTrace: options.askTrackTrace ? passGateOf(config, client) : null };
+  const context = {
+    client,
+    service,
+    askTrackTrace: options.askTrackTrace ? passGateOf(config, client) : null,
+    readListLag: makeLagReader(config, client),
+  };
   try {
     const judgements = await runChecks(checks, context, stop);
     return { judgements, left: await session.cleanUp() };

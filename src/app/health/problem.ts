@@ -22,6 +22,7 @@ const problemCodes = {
   job_paused: ['note', 'everybody'],
   job_skipped: ['note', 'configured'],
   job_warning: ['warn', 'configured'],
+  lists_lag: ['warn', 'everybody'],
   notify_queue: ['bad', 'everybody'],
   operation_failing: ['warn', 'configured'],
   outbox_dead: ['bad', 'everybody'],

@@ -5,8 +5,10 @@
 import type { Config } from '../../../config/env.ts';
 import type { Schedule } from '../../../config/schedules.ts';
 import { changeInWords } from '../../core/database-mark.ts';
+import { longestListLagMs } from '../../core/push/judge-absence.ts';
 import { dayMs, formatSpan } from '../../core/time.ts';
 import type { DeliveryBacklog } from '../../erp/deliveries/undelivered.ts';
+import type { ListLag } from '../../erp/outbox/look-ups.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
 import type { WatchedArticles } from '../../erp/reports/database-facts.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
@@ -48,6 +50,7 @@ export function findProblems(state: CurrentState, config: ProblemConfig): Proble
     ...pauses.map((pause) => toPauseProblem(pause, now)),
     ...findDatabaseProblems(snapshot.database, now),
     ...snapshot.outbox.filter(({ client }) => knownClients.has(client)).flatMap(findStuckRowProblems),
+    ...findListLagProblems(snapshot.listLags, now),
     ...findUnknownClientProblems(snapshot.outbox.filter(({ client }) => !knownClients.has(client))),
     ...findStockProblems(watchedArticles, config.schedules['pull-stock']),
     ...findParcelProblems(parcelBacklog, config),
@@ -148,6 +151,22 @@ const toPauseProblem = (pause: Pause, now: Date): Problem =>
     `resume with: ${resumeHint(pause)}`,
     { page: '/schedules' },
   );
+
+/** A list that lagged too long is a problem for this time. */
+const lagProblemMs = 7 * dayMs;
+
+/** Finds clients whose lists have lagged longer than pushes take them to lag. */
+function findListLagProblems(lags: readonly ListLag[], now: Date): Problem[] {
+  return lags.flatMap(({ client, longestMs, longestAt, exceededAt }) => {
+    if (exceededAt === null || now.getTime() - exceededAt.getTime() > lagProblemMs) return [];
+    const limit = formatSpan(longestListLagMs / 1_000);
+    const text =
+      `a list of the service showed an order only ${Math.round(longestMs / 1_000)} s after it was sent` +
+      ` (${formatClock(longestAt, now)}); an order that no list shows for ${limit} may be sent again`;
+    const remedy = 'ask the provider why; compare the orders at the service; this note ends after 7 days';
+    return [createProblem('lists_lag', { client, part: 'lists' }, text, remedy)];
+  });
+}
 
 /** Finds clients with watched articles whose stock is never read, because the job pull-stock is off. */
 export function findStockProblems(watched: readonly WatchedArticles[], schedule: Schedule): Problem[] {

@@ -6,6 +6,7 @@ import { hourMs, minuteMs } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readDeliveryBacklog } from '../../erp/deliveries/undelivered.ts';
 import { isRestricted, readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
+import { readListLags } from '../../erp/outbox/look-ups.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { countWatchedArticles, readNotifyQueue } from '../../erp/reports/database-facts.ts';
 import { type JobStatus, readDatabaseClock, readJobStatus } from '../../erp/reports/job-status.ts';
@@ -36,6 +37,8 @@ export const readSnapshot = (db: Database) =>
     pauses: readPauses(db),
     /** The database that rows are sent from; null if no worker has run yet. */
     database: readPushDatabase(db),
+    /** How long the lists of each client's service have lagged. */
+    listLags: readListLags(db),
     /** Clients that have articles in stock_watch. */
     watchedArticles: countWatchedArticles(db),
     /** Look-ups of packages that are due, by client. */

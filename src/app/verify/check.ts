@@ -2,6 +2,7 @@
 
 import type { WarehouseClient } from '../../../config/files.ts';
 import type { Operation, OperationName } from '../../../config/operations.ts';
+import type { ListLag } from '../../erp/outbox/look-ups.ts';
 import type { Service } from './service.ts';
 
 /** What every check gets. */
@@ -10,6 +11,8 @@ export interface CheckContext {
   readonly service: Service;
   /** Asks for the track-trace list, which the service gives once an hour, or returns in words why not now. */
   readonly askTrackTrace: (<T>(ask: () => Promise<T>) => Promise<T | string>) | null;
+  /** Returns how long the lists of the service have lagged so far; null if no look-up met a list that did. */
+  readonly readListLag: (() => Promise<ListLag | null>) | null;
 }
 
 /** One promise of the interface that can be checked by asking the service. */

@@ -89,6 +89,7 @@ export const readOnlyChecks: readonly Check[] = [
   quoteCheck('unknown-resource', '4.2', '404 with a JSON body means that the resource does not exist.', checkUnknown),
   defineCheck('commas', '2.5', 'The commas between the values of a filter are not encoded.', checkCommas),
   quoteCheck('number-case', '7.9', 'Order numbers are compared letter by letter.', checkCase),
+  quoteCheck('list-lag', '7.9', 'No list of orders lags for more than 5 minutes.', checkListLag),
   quoteCheck(
     'product-search',
     '16.4',
@@ -135,6 +136,21 @@ async function checkCase(context: CheckContext): Promise<Finding> {
   const found = (readData(answer) ?? []).map((order) => readAttribute(order, 'externalOrderNumber'));
   if (!found.includes(number)) return holds('a number in another case does not find the order');
   return differs('a number in another case finds the order; use one case in the ERP, as no setting changes that');
+}
+
+/** Reports what the look-ups of workers have measured: a list that was asked once shows no lag. */
+async function checkListLag({ readListLag }: CheckContext): Promise<Finding> {
+  if (readListLag === null) return cannotTell('only workers measure it, and DATABASE_URL is not set');
+  let lag: Awaited<ReturnType<typeof readListLag>>;
+  try {
+    lag = await readListLag();
+  } catch (error) {
+    return cannotTell(`the database cannot be read: ${removeQuotes(describeError(error))}`);
+  }
+  if (lag === null) return cannotTell('no look-up of a worker has met a list that lagged');
+  const { longestMs, longestAt, exceededAt } = lag;
+  const words = `the longest lag that a look-up met is ${Math.round(longestMs / 1_000)} s, at ${longestAt.toISOString()}`;
+  return exceededAt === null ? holds(words) : differs(`${words}; no setting changes that`);
 }
 
 async function checkProduct({ service }: CheckContext): Promise<Finding> {

@@ -40,13 +40,14 @@ export type Verdict = (
     }
   /**
    * `delayMs`: time until the look-up; null if an operator decides. `refusal`: the error that the row dies with if the
-   * look-up does not find it.
+   * look-up does not find it. `refusedAsTaken`: it may say that the service already has what the row asks for.
    */
   | {
       readonly status: 'unknown';
       readonly error: string;
       readonly delayMs: number | null;
       readonly refusal?: string;
+      readonly refusedAsTaken?: boolean;
     }
 ) & {
   /** True if the service may have carried this attempt out. */
@@ -103,9 +104,7 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
   if (error.code === 'stopped' && !failed.sent)
     return { status: 'pending', error: error.message, delayMs: 0, countsAsAttempt: false };
   if (outcome === 'refused') {
-    return failed.doubtsRefusal
-      ? { status: 'unknown', error: error.message, delayMs: 0, refusal: error.message }
-      : { status: 'dead', error: error.message };
+    return failed.doubtsRefusal ? toDoubtedRefusal(error) : { status: 'dead', error: error.message };
   }
   if (outcome === 'unknown' && failed.rule === 'look up')
     return {
@@ -123,6 +122,16 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
   const step = failed.sent ? failed.attempts : failed.attempts + readsFailedStep;
   const delayMs = toPauseMs(pauses.push, step, random, error.retryAfterMs);
   return { status: 'pending', error: error.message, delayMs, countsAsAttempt: true, written };
+}
+
+/** Words of a refusal that may say that something exists already. The words of the service are not known. */
+const takenWords =
+  /number|nummer|exist|bestaa|besteh|unique|uniek|taken|bezet|vergeben|duplicat|dubbel|doppelt|already|reeds|bereits|in use/i;
+
+/** Makes the verdict of a refusal that counts only after a look-up. A refusal without a reason may have any reason. */
+function toDoubtedRefusal({ message, status, explained }: WarehouseError): Verdict {
+  const refusedAsTaken = status === 409 || !explained || takenWords.test(message);
+  return { status: 'unknown', error: message, delayMs: 0, refusal: message, refusedAsTaken };
 }
 
 /** The advice to an operator on a row that only a person can decide. */

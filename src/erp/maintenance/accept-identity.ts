@@ -151,6 +151,7 @@ const forgottenTables = [
   'sync.cursors',
   'sync.rereads',
   'sync.absences',
+  'sync.list_lags',
   'sync.parcel_reads',
   'sync.freshness',
   'sync.gaps',

@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely';
+import { longestListLagMs } from '../../core/push/judge-absence.ts';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
@@ -19,7 +20,10 @@ export interface UnknownRow {
   readonly absences: number;
   readonly sinceAbsentMs: number | null;
   readonly lookups: number;
+  /** Time since this look-up was due. */
+  readonly overdueMs: number;
   readonly refusal: string | null;
+  readonly refusedAsTaken: boolean;
   /** True if the payload was replaced after the attempt that may have been carried out. */
   readonly replaced: boolean;
 }
@@ -54,7 +58,7 @@ export async function takeUnknownRows(
       limit ${limit}
       for update skip locked
     ), fitting as (
-      select id, sum(payload_bytes) over (order by next_attempt_at, id) - payload_bytes as bytes_before
+      select id, next_attempt_at, sum(payload_bytes) over (order by next_attempt_at, id) - payload_bytes as bytes_before
       from due
     )
     update fulfilment.outbox o
@@ -64,7 +68,9 @@ export async function takeUnknownRows(
     returning o.id, o.client, o.kind, o.reference, o.payload::text as payload, o.claim_no as "claimNo",
       o.attempts - o.uncounted_attempts as "countedAttempts", ${since('limits_from')} as "ageMs",
       ${since('written_at')} as "sinceWrittenMs", o.absences, ${since('absent_at')} as "sinceAbsentMs", o.lookups,
-        o.refusal, extract(epoch from statement_timestamp() - ${firstSentAt})::float8 * 1000 as "sinceFirstSentMs",
+        o.refusal, o.refused_as_taken as "refusedAsTaken",
+      extract(epoch from statement_timestamp() - f.next_attempt_at)::float8 * 1000 as "overdueMs",
+      extract(epoch from statement_timestamp() - ${firstSentAt})::float8 * 1000 as "sinceFirstSentMs",
       coalesce(o.replaced_at > o.written_at, false) as replaced`.execute(db);
   return rows;
 }
@@ -102,12 +108,15 @@ export interface StoredOrder {
   readonly orderId: number;
   /** True if it was stored before the row was first sent, so that the row did not create it. */
   readonly isOlder: boolean;
+  /** Time since it was stored. */
+  readonly storedAgoMs: number;
 }
 
 /** Finds the stored orders that have the numbers of these rows. */
 export async function findStoredOrders(db: Kysely<DB>, rowIds: readonly number[]): Promise<StoredOrder[]> {
   const { rows } = await sql<StoredOrder>`
-    select o.id as "rowId", s.id as "orderId", s.first_seen_at < ${firstSentAt} as "isOlder"
+    select o.id as "rowId", s.id as "orderId", s.first_seen_at < ${firstSentAt} as "isOlder",
+      extract(epoch from statement_timestamp() - s.first_seen_at)::float8 * 1000 as "storedAgoMs"
     from fulfilment.outbox o
     join fulfilment.orders s
       on s.client = o.client and s.external_order_number = o.reference and s.unlisted_since is null
@@ -134,4 +143,152 @@ export async function findLastOrderSince(db: Kysely<DB>, client: string, day: st
     .where('first_seen_at', '<', sql<Date>`clock_timestamp() - interval '1 minute'`)
     .executeTakeFirst();
   return (older ?? (await orders.executeTakeFirst()))?.id ?? null;
+}
+
+/** An order that the service accepted after the last attempt of a row. */
+export interface LaterOrder {
+  readonly rowId: number;
+  readonly orderId: number;
+  readonly number: string;
+}
+
+/** Maximum number of orders that are searched for one row: more than workers send at the same time. */
+const maxLaterOrders = 300;
+
+/**
+ * Finds, for each of these rows, the first order of its client that was sent after the row's last attempt had ended, and
+ * that the service accepted at once. An order that a look-up found, or that a person marked as done, may be older than
+ * its row.
+ */
+export async function findLaterOrders(db: Kysely<DB>, rowIds: readonly number[]): Promise<LaterOrder[]> {
+  const { rows } = await sql<LaterOrder>`
+    select o.id as "rowId", later.order_id as "orderId", later.number
+    from fulfilment.outbox o
+    cross join lateral (
+      select greatest(o.written_at, max(a.at)) as ended_at
+      from sync.outbox_attempts a
+      where a.outbox_id = o.id and a.step in ('sent', 'taken over')
+    ) own
+    cross join lateral (
+      select s.id as order_id, s.external_order_number as number
+      from (
+        select d.id, d.reference, d.limits_from, d.finished_at,
+          case when d.result ->> 'orderId' ~ '^[0-9]{1,15}$' then (d.result ->> 'orderId')::bigint end as order_id
+        from fulfilment.outbox d
+        where d.client = o.client and d.status = 'done' and d.kind = 'order.create' and d.finished_at > own.ended_at
+        order by d.finished_at
+        limit ${maxLaterOrders}
+      ) d
+      join fulfilment.orders s
+        on s.client = o.client and s.id = d.order_id and s.external_order_number = d.reference
+          and s.unlisted_since is null
+      where d.limits_from > own.ended_at and d.reference ~ '^[A-Za-z0-9_.-]{1,50}$'
+        and exists (
+          select from sync.outbox_attempts a
+          where a.outbox_id = d.id and a.step = 'sent' and a.became = 'done')
+      order by d.finished_at
+      limit 1
+    ) later
+    where o.id = any(${rowIds}::bigint[])`.execute(db);
+  return rows;
+}
+
+/** Maximum number of unknown rows of a client that one call compares with the tables. */
+const maxCompared = 10_000;
+/** A resource may be committed this long after the look-up that missed it began. */
+const lateCommitSpan = sql`interval '2 minutes'`;
+
+/**
+ * Makes due the look-ups of unknown rows whose order or slip has reached the tables since their last look-up, also of
+ * rows that wait for a person.
+ * @param kinds the kinds that are looked up
+ * @returns true if a look-up is due now
+ */
+export async function bringLookUpsForward(
+  db: Kysely<DB>,
+  clients: readonly string[],
+  kinds: readonly string[],
+): Promise<boolean> {
+  const { rows } = await sql`
+    with arrived as materialized (
+      select u.id
+      from unnest(${clients}::text[]) as c (client)
+      cross join lateral (
+        select o.id, o.family, coalesce(o.absent_at, o.written_at, o.created_at) - ${lateCommitSpan} as looked_up_at,
+          case when o.kind = 'order.rename' then o.payload ->> 'externalOrderNumber' else o.reference end as number
+        from fulfilment.outbox o
+        where o.client = c.client and o.status = 'unknown' and o.kind = any(${kinds}::text[])
+          and (o.next_attempt_at is null or o.next_attempt_at > statement_timestamp() + interval '5 seconds')
+        order by o.next_attempt_at desc
+        limit ${maxCompared}
+      ) u
+      where case u.family
+        when 'order' then exists (
+          select from fulfilment.orders s
+          where s.client = c.client and s.external_order_number = u.number and s.unlisted_since is null
+            and s.changed_at > u.looked_up_at)
+        when 'inbound_packing_slip' then exists (
+          select from fulfilment.inbound_packing_slips s
+          where s.client = c.client and s.reference = u.number and s.unlisted_since is null
+            and s.first_seen_at > u.looked_up_at)
+        else false end
+    ), free as materialized (
+      select l.id
+      from arrived a
+      cross join lateral (
+        select o.id, o.status
+        from fulfilment.outbox o
+        where o.id = a.id
+        limit 1
+        for no key update of o skip locked
+      ) l
+      where l.status = 'unknown'
+    )
+    update fulfilment.outbox o
+    set next_attempt_at = statement_timestamp()
+    from free
+    where o.id = free.id
+    returning 1`.execute(db);
+  return rows.length > 0;
+}
+
+/** The longest time that passed until a list of a client's service showed an order that an earlier look-up had missed. */
+export interface ListLag {
+  readonly client: string;
+  readonly longestMs: number;
+  readonly longestAt: Date;
+  /** When a lag was last longer than lists are taken to lag; null: never. */
+  readonly exceededAt: Date | null;
+}
+
+/** Records how long a list of a client lagged, if it is the longest time so far or too long. */
+export async function recordListLag(db: Kysely<DB>, client: string, lagMs: number): Promise<void> {
+  await sql`
+    insert into sync.list_lags as l (client, longest_ms, longest_at, exceeded_at)
+    values (${client}, ${Math.round(lagMs)}, clock_timestamp(),
+      case when ${lagMs}::float8 > ${longestListLagMs}::float8 then clock_timestamp() end)
+    on conflict (client) do update set
+      longest_ms = greatest(l.longest_ms, excluded.longest_ms),
+      longest_at = case when excluded.longest_ms > l.longest_ms then excluded.longest_at else l.longest_at end,
+      exceeded_at = coalesce(excluded.exceeded_at, l.exceeded_at)
+    where excluded.longest_ms > l.longest_ms or excluded.exceeded_at is not null`.execute(db);
+}
+
+/** Reads the longest lag of each client that has shown one. */
+export async function readListLags(db: Kysely<DB>): Promise<ListLag[]> {
+  return db
+    .selectFrom('sync.list_lags')
+    .select(['client', 'longest_ms as longestMs', 'longest_at as longestAt', 'exceeded_at as exceededAt'])
+    .orderBy('client')
+    .execute();
+}
+
+/** Reads the longest lag of the account with this fingerprint; null if it has shown none. */
+export async function readListLagOf(db: Kysely<DB>, identity: string): Promise<ListLag | null> {
+  const owner = await db
+    .selectFrom('sync.clients')
+    .select('client')
+    .where('identity', '=', identity)
+    .executeTakeFirst();
+  return (await readListLags(db)).find(({ client }) => client === owner?.client) ?? null;
 }

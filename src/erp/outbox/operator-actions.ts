@@ -32,7 +32,7 @@ export async function countOutbox(db: Kysely<DB>, filter: OutboxFilter, action: 
 
 /**
  * Applies an action to all rows that match the filter and are in a state that allows it. A retried row is due at once.
- * It is looked up first if its kind can be, unless its outcome was for the operator to decide. A row that is marked as
+ * It is looked up first if its kind can be, unless its outcome was for the operator to decide: that counts as two absences. A row that is marked as
  * done gets `result`, and its follow-ups are inserted. A worker releases the lanes and enters the rows into the feed.
  * @param by the name that the history shows
  * @returns the ids of the rows that were changed
@@ -45,8 +45,8 @@ export async function actOnOutbox(
 ): Promise<number[]> {
   const changes = {
     retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null, refusal = null,
-      claim_no = null, lookups = 0, absences = 0, absent_at = null,
-      written_at = case when o.status = 'unknown' and o.next_attempt_at is null then null else o.written_at end,
+      claim_no = null, lookups = 0, absent_at = null,
+      absences = case when o.status = 'unknown' and o.next_attempt_at is null then 2 else 0 end,
       limits_from = clock_timestamp(), uncounted_attempts = o.attempts, refused_for_others = 0`,
     done: sql`status = 'done', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null,
       last_error = null, result = ${JSON.stringify(result)}::jsonb`,

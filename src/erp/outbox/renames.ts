@@ -136,24 +136,30 @@ export async function findNewNumber(db: Kysely<DB>, { id, client, reference }: R
 }
 
 /**
- * Finds the first unfinished row that uses a number which a rename is to give: an `order.create`, or an earlier
- * `order.rename` that frees the number.
+ * Finds an unfinished row that stands against giving an order this number: an earlier `order.rename` that will free the
+ * number, else a row that makes an order with it. Rows behind the rename that change an order with the number mean the
+ * renamed one. An `order.create` behind it may also follow an `order.rename` that frees the number again.
  */
 export async function findUserOfNumber(
   db: Kysely<DB>,
   { id, client }: Pick<RowOfOrder, 'id' | 'client'>,
   number: string,
 ): Promise<OtherRow | null> {
-  const found = await db
-    .selectFrom('fulfilment.outbox as o')
-    .select(['o.id', 'o.kind', 'o.reference', 'o.status'])
-    .where('o.client', '=', client)
-    .where('o.family', '=', 'order')
-    .where('o.reference', '=', number)
-    .where(sql<boolean>`o.status in ${unfinishedStatuses}`)
-    .where(sql<boolean>`(o.kind in ('order.create', 'order.replace') or o.kind = 'order.rename' and o.id < ${id})`)
-    .orderBy('o.id')
-    .limit(1)
-    .executeTakeFirst();
-  return found ?? null;
+  const { rows } = await sql<OtherRow>`
+    with lane as materialized (
+      select o.id, o.kind, o.reference, o.status
+      from fulfilment.outbox o
+      where o.client = ${client} and o.family = 'order' and o.reference = ${number}
+        and o.status in ${unfinishedStatuses} and o.kind in ('order.create', 'order.replace', 'order.rename')
+    )
+    select l.*
+    from lane l
+    where case l.kind
+      when 'order.create' then not exists (
+        select from lane r
+        where r.kind = 'order.rename' and r.id > ${id} and r.id < l.id)
+      else l.id < ${id} end
+    order by l.kind <> 'order.rename', l.id
+    limit 1`.execute(db);
+  return rows[0] ?? null;
 }

@@ -24,6 +24,8 @@ export interface Settlement {
   /** True if the service may have carried this attempt out. */
   readonly written: boolean;
   readonly refusal: string | null;
+  /** True if the refusal may say that the service already has what the row asks for. */
+  readonly refusedAsTaken: boolean;
   /**
    * True if the attempt does not count: the service was not asked to do anything, or it refused for a reason outside
    * this row.
@@ -31,6 +33,8 @@ export interface Settlement {
   readonly refund: boolean;
   /** True if it was refused for a reason outside this row. The row waits longer each time. */
   readonly isRefusedForOthers: boolean;
+  /** True if a look-up did not find the row. */
+  readonly isAbsent: boolean;
   /** True if this absence is one of the two after which the row is believed to be absent. */
   readonly absenceCounts: boolean;
   readonly durationMs: number;
@@ -119,7 +123,7 @@ async function writeSettlements(
       from json_to_recordset(${toStorableJson(given)}::json) as s (
         id bigint, "claimNo" bigint, step text, status text, error text, "errorCode" text, "delayMs" float8,
         result jsonb, written boolean, refusal text, refund boolean, "isRefusedForOthers" boolean,
-        "absenceCounts" boolean, "durationMs" integer)
+        "refusedAsTaken" boolean, "isAbsent" boolean, "absenceCounts" boolean, "durationMs" integer)
     ), free as materialized (
       select s.*, o.present_status, o.present_claim_no, o.erased_at
       from s
@@ -133,7 +137,7 @@ async function writeSettlements(
       update fulfilment.outbox o
       set
         status = s.status, last_error = s.error, result = s.result, lease_until = null, sent_at = null,
-          refusal = s.refusal,
+          refusal = s.refusal, refused_as_taken = s."refusedAsTaken",
         next_attempt_at = statement_timestamp() + make_interval(secs => s."delayMs" / 1000),
         finished_at = case when s.status in ('done', 'dead') then statement_timestamp() end,
         attempts = o.attempts - case when s.refund then 1 else 0 end,
@@ -142,9 +146,11 @@ async function writeSettlements(
         written_at = case when s.written then coalesce(o.sent_at, statement_timestamp()) else o.written_at end,
         lookups = case when s.step = 'looked up' then o.lookups + 1 else 0 end,
         absences = case when s.step = 'looked up'
-                        then o.absences + case when s."absenceCounts" then 1 else 0 end else 0 end,
+                        then o.absences + case when s."absenceCounts" then 1 else 0 end
+                        -- An attempt that was certainly not carried out changes nothing about what was found before.
+                        when s.status = 'pending' and not s.written then o.absences else 0 end,
         absent_at = case when s.step <> 'looked up' then null
-                         when s."absenceCounts" then statement_timestamp() else o.absent_at end
+                         when s."isAbsent" then statement_timestamp() else o.absent_at end
       from free s
       -- The row is found by its id. Its state was read under the lock: a condition on it here would let a plan search
       -- all open rows.

@@ -1,7 +1,13 @@
 import { describeError, WarehouseError } from '../../core/errors.ts';
-import { type AbsenceVerdict, judgeAbsence } from '../../core/push/judge-absence.ts';
-import { operatorChoices, readLookUpEvidence, type ScopedEvidence } from '../../core/push/push-outcome.ts';
-import { takeUnknownRows, type UnknownRow } from '../../erp/outbox/look-ups.ts';
+import {
+  type AbsenceVerdict,
+  judgeAbsence,
+  leaveToOperator,
+  type MissedLookUp,
+  measureListLagMs,
+} from '../../core/push/judge-absence.ts';
+import { readLookUpEvidence, type ScopedEvidence } from '../../core/push/push-outcome.ts';
+import { recordListLag, takeUnknownRows, type UnknownRow } from '../../erp/outbox/look-ups.ts';
 import { drawReadNo } from '../../erp/runs/stream-transaction.ts';
 import type { ClientHealth } from './client-health.ts';
 import {
@@ -66,6 +72,8 @@ async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): P
     const cause = error instanceof WarehouseError ? { cause: error } : {};
     return new Map<number, LookUpResult>(rows.map(({ id }) => [id, { seen: 'no answer', why, ...cause }]));
   });
+  const lagMs = findLongestLagMs(rows, found);
+  if (lagMs !== null) await recordListLag(deps.db, deps.client, lagMs);
   // Rows of one request share one cause.
   const causes = new Set([...found.values()].flatMap((seen) => (seen.seen === 'no answer' ? (seen.cause ?? []) : [])));
   const durationMs = Math.round(performance.now() - startedAtMs);
@@ -76,6 +84,8 @@ async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): P
     const settlement = toSettlement(row, 'looked up', verdict, {
       durationMs,
       refusal: verdict?.status === 'unknown' ? row.refusal : null,
+      refusedAsTaken: verdict?.status === 'unknown' && row.refusedAsTaken,
+      isAbsent: seen.seen === 'absent',
       ...(verdict === null && {
         result: pushed?.result ?? null,
         followUps: kind.followUps?.(row.payloadRead as JsonObject) ?? [],
@@ -85,6 +95,18 @@ async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): P
     return { settlement, pushed, readNo, evidence: seen.seen === 'there' ? evidenceOfSuccess : [] };
   });
   return { outcomes, evidence: [...causes].flatMap(readLookUpEvidence) };
+}
+
+/** Returns the longest lag of the lists that showed these rows; null if none is known. */
+function findLongestLagMs(rows: readonly UnknownRow[], found: ReadonlyMap<number, LookUpResult>): number | null {
+  let longestMs: number | null = null;
+  for (const row of rows) {
+    const seen = found.get(row.id);
+    if (seen?.seen !== 'there' || seen.isOlder === true) continue;
+    const lagMs = measureListLagMs(row, seen.listedAgoMs);
+    if (lagMs !== null) longestMs = Math.max(longestMs ?? 0, lagMs);
+  }
+  return longestMs;
 }
 
 /** Reads a payload. Returns null if this version does not accept it, although the version that sent it did. */
@@ -113,9 +135,14 @@ function concludeLookUp(
     return { verdict: isRefused ? { status: 'dead', error: why } : leaveToOperator(why), pushed: null };
   const retryAfterMs = seen.seen === 'no answer' ? (seen.cause?.retryAfterMs ?? 0) : 0;
   const lookedUp = { ...row, attempts: row.countedAttempts, whenAbsent: rule.whenAbsent, retryAfterMs };
-  const isAbsent = seen.seen === 'absent' || (seen.seen === 'unclear' && isRefused);
-  const verdict = judgeAbsence(lookedUp, isAbsent ? 'absent' : 'no answer', why, deps.timeoutMs, deps.policy);
-  return { verdict, pushed: null };
+  const missed = { seen: toBasis(seen, isRefused), why };
+  return { verdict: judgeAbsence(lookedUp, missed, deps.timeoutMs, deps.policy), pushed: null };
+}
+
+/** Returns what a look-up that did not find the row is worth. If the row was refused, an unclear answer will do. */
+function toBasis(seen: LookUpResult, isRefused: boolean): MissedLookUp['seen'] {
+  if (seen.seen === 'absent') return seen.basis;
+  return seen.seen === 'unclear' && isRefused ? 'list' : 'no answer';
 }
 
 const notFoundYet = 'not found at the service yet; looked up again';
@@ -161,9 +188,3 @@ const describeOthersVersion = (difference: string | null) =>
     ? null
     : `the service already has one that no attempt of this row created: ${difference}. Cancel this row; a changed one` +
       ' needs another number, or order.replace';
-
-const leaveToOperator = (why: string): AbsenceVerdict => ({
-  status: 'unknown',
-  error: `${why}. ${operatorChoices}`,
-  delayMs: null,
-});

@@ -83,6 +83,7 @@ export class Pusher {
       onMarkedDead: events.onMarkedDead,
       onDatabase: (database) => this.#noteDatabase(database),
       onOutcomes: () => this.#enterOutcomes(),
+      onLookUpsDue: () => this.wake(),
       onTakenOver: (row) => {
         events.onTakenOver(row);
         this.wake();

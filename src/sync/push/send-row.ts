@@ -15,6 +15,7 @@ import type { ClaimedRow } from '../../erp/outbox/claim-rows.ts';
 import { claimMs, type PushTarget, returnClaims, stampSent } from '../../erp/outbox/held-claims.ts';
 import { isProven } from '../../erp/outbox/holds.ts';
 import type { SentRow } from '../../erp/outbox/push-database.ts';
+import { readSentTarget } from '../../erp/outbox/renames.ts';
 import type { Settlement } from '../../erp/outbox/settle-rows.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import {
@@ -76,7 +77,7 @@ export async function sendRow(deps: PushDeps, row: ClaimedRow, signal: AbortSign
   if (kind === undefined) throw new Error(`a row of the unknown kind ${row.kind} was claimed`);
   const progress = { sent: false };
   try {
-    if (kind.unknown.do === 'look up' && row.maybeCarriedOut && !row.cleared) {
+    if (await mustBeLookedUp(deps, kind, row)) {
       readPayload(kind, row.payload);
       const error = 'an earlier attempt may have been carried out; it is looked up before the row is sent again';
       return toOutcome(row, { status: 'unknown', error, delayMs: 0, code: null });
@@ -94,6 +95,17 @@ export async function sendRow(deps: PushDeps, row: ClaimedRow, signal: AbortSign
     }
     return toOutcome(row, await judgeError(deps, row, kind, error, progress.sent));
   }
+}
+
+/**
+ * Returns true if an earlier attempt may have been carried out, and no two look-ups missed it. An order that has reached
+ * our tables since then may be what they missed, unless it is the one that the row replaces.
+ */
+async function mustBeLookedUp({ db }: PushDeps, { unknown }: AnyKind, row: ClaimedRow): Promise<boolean> {
+  if (unknown.do !== 'look up' || !row.maybeCarriedOut) return false;
+  if (!row.cleared) return true;
+  if (row.knownId === null || !unknown.lookUp.doubtsRefusal) return false;
+  return (await readSentTarget(db, row.id))?.id !== row.knownId;
 }
 
 /**
@@ -228,8 +240,10 @@ export function toSettlement(
     result: null,
     written: verdict?.written ?? false,
     refusal: (verdict?.status === 'unknown' ? verdict.refusal : undefined) ?? null,
+    refusedAsTaken: verdict?.status === 'unknown' && verdict.refusedAsTaken === true,
     refund: false,
     isRefusedForOthers: verdict?.status === 'pending' && verdict.isRefusedForOthers === true,
+    isAbsent: false,
     absenceCounts: verdict?.counts ?? false,
     followUps: [],
     ...further,

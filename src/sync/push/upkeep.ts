@@ -11,6 +11,7 @@ import {
   type UnsendableRow,
 } from '../../erp/outbox/held-claims.ts';
 import { forgetOldHealth } from '../../erp/outbox/holds.ts';
+import { bringLookUpsForward } from '../../erp/outbox/look-ups.ts';
 import { markAlive, markEnded, noteDatabase, type PushDatabase } from '../../erp/outbox/push-database.ts';
 import { type ClientAccount, markServed } from '../../erp/runs/clients.ts';
 import type { RecentSends } from './send-row.ts';
@@ -41,6 +42,8 @@ export interface UpkeepOptions {
   readonly onDatabase: (database: PushDatabase) => void;
   readonly onTakenOver: (row: TakenOverRow) => void;
   readonly onMarkedDead: (row: UnsendableRow) => void;
+  /** Called when look-ups are due because the tables show what they look for. */
+  readonly onLookUpsDue: () => void;
   /** Enters noted outcomes into the feed. */
   readonly onOutcomes: () => Promise<void>;
   readonly onError: (task: string, error: unknown) => void;
@@ -122,6 +125,9 @@ export class Upkeep {
     for (const row of await markUnsendableRowsDead(db, worker)) onMarkedDead(row);
     await onOutcomes();
     if (!isSlowTaskDue(this.#tidiedUpAtMs)) return;
+    const keys = clients.map(({ client }) => client);
+    const lookedUp = Object.keys(rules).filter((kind) => rules[kind] === 'look up');
+    if (await bringLookUpsForward(db, keys, lookedUp)) this.#options.onLookUpsDue();
     await markServed(db, clients);
     await forgetOldHealth(db);
     this.#tidiedUpAtMs = performance.now();

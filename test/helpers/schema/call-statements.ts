@@ -25,15 +25,18 @@ import * as holds from '../../../src/erp/outbox/holds.ts';
 import { insertRows } from '../../../src/erp/outbox/insert-rows.ts';
 import { releaseLanes } from '../../../src/erp/outbox/lanes.ts';
 import {
+  bringLookUpsForward,
   findLastOrderSince,
+  findLaterOrders,
   findStoredOrders,
   findUnclaimedIds,
+  recordListLag,
   takeUnknownRows,
 } from '../../../src/erp/outbox/look-ups.ts';
 import * as actions from '../../../src/erp/outbox/operator-actions.ts';
 import { delayGates, markEnded, noteDatabase } from '../../../src/erp/outbox/push-database.ts';
 import { listOutbox, readOutbox } from '../../../src/erp/outbox/read-outbox.ts';
-import { findRenameTo, findTargetIds, readSentTarget } from '../../../src/erp/outbox/renames.ts';
+import { findRenameTo, findTargetIds, findUserOfNumber, readSentTarget } from '../../../src/erp/outbox/renames.ts';
 import { bringPollsForward, insertFollowUps } from '../../../src/erp/outbox/settle-rows.ts';
 import * as agedData from '../../../src/erp/privacy/aged-data.ts';
 import { maskAgedReturns, returnTables } from '../../../src/erp/privacy/aged-returns.ts';
@@ -314,6 +317,10 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   await findLastOrderSince(trx, client, '2026-05-04');
   await findTargetIds(trx, [id]);
   await findRenameTo(trx, { id, client, reference: 'X' }, 'order.update');
+  await findUserOfNumber(trx, { id, client }, 'X');
+  await findLaterOrders(trx, [id]);
+  await bringLookUpsForward(trx, [client], ['order.create']);
+  await recordListLag(trx, client, 1);
   await renewClaims(trx, [claimed]);
   await takeUnknownRows(trx, client, 'order.create', 5);
   const mirror = { table: 'inbound_packing_slips', resultMember: 'inboundPackingSlipId' };

@@ -36,6 +36,8 @@ const settlement = {
   refusal: null,
   refund: false,
   isRefusedForOthers: false,
+  refusedAsTaken: false,
+  isAbsent: false,
   absenceCounts: false,
   durationMs: 20,
   followUps: [],

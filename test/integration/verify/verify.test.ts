@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { recordListLag } from '../../../src/erp/outbox/look-ups.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { useVerify } from '../../helpers/processes/run-verify.ts';
@@ -31,7 +32,7 @@ describe('against a service as we assume it', () => {
     const { code, differs, unknown, holds, output } = await verifyAsJson();
     expect({ code, differs }).toEqual({ code: 0, differs: [] });
     expect(holds.length).toBeGreaterThan(17);
-    expect(unknown).toEqual(['route-v2.shipment.trackTrace', 'time-zone']);
+    expect(unknown).toEqual(['route-v2.shipment.trackTrace', 'list-lag', 'time-zone']);
     const requests = await sandbox.requests(after);
     const changing = requests.filter(({ method }) => method !== 'GET');
     const posted = new Set(changing.map(({ method, operation }) => `${method} ${operation}`));
@@ -64,6 +65,21 @@ describe('against a service as we assume it', () => {
     expect((await verifyAsJson(['--ask-track-trace'], withDatabase)).holds).toContain('route-v2.shipment.trackTrace');
     expect(await pull('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
     expect(await countCalls()).toBe(before + 1);
+  });
+
+  test('the longest lag that look-ups of workers met is shown, and differs if it is too long', async () => {
+    const withDatabase = { DATABASE_URL: database.url };
+    const find = async () => {
+      const { report } = await verifyAsJson([], withDatabase);
+      return report.judgements.find(({ id }) => id === 'list-lag');
+    };
+    await pull('pull-orders');
+    expect(await find()).toMatchObject({ verdict: 'cannot tell' });
+    await recordListLag(database.db, 'default', 200_000);
+    await recordListLag(database.db, 'default', 100_000);
+    expect(await find()).toMatchObject({ verdict: 'holds', evidence: expect.stringContaining('is 200 s, at 2') });
+    await recordListLag(database.db, 'default', 301_000);
+    expect(await find()).toMatchObject({ verdict: 'differs', evidence: expect.stringContaining('is 301 s') });
   });
 
   test('a wrong password is tried once', async () => {

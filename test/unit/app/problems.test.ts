@@ -58,7 +58,16 @@ function find(
 ) {
   const empty = { streams: [], outbox: [], holds: [], gates: [], pauses: [], database: null };
   const all = {
-    ...{ ...empty, jobs: [], clients: [makeClient()], watchedArticles: [], parcelBacklog: [], notifyQueue: 0, now },
+    ...{
+      ...empty,
+      jobs: [],
+      clients: [makeClient()],
+      watchedArticles: [],
+      parcelBacklog: [],
+      listLags: [],
+      notifyQueue: 0,
+      now,
+    },
     ...{ deliveries: [], drift: [] },
     ...snapshot,
   };
@@ -270,4 +279,14 @@ test('stuck rows need a person; those of clients that are not known are one prob
     'bad shop: 1 row is stuck: it is unknown whether the service carried it out',
     'bad every client: 600 rows are dead or stuck and name 600 clients that are not known here',
   ]);
+});
+
+test('lists that lagged longer than pushes take them to lag are a problem for a week', () => {
+  const lag = { client: 'shop', longestMs: 312_000, longestAt: ago(60) };
+  const found = find({ listLags: [{ ...lag, exceededAt: ago(60) }] });
+  expect(found.map(({ code, severity, text }) => [code, severity, text])).toEqual([
+    ['lists_lag', 'warn', expect.stringMatching(/showed an order only 312 s after it was sent .* may be sent again$/)],
+  ]);
+  expect(find({ listLags: [{ ...lag, exceededAt: ago(7 * 24 * 60 + 1) }] })).toEqual([]);
+  expect(find({ listLags: [{ ...lag, longestMs: 299_000, exceededAt: null }] })).toEqual([]);
 });

@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import type { ErrorCode } from '../../../src/core/error-codes.ts';
 import { WarehouseError } from '../../../src/core/errors.ts';
-import { judgeAbsence, type LookedUpRow } from '../../../src/core/push/judge-absence.ts';
+import {
+  type AbsenceBasis,
+  judgeAbsence,
+  type LookedUpRow,
+  measureListLagMs,
+} from '../../../src/core/push/judge-absence.ts';
 import { type FailedAttempt, judgeFailure, readEvidence } from '../../../src/core/push/push-outcome.ts';
 import { findDoubtedScope } from '../../../src/sync/push/client-health.ts';
 import { batchRows } from '../../../src/sync/push/kinds/order/look-up-orders.ts';
@@ -191,19 +196,35 @@ describe('an absence', () => {
     sinceAbsentMs: null,
     lookups: 3,
     refusal: null,
+    refusedAsTaken: false,
     attempts: 1,
     ageMs: 1_000,
     retryAfterMs: 0,
     whenAbsent: 'resend',
   };
-  const judgeRow = (changes: Partial<LookedUpRow>, seen: 'absent' | 'no answer' = 'absent', timeoutMs = 30_000) =>
-    judgeAbsence({ ...row, ...changes }, seen, 'why', timeoutMs, policy);
+  const judgeRow = (
+    changes: Partial<LookedUpRow>,
+    seen: AbsenceBasis | 'no answer' = 'newer list',
+    timeoutMs = 30_000,
+  ) => judgeAbsence({ ...row, ...changes }, { seen, why: 'why' }, timeoutMs, policy);
 
   test('counts only if the last attempt was long enough ago', () => {
     expect(judgeRow({ sinceWrittenMs: 59_999 })).toMatchObject({ status: 'unknown', counts: false, delayMs: 1 });
     expect(judgeRow({ sinceWrittenMs: 10_000, lookups: 0 })).toMatchObject({ counts: false, delayMs: 2_000 });
     expect(judgeRow({ sinceWrittenMs: 60_000 })).toMatchObject({ status: 'unknown', counts: true, delayMs: 30_000 });
-    expect(judgeRow({ sinceWrittenMs: 119_999 }, 'absent', 60_000)).toMatchObject({ counts: false });
+    expect(judgeRow({ sinceWrittenMs: 60_000 }, 'read')).toMatchObject({ counts: true });
+    expect(judgeRow({ sinceWrittenMs: 119_999 }, 'newer list', 60_000)).toMatchObject({ counts: false });
+  });
+
+  test('in a list that may be older than the attempt counts after five minutes', () => {
+    expect(judgeRow({ sinceWrittenMs: 299_999 }, 'list')).toMatchObject({ counts: false, delayMs: 1 });
+    expect(judgeRow({ sinceWrittenMs: 300_000 }, 'list')).toMatchObject({ status: 'unknown', counts: true });
+    // The list may show at any moment that it is new enough.
+    expect(judgeRow({ sinceWrittenMs: 100_000, lookups: 30 }, 'list')).toMatchObject({ delayMs: 30_000 });
+    const once = { absences: 1, sinceAbsentMs: 30_000 };
+    expect(judgeRow({ ...once, sinceWrittenMs: 299_000 }, 'list')).toMatchObject({ status: 'unknown' });
+    expect(judgeRow({ ...once, sinceWrittenMs: 300_000 }, 'list')).toMatchObject({ status: 'pending' });
+    expect(judgeRow({ ...once, sinceWrittenMs: 300_000 }, 'list', 200_000)).toMatchObject({ status: 'unknown' });
   });
 
   test('is believed the second time, 30 seconds later', () => {
@@ -220,9 +241,28 @@ describe('an absence', () => {
     expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000, attempts: 25 })).toMatchObject({ status: 'dead' });
   });
 
+  test('never makes a row dead that was refused as taken after an attempt that may have been carried out', () => {
+    const taken = { refusal: 'it exists', refusedAsTaken: true, sinceWrittenMs: 9_000_000, absences: 9, lookups: 40 };
+    for (const seen of ['list', 'newer list'] as const) {
+      expect(judgeRow({ ...taken, sinceAbsentMs: 90_000 }, seen)).toMatchObject({
+        status: 'unknown',
+        counts: false,
+        delayMs: 900_000,
+        refusal: 'it exists',
+      });
+      expect(judgeRow({ ...taken, sinceAbsentMs: 90_000, ageMs: policy.maxAgeMs }, seen)).toMatchObject({
+        status: 'unknown',
+        delayMs: null,
+      });
+    }
+    // The resource itself shows that the attempt was not carried out.
+    expect(judgeRow({ ...taken, sinceAbsentMs: 90_000 }, 'read')).toMatchObject({ status: 'dead' });
+  });
+
   test('makes a refused row dead if no attempt can have been carried out', () => {
     const refused = { sinceWrittenMs: null, refusal: 'no' };
     expect(judgeRow(refused)).toMatchObject({ status: 'dead', error: 'no' });
+    expect(judgeRow({ ...refused, refusedAsTaken: true }, 'list')).toMatchObject({ status: 'dead', error: 'no' });
     expect(judgeRow(refused, 'no answer')).toMatchObject({ status: 'unknown', refusal: 'no' });
     expect(judgeRow({ ...refused, ageMs: policy.maxAgeMs }, 'no answer')).toMatchObject({
       status: 'dead',
@@ -242,6 +282,17 @@ describe('an absence', () => {
       delayMs: 900_000,
     });
   });
+
+  test('shows how long the list lagged when the row is found', () => {
+    const found = { sinceWrittenMs: 200_000, sinceAbsentMs: 30_000, overdueMs: 0 };
+    expect(measureListLagMs(found, 0)).toBe(200_000);
+    expect(measureListLagMs(found, 20_000)).toBe(180_000);
+    // No worker ran for a while: only the last miss is known.
+    expect(measureListLagMs({ ...found, overdueMs: 100_000 }, 0)).toBe(170_000);
+    expect(measureListLagMs({ ...found, sinceAbsentMs: null }, 0)).toBeNull();
+    expect(measureListLagMs({ ...found, sinceWrittenMs: null }, 0)).toBeNull();
+    expect(measureListLagMs(found, undefined)).toBeNull();
+  });
 });
 
 test('look-ups are batched by count and length; a reference with a comma is alone', () => {
@@ -252,6 +303,10 @@ test('look-ups are batched by count and length; a reference with a comma is alon
   expect(long.length).toBeGreaterThan(3);
   for (const batch of long)
     expect(batch.map(({ reference }) => encodeURIComponent(reference)).join(',').length).toBeLessThan(5_700);
+  const later = rows(250, (index) => `SO-${index}`).map((row) => ({ ...row, later: { number: `L${row.reference}` } }));
+  expect(batchRows(later).map(({ length }) => length)).toEqual([50, 50, 50, 50, 50]);
+  const shared = later.map((row) => ({ ...row, later: { number: 'L' } }));
+  expect(batchRows(shared).map(({ length }) => length)).toEqual([99, 99, 52]);
   expect(
     batchRows([{ reference: 'A,B' }, { reference: 'C' }, { reference: 'D,' }]).map(({ length }) => length),
   ).toEqual([1, 1, 1]);

@@ -8,6 +8,7 @@ import type { OperationName, Operations, TakenMember } from '../../../../config/
 import { CodedError, WarehouseError } from '../../../core/errors.ts';
 import type { Json } from '../../../core/json.ts';
 import { shorten } from '../../../core/quote.ts';
+import type { AbsenceBasis } from '../../../core/push/judge-absence.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
 import type { ClaimedRow } from '../../../erp/outbox/claim-rows.ts';
 import type { PushTarget } from '../../../erp/outbox/held-claims.ts';
@@ -159,6 +160,8 @@ export type LookUpResult =
       readonly escaped: boolean;
       /** True if our tables had it before the row was first sent, so that the row did not create it. */
       readonly isOlder?: boolean;
+      /** How long ago a list first showed it, as far as is known. Absent if another way than a list found it. */
+      readonly listedAgoMs?: number;
       /** What the attempt lost of it, in words. The row is then dead. */
       readonly lost?: string;
       /** Members of the row's result besides those of `resultOf`. */
@@ -166,7 +169,7 @@ export type LookUpResult =
       /** Id of another resource of the stream that the row changed. It is read again. */
       readonly reread?: number;
     }
-  | { readonly seen: 'absent'; readonly why?: string }
+  | { readonly seen: 'absent'; readonly basis: AbsenceBasis; readonly why?: string }
   | { readonly seen: 'no answer'; readonly why: string; readonly cause?: WarehouseError }
   /** The answer does not tell whether the resource is there. */
   | { readonly seen: 'unclear'; readonly why: string }

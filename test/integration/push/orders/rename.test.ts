@@ -292,3 +292,113 @@ describe('rows around a rename', () => {
     expect(await countUpdates()).toBe(0);
   });
 });
+
+describe('rows that are inserted together and name the same numbers', () => {
+  /** Inserts rows of these kinds, each with its reference; a rename names its new number, too. */
+  const insertAll = async (rows: readonly (readonly [kind: string, reference: string, to?: string])[]) => {
+    for (const [kind, reference, to] of rows) {
+      if (kind === 'order.rename') await insertRename(reference, to ?? '');
+      else if (['order.create', 'order.replace'].includes(kind))
+        await outbox.insert(kind, reference, orderPayload(reference, { reference: 'new' }));
+      else await outbox.insert(kind, reference, kind === 'order.update' ? { reference: 'changed' } : {});
+    }
+  };
+  const settle = async () => {
+    for (let round = 0; round < 6; round++) {
+      await outbox.push();
+      await outbox.hurry();
+    }
+  };
+  const readStates = async () => (await outbox.rows()).map(({ kind, status }) => `${kind} ${status}`);
+
+  test.each([
+    [
+      'a rename, and a replacement of the new number',
+      [
+        ['order.rename', 'SO-1', 'SO-2'],
+        ['order.replace', 'SO-2'],
+      ],
+    ],
+    [
+      'a rename, and an order with the former number',
+      [
+        ['order.rename', 'SO-1', 'SO-2'],
+        ['order.create', 'SO-1'],
+      ],
+    ],
+    [
+      'a replacement, and a rename',
+      [
+        ['order.replace', 'SO-1'],
+        ['order.rename', 'SO-1', 'SO-2'],
+      ],
+    ],
+    [
+      'two renames one after the other',
+      [
+        ['order.rename', 'SO-1', 'SO-2'],
+        ['order.rename', 'SO-2', 'SO-3'],
+      ],
+    ],
+    [
+      'a rename there and back',
+      [
+        ['order.rename', 'SO-1', 'SO-2'],
+        ['order.rename', 'SO-2', 'SO-1'],
+      ],
+    ],
+    [
+      'a rename, an update and a replacement',
+      [
+        ['order.rename', 'SO-1', 'SO-2'],
+        ['order.update', 'SO-2'],
+        ['order.replace', 'SO-2'],
+      ],
+    ],
+    [
+      'two renames, and an order with the number between them',
+      [
+        ['order.rename', 'SO-1', 'SO-2'],
+        ['order.rename', 'SO-2', 'SO-3'],
+        ['order.create', 'SO-2'],
+      ],
+    ],
+    [
+      'a new order, its rename, and a rename to its former number',
+      [
+        ['order.create', 'SO-2'],
+        ['order.rename', 'SO-2', 'SO-3'],
+        ['order.rename', 'SO-1', 'SO-2'],
+      ],
+    ],
+    [
+      'a rename, a replacement, another rename and an update',
+      [
+        ['order.rename', 'SO-1', 'SO-2'],
+        ['order.replace', 'SO-2'],
+        ['order.rename', 'SO-2', 'SO-3'],
+        ['order.update', 'SO-3'],
+      ],
+    ],
+  ] as const)('work in their order: %s', async (_name, rows) => {
+    await createOrder('SO-1');
+    await insertAll(rows);
+    await settle();
+    expect(await readStates()).toEqual(['order.create done', ...rows.map(([kind]) => `${kind} done`)]);
+  });
+
+  test.each(['order.create', 'order.replace'])(
+    'a rename to the number of an earlier %s is dead, and names that row',
+    async (kind) => {
+      await createOrder('SO-1');
+      const user = await outbox.insert(kind, 'SO-2', { nonsense: 1 });
+      await outbox.push();
+      const rename = await insertRename('SO-1', 'SO-2');
+      await outbox.push();
+      expect(await outbox.row(rename)).toMatchObject({
+        status: 'dead',
+        last_error: expect.stringContaining(`SO-2 is the number of row ${user} (${kind}), which is dead; choose`),
+      });
+    },
+  );
+});

@@ -110,7 +110,7 @@ async function findSlips(
       resultMember: 'inboundPackingSlipId',
     });
     const [only, ...others] = fitting.filter((slip) => unclaimedIds.includes(slip.row.id));
-    if (only === undefined) found.set(row.id, { seen: 'absent' });
+    if (only === undefined) found.set(row.id, { seen: 'absent', basis: 'list' });
     else if (others.length === 0) found.set(row.id, { seen: 'there', resource: only.resource, escaped: only.escaped });
     else found.set(row.id, { seen: 'several', why: `slips ${unclaimedIds.join(', ')} all match the payload` });
   }

@@ -1,10 +1,13 @@
 import { makeUndecodableError, type WarehouseError } from '../../../../core/errors.ts';
 import { isObject } from '../../../../core/json.ts';
-import { addDays, toUtcDay } from '../../../../core/time.ts';
+import { longestListLagMs } from '../../../../core/push/judge-absence.ts';
+import { addDays, minuteMs, toUtcDay } from '../../../../core/time.ts';
 import { workOnHalves } from '../../../../core/work-on-halves.ts';
 import {
   findLastOrderSince,
+  findLaterOrders,
   findStoredOrders,
+  type LaterOrder,
   type StoredOrder,
   type UnknownRow,
 } from '../../../../erp/outbox/look-ups.ts';
@@ -31,24 +34,31 @@ const maxUnclearLookUps = 3;
 export interface RowToLookUp
   extends Pick<
     UnknownRow,
-    'id' | 'reference' | 'absences' | 'lookups' | 'sinceWrittenMs' | 'sinceFirstSentMs' | 'refusal'
+    'id' | 'reference' | 'absences' | 'lookups' | 'sinceWrittenMs' | 'sinceFirstSentMs' | 'refusal' | 'refusedAsTaken'
   > {
   readonly payloadRead: { readonly orderedOn?: string | null | undefined };
+}
+
+/** A row with an order that the service accepted after the row's last attempt. A list that shows it is new enough. */
+interface SearchedRow extends RowToLookUp {
+  readonly later?: LaterOrder | undefined;
 }
 
 /**
  * Looks up many orders. Searches them by their numbers, which are compared exactly, even if the service's filter does
  * not. A filter may be unable to find certain numbers, so an order that it does not find is absent only if our tables do
  * not show it either, nor the list of all orders of the days in question. Such a list is read before an absence is
- * believed, and after a refusal which says that the number is taken.
+ * believed, and after a refusal which says that the number is taken. Lists lag, so an order that the service accepted
+ * later is asked for beside each: a list that shows that one is newer than the attempt.
  *
  * An order that an `order.rename` gave its number was not made by the row: a person decides, unless the service refused
  * the row. A list that is behind may still show the former number of an order.
  */
 export async function findOrders(
-  rows: readonly RowToLookUp[],
+  unknown: readonly RowToLookUp[],
   context: LookUpContext,
 ): Promise<Map<number, LookUpResult>> {
+  const rows = await addLaterOrders(unknown, context);
   const found = await searchNumbers(rows, context);
   const isMissing = ({ id }: RowToLookUp) => ['absent', 'unclear'].includes(found.get(id)?.seen ?? '');
   const stored = await findStoredOrders(
@@ -66,8 +76,19 @@ export async function findOrders(
   return found;
 }
 
+/** Adds a later order to each row whose absence depends on how old the list is. */
+async function addLaterOrders(rows: readonly RowToLookUp[], { db }: LookUpContext): Promise<SearchedRow[]> {
+  const isInDoubt = ({ sinceWrittenMs }: RowToLookUp) =>
+    sinceWrittenMs !== null && sinceWrittenMs >= minuteMs && sinceWrittenMs < longestListLagMs;
+  const doubted = rows.filter(isInDoubt).map(({ id }) => id);
+  if (doubted.length === 0) return [...rows];
+
+  const later = new Map((await findLaterOrders(db, doubted)).map((order) => [order.rowId, order]));
+  return rows.map((row) => ({ ...row, later: later.get(row.id) }));
+}
+
 /** Searches orders by their numbers, in batches. */
-async function searchNumbers(rows: readonly RowToLookUp[], context: LookUpContext): Promise<Map<number, LookUpResult>> {
+async function searchNumbers(rows: readonly SearchedRow[], context: LookUpContext): Promise<Map<number, LookUpResult>> {
   const found = new Map<number, LookUpResult>();
   let failed: LookUpResult | undefined;
   for (const batch of batchRows(rows)) {
@@ -82,14 +103,14 @@ async function searchNumbers(rows: readonly RowToLookUp[], context: LookUpContex
   return found;
 }
 
-/** Words of a refusal that may say that another order has the number. The words of the service are not known. */
-const saysTaken = /\b409\b|number|exist|unique|taken|duplicate|already|in use/i;
-
 /** Returns true if a row that was not found is about to be believed absent, or may be the order that has its number. */
 function needsWalk(row: RowToLookUp, result: LookUpResult | undefined): boolean {
-  if (row.refusal !== null && row.sinceWrittenMs === null) return saysTaken.test(row.refusal);
+  if (row.refusal !== null && (row.refusedAsTaken || row.sinceWrittenMs === null)) return row.refusedAsTaken;
   return row.absences > 0 || (result?.seen === 'unclear' && row.lookups >= maxUnclearLookUps);
 }
+
+/** A number that every filter finds if the list has the order. */
+const plainNumber = /^[\w.-]+$/;
 
 /** Reads the orders that our tables show under the numbers of these rows. One with another number now is left out. */
 async function readStoredOrders(
@@ -99,9 +120,18 @@ async function readStoredOrders(
 ): Promise<ReadonlyMap<number, LookUpResult>> {
   const orderIds = new Map(stored.map(({ rowId, orderId }) => [rowId, orderId]));
   const wanted = rows.map((row) => ({ row, id: orderIds.get(row.id) }));
-  return readFound(
+  const results = await readFound(
     wanted.filter((one): one is WantedOrder => one.id !== undefined),
     context,
+  );
+  // A poll has shown them. If the filter cannot find a number, that says nothing about how old its list is.
+  const agesMs = new Map(stored.map(({ rowId, storedAgoMs }) => [rowId, storedAgoMs]));
+  const plain = new Set(rows.filter(({ reference }) => plainNumber.test(reference)).map(({ id }) => id));
+  return new Map(
+    [...results].map(([id, result]) => {
+      const listedAgoMs = plain.has(id) ? agesMs.get(id) : undefined;
+      return [id, result.seen === 'there' && listedAgoMs !== undefined ? { ...result, listedAgoMs } : result];
+    }),
   );
 }
 
@@ -140,18 +170,20 @@ interface DayRange {
  * by its id. A row that is not found is absent: a list of days finds orders whatever their numbers are.
  */
 async function searchDays(
-  rows: readonly RowToLookUp[],
+  rows: readonly SearchedRow[],
   context: LookUpContext,
 ): Promise<ReadonlyMap<number, LookUpResult>> {
   if (rows.length === 0) return new Map();
   const wanted = new Map(rows.map((row) => [row.reference, row]));
   const hits: WantedOrder[] = [];
+  const listed = new Set<number>();
   try {
     const nowMs = (await context.warehouse.readClock(context.signal)) ?? Date.now();
     for (const range of listRanges(rows, nowMs)) {
       const ids = new Set<number>();
       for await (const { id, number } of walkRange(range, context)) {
         ids.add(id);
+        listed.add(id);
         const row = wanted.get(number);
         if (row !== undefined) hits.push({ row, id });
       }
@@ -162,7 +194,10 @@ async function searchDays(
     const why = `not found by its number, which proves nothing yet; ${failed.why}`;
     return new Map(rows.map(({ id }) => [id, { ...failed, why }]));
   }
-  const absent = rows.map(({ id }): [number, LookUpResult] => [id, { seen: 'absent' }]);
+  const absent = rows.map(({ id, later }): [number, LookUpResult] => [
+    id,
+    { seen: 'absent', basis: later !== undefined && listed.has(later.orderId) ? 'newer list' : 'list' },
+  ]);
   return new Map([...absent, ...(await readFound(hits, context))]);
 }
 
@@ -226,31 +261,41 @@ const concernsAllNumbers = ({ code, status, retryAfterMs }: WarehouseError) =>
  * Divides rows into batches whose numbers fit into a URL. A number with a comma gets a batch for itself, because the
  * service might split the decoded value into two numbers.
  */
-export function batchRows<T extends Pick<RowToLookUp, 'reference'>>(rows: readonly T[]): T[][] {
+export function batchRows<
+  T extends Pick<SearchedRow, 'reference'> & { readonly later?: Pick<LaterOrder, 'number'> | undefined },
+>(rows: readonly T[]): T[][] {
   const alone = rows.filter(({ reference }) => reference.includes(',')).map((row) => [row]);
   const batches: T[][] = [];
-  let bytes = maxUrlBytes;
+  let numbers = new Set<string>();
+  let bytes = otherQueryBytes;
   for (const row of rows.filter(({ reference }) => !reference.includes(','))) {
-    const valueBytes = encodeValue(row.reference).length + 1;
-    if (bytes + valueBytes > maxUrlBytes || (batches.at(-1)?.length ?? maxNumbers) >= maxNumbers) {
+    const added = listAskedNumbers(row).filter((number) => !numbers.has(number));
+    const addedBytes = added.reduce((sum, number) => sum + encodeValue(number).length + 1, 0);
+    if (batches.length === 0 || bytes + addedBytes > maxUrlBytes || numbers.size + added.length > maxNumbers) {
       batches.push([]);
+      numbers = new Set();
       bytes = otherQueryBytes;
     }
     batches.at(-1)?.push(row);
-    bytes += valueBytes;
+    for (const number of listAskedNumbers(row)) numbers.add(number);
+    bytes += addedBytes;
   }
   return [...batches, ...alone];
 }
+
+/** Returns the numbers that the look-up of a row asks for: its own, and that of a later order. */
+const listAskedNumbers = ({ reference, later }: { reference: string; later?: { number: string } | undefined }) =>
+  later === undefined ? [reference] : [reference, later.number];
 
 /**
  * Looks up one batch. If the answer has a number that was not asked for, it proves nothing: then looks up the two
  * halves separately, to find the row that causes it.
  */
-async function lookUpBatch(rows: readonly RowToLookUp[], context: LookUpContext): Promise<Map<number, LookUpResult>> {
-  const asked = new Map(rows.map((row) => [row.reference, row]));
+async function lookUpBatch(rows: readonly SearchedRow[], context: LookUpContext): Promise<Map<number, LookUpResult>> {
+  const asked = new Set(rows.flatMap(listAskedNumbers));
   let orders: AnsweredOrder[];
   try {
-    const pages = await listByNumbers(context.warehouse, [...asked.keys()], context.signal);
+    const pages = await listByNumbers(context.warehouse, [...asked], context.signal);
     orders = pages.flatMap(readOrders);
   } catch (error) {
     const failed = toNoAnswer(error);
@@ -263,12 +308,15 @@ async function lookUpBatch(rows: readonly RowToLookUp[], context: LookUpContext)
     const halves = await workOnHalves(rows, (half) => lookUpBatch(half, context));
     return new Map(halves.flatMap((half) => [...half]));
   }
-  return toResults(rows, orders, context);
+  const results = await toResults(rows, orders, context);
+  return new Map(
+    [...results].map(([id, result]) => [id, result.seen === 'there' ? { ...result, listedAgoMs: 0 } : result]),
+  );
 }
 
 /** Returns the result for each row: the order that has its number, unless an `order.rename` gave it or took it away. */
 async function toResults(
-  rows: readonly RowToLookUp[],
+  rows: readonly SearchedRow[],
   orders: readonly AnsweredOrder[],
   { db, client }: LookUpContext,
 ): Promise<Map<number, LookUpResult>> {
@@ -276,9 +324,10 @@ async function toResults(
   const orderIds = orders.map(({ order }) => order.id);
   const renames = orderIds.length === 0 ? [] : await findRenames(db, client, orderIds);
   return new Map(
-    rows.map(({ id, reference }): [number, LookUpResult] => {
+    rows.map(({ id, reference, later }): [number, LookUpResult] => {
       const found = byNumber.get(reference);
-      if (found === undefined) return [id, { seen: 'absent' }];
+      const isNewer = later !== undefined && byNumber.get(later.number)?.order.id === later.orderId;
+      if (found === undefined) return [id, { seen: 'absent', basis: isNewer ? 'newer list' : 'list' }];
       const ofOrder = renames.filter(({ orderId }) => orderId === found.order.id);
       const last = ofOrder.findLast(({ status }) => status === 'done');
       if (last?.from === reference) {

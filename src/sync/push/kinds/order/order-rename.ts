@@ -81,14 +81,14 @@ async function findOrderToRename(number: string, context: PushContext): Promise<
 /**
  * Checks that no unfinished row of the outbox uses the new number.
  * @throws PostponedError if an earlier rename will free the number
- * @throws PayloadError if an `order.create` waits under the number
+ * @throws PayloadError if a row makes an order with the number
  */
 async function assertNumberUnused(number: string, context: PushContext): Promise<void> {
   const user = await findUserOfNumber(context.db, context.row, number);
   if (user === null) return;
   if (user.kind === 'order.rename') throw makeRenameAwaited(user, `frees the number ${number}`);
   throw new PayloadError([
-    `externalOrderNumber: ${number} is the number of row ${user.id} (order.create), which is ${user.status}; choose` +
+    `externalOrderNumber: ${number} is the number of row ${user.id} (${user.kind}), which is ${user.status}; choose` +
       ' another number, or cancel that row and retry this one',
   ]);
 }
@@ -148,7 +148,7 @@ async function readTarget(
     const lost = loss === null ? {} : { lost: describeLostMembers(loss) };
     return { seen: 'there', resource: found.resource, escaped: found.escaped, ...lost };
   }
-  if (number === reference) return { seen: 'absent', why: stillFormerNumber };
+  if (number === reference) return { seen: 'absent', basis: 'read', why: stillFormerNumber };
   return { seen: 'several', why: `the order ${id} has the number ${number}, neither ${reference} nor ${wanted}` };
 }
 
@@ -162,6 +162,7 @@ async function searchBothNumbers(
     const pages = await listByNumbers(warehouse, [number], signal);
     return pages.flatMap(readOrders).some(({ order }) => order.external_order_number === number);
   };
-  if (!(await isThere(wanted)) || (await isThere(reference))) return { seen: 'absent', why: stillFormerNumber };
+  if (!(await isThere(wanted)) || (await isThere(reference)))
+    return { seen: 'absent', basis: 'list', why: stillFormerNumber };
   return { seen: 'several', why: `an order has the number ${wanted}, but it is not known whether it was ${reference}` };
 }

@@ -151,7 +151,7 @@ async function findReplacements(
   for (const row of rows) {
     const targetId = (await readSentTarget(context.db, row.id))?.id;
     if (targetId === undefined) {
-      results.set(row.id, { seen: 'absent', why: 'nothing was sent yet' });
+      results.set(row.id, { seen: 'absent', basis: 'read', why: 'nothing was sent yet' });
       continue;
     }
     try {
@@ -160,7 +160,10 @@ async function findReplacements(
       if (found === null)
         results.set(row.id, { seen: 'several', why: `the service does not have the order ${targetId} any more` });
       else if (isCancelledAway(found, row)) created.push(row);
-      else results.set(row.id, { seen: 'absent', why: `the order ${targetId} is not replaced yet; looked up again` });
+      else {
+        const why = `the order ${targetId} is not replaced yet; looked up again`;
+        results.set(row.id, { seen: 'absent', basis: 'read', why });
+      }
     } catch (error) {
       results.set(row.id, toNoAnswer(error));
     }
