@@ -26,7 +26,7 @@ export const hostileSettings: Readonly<Record<string, readonly [hostile: string,
   default_transaction_isolation: ['serializable', 'read committed'],
   default_transaction_deferrable: ['on', 'off'],
   synchronous_commit: ['off', 'on'],
-  idle_session_timeout: ['1000', '0'],
+  idle_session_timeout: ['3000', '0'],
   transaction_timeout: ['60000', '0'],
   'plpgsql.extra_errors': ['all', 'none'],
 };

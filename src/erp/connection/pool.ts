@@ -20,6 +20,8 @@ const keyedPlanSettings = {
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',
   enable_sort: 'off',
+  enable_indexscan: 'on',
+  enable_nestloop: 'on',
   plan_cache_mode: 'force_generic_plan',
 };
 

@@ -11,12 +11,13 @@ export const sessionTimeoutMs = 5_000;
  * changes what a text or a statement means, who sees what, whether a commit survives a crash, or how long a session
  * lives.
  *
- * Left to the operator: where data is stored (tablespaces, table access method, compression), memory, costs and methods
- * of the planner, parallel workers, vacuum, logs, statistics and TCP. Settings that we do not use: texts of XML, text
- * search, `lc_*` (`to_char` without patterns of a locale, no sentences of the server), `backslash_quote` and
- * `escape_string_warning` (no effect with standard strings). `default_transaction_read_only` is obeyed: operators and
- * hosts stop writes with it, for example if a disk is full. A session cannot change `fsync` and the like; doctor names
- * those.
+ * Left to the operator: the role, where data is stored (tablespaces, table access method, compression), memory, costs
+ * and methods of the planner, parallel workers, vacuum, logs, statistics, commit delays and TCP. Without effect on us:
+ * settings of XML, text search and `lc_*` (our `to_char` has no pattern of a locale), `backslash_quote` and
+ * `escape_string_warning` (standard strings), `synchronize_seqscans` (what needs an order names it).
+ * `default_transaction_read_only` is obeyed: operators and hosts stop writes with it, for example if a disk is full.
+ * A session cannot change `fsync`, `full_page_writes`, `zero_damaged_pages` and `ignore_checksum_failure`: doctor names
+ * them.
  */
 export const pinnedSettings = {
   // Forms of values as text, in both directions.
@@ -43,7 +44,8 @@ export const pinnedSettings = {
   // Isolation. Our statements lock what they depend on, and see what was committed before they began.
   default_transaction_isolation: 'read committed',
   default_transaction_deferrable: 'off',
-  // Durability. A claim that a crash undoes would be sent twice. A stricter value, remote_apply, stays.
+  // Durability. A row whose claim or outcome a crash undoes would be sent twice. `local` and `remote_write` are raised,
+  // because a standby that takes over must have them, too. A stricter value, `remote_apply`, stays.
   synchronous_commit: 'on',
   // Life of a session and of a statement.
   exit_on_error: 'off',

@@ -72,9 +72,9 @@ test('what the ERP reads and calls means the same whatever its session has set',
   await database.query(`
     create schema impostor;
     create function impostor.upper(text) returns text language sql as $$ select 'impostor' $$;
-    create function impostor.isnt(text, text) returns boolean language sql as $$ select true $$;
-    create operator impostor.= (leftarg = text, rightarg = text, function = impostor.isnt);
-    create operator impostor.~ (leftarg = text, rightarg = text, function = impostor.isnt)`);
+    create function impostor.always(text, text) returns boolean language sql as $$ select true $$;
+    create operator impostor.= (leftarg = text, rightarg = text, function = impostor.always);
+    create operator impostor.~ (leftarg = text, rightarg = text, function = impostor.always)`);
   const [hostile, calm] = [await connect(), await connect()];
   await prepareSession(calm, pinnedSettings, false);
   await hostile.query('set search_path = impostor, pg_catalog');
