@@ -77,7 +77,7 @@ create table fulfilment.inbound_packing_slips (
   expected_in text, -- Warehouse it is announced for
   expected_on date, -- Day it is announced for
   received_on timestamp with time zone, -- When the inbound started; its own zone, else the client's
-  completed_on timestamp with time zone, -- When it finished with no further items expected; its own zone, else the client's
+  completed_on timestamp with time zone, -- When it finished with no further items expected; its own zone, else the client's; before 1970 it means none
   reference text, -- reference
   status text, -- EXPECTED, IN_PROGRESS, CHECKING or COMPLETED; another value is kept as received
   comments text, -- comments
@@ -97,7 +97,7 @@ create table fulfilment.inbounds (
   received_in text, -- Warehouse that received it
   created_on timestamp with time zone, -- createdOn
   checking_on timestamp with time zone, -- checkingOn
-  completed_on timestamp with time zone, -- completedOn
+  completed_on timestamp with time zone, -- completedOn; before 1970 it means none
   inbound_packing_slip_id bigint, -- Inbound packing slip that announced it; null if there is none
   raw jsonb not null, -- The resource as received, without its included
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
@@ -242,10 +242,10 @@ create table fulfilment.return_items (
   sku text, -- Article
   quantity integer, -- Pieces
   condition text, -- condition; the interface shows only the value RETURN
-  processed_on date, -- Day the warehouse processed it
+  processed_on date, -- Day the warehouse processed it; before 1970 it means none
   processed_in text, -- Warehouse that processed it
   restock_in text, -- Warehouse in which it was restocked; null if it was not
-  restock_on timestamp with time zone, -- restockOn, read in the client's zone if it names no zone
+  restock_on timestamp with time zone, -- restockOn, read in the client's zone if it names no zone; before 1970 it means none
   comment text, -- Remark of the warehouse
   redeliver boolean, -- True if it is to be delivered again
   external_order_number text, -- Your order number, from the return item itself
@@ -344,7 +344,7 @@ create table fulfilment.shipments (
   status text, -- READY_TO_PICK, READY_TO_SORT, READY_TO_SHIP, SHIPPED or ERROR; another value is kept as received
   ready_to_pick_on timestamp with time zone, -- readyToPickOn, read in the client's zone
   ready_to_ship_on timestamp with time zone, -- readyToShipOn, read in the client's zone
-  shipped_on timestamp with time zone, -- shippedOn, read in the client's zone
+  shipped_on timestamp with time zone, -- shippedOn, read in the client's zone; before 1970 it means none
   warehouse_code text, -- Warehouse that fulfils it
   return_label text, -- returnLabel as received
   order_id bigint, -- Order it belongs to
@@ -985,7 +985,7 @@ CREATE INDEX rescans_by_end ON sync.rescans USING btree (finished_at) WHERE (fin
 CREATE INDEX rescans_by_stream ON sync.rescans USING btree (client, stream, kind, id DESC);
 CREATE INDEX return_items_by_day ON fulfilment.return_items USING btree (client, processed_on) WHERE (processed_on IS NOT NULL);
 CREATE INDEX return_items_by_order ON fulfilment.return_items USING btree (client, order_id);
-CREATE INDEX return_items_to_restock ON fulfilment.return_items USING btree (client, processed_on) WHERE (restock_on IS NULL);
+CREATE INDEX return_items_to_restock ON fulfilment.return_items USING btree (client, processed_on) WHERE (sync.real_time(restock_on) IS NULL);
 CREATE INDEX return_merchandise_authorization_items_by_parent ON fulfilment.return_merchandise_authorization_items USING btree (client, return_merchandise_authorization_id);
 CREATE INDEX return_merchandise_authorizations_by_reference ON fulfilment.return_merchandise_authorizations USING btree (external_reference, client) WHERE (external_reference IS NOT NULL);
 CREATE INDEX return_merchandise_authorizations_by_shipment ON fulfilment.return_merchandise_authorizations USING btree (client, shipment_id) WHERE (shipment_id IS NOT NULL);
@@ -1030,7 +1030,7 @@ create view fulfilment.backorders as -- Lines with pieces that are on no shipmen
           WHERE ((s.unlisted_since IS NULL) AND (l.unlisted_since IS NULL))
           GROUP BY l.client, l.order_item_id) g ON (((g.client = i.client) AND (g.order_item_id = i.id))))
      LEFT JOIN fulfilment.stock_levels t ON (((t.client = i.client) AND (t.sku = i.sku))))
-  WHERE ((i.quantity > COALESCE(g.pieces, (0)::bigint)) AND (i.unlisted_since IS NULL) AND (o.unlisted_since IS NULL) AND (o.on_hold IS NOT TRUE) AND ((o.preferred_shipping_date IS NULL) OR (o.preferred_shipping_date <= CURRENT_DATE)) AND ((o.ordered_on < CURRENT_DATE) OR (EXISTS ( SELECT
+  WHERE ((i.quantity > COALESCE(g.pieces, (0)::bigint)) AND (i.unlisted_since IS NULL) AND (o.unlisted_since IS NULL) AND (o.on_hold IS NOT TRUE) AND ((o.preferred_shipping_date IS NULL) OR (o.preferred_shipping_date <= CURRENT_DATE)) AND ((sync.real_day(o.ordered_on) < CURRENT_DATE) OR (EXISTS ( SELECT
            FROM fulfilment.shipments s
           WHERE ((s.client = o.client) AND (s.order_id = o.id) AND (s.unlisted_since IS NULL))))) AND (NOT (EXISTS ( SELECT
            FROM fulfilment.service_products p
@@ -1053,7 +1053,7 @@ create view fulfilment.open_inbound_expectations as -- Announced goods that have
     s.expected_in,
     s.expected_on,
     s.status,
-    s.received_on,
+    sync.real_time(s.received_on) AS received_on,
     i.id AS inbound_packing_slip_item_id,
     i.sku,
     i.quantity,
@@ -1094,8 +1094,8 @@ create view fulfilment.order_lines as -- Lines of orders, with the pieces that w
                         END))) AS is_service) v)
      LEFT JOIN LATERAL ( SELECT (COALESCE(sum(l.quantity) FILTER (WHERE (s_1.status = 'SHIPPED'::text)), (0)::bigint))::integer AS shipped,
             (COALESCE(sum(l.quantity) FILTER (WHERE (s_1.status IS DISTINCT FROM 'SHIPPED'::text)), (0)::bigint))::integer AS in_warehouse,
-            min(s_1.shipped_on) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS first_shipped_on,
-            max(s_1.shipped_on) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS last_shipped_on
+            min(sync.real_time(s_1.shipped_on)) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS first_shipped_on,
+            max(sync.real_time(s_1.shipped_on)) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS last_shipped_on
            FROM (fulfilment.shipments s_1
              JOIN fulfilment.shipment_items l ON (((l.client = s_1.client) AND (l.shipment_id = s_1.id))))
           WHERE ((s_1.client = i.client) AND (s_1.order_id = i.order_id) AND (l.order_item_id = i.id) AND (s_1.unlisted_since IS NULL) AND (l.unlisted_since IS NULL))) s ON (true))
@@ -1172,8 +1172,8 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
           WHERE ((i.client = o.client) AND (i.order_id = o.id) AND (i.unlisted_since IS NULL))) l)
      CROSS JOIN LATERAL ( SELECT (count(*))::integer AS shipments,
             count(*) FILTER (WHERE (s_1.status = 'ERROR'::text)) AS errors,
-            min(s_1.shipped_on) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS first_shipped_on,
-            max(s_1.shipped_on) AS last_shipped_on,
+            min(sync.real_time(s_1.shipped_on)) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS first_shipped_on,
+            max(sync.real_time(s_1.shipped_on)) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS last_shipped_on,
             (COALESCE(sum(g.pieces) FILTER (WHERE (s_1.status = 'SHIPPED'::text)), (0)::numeric))::integer AS shipped
            FROM (fulfilment.shipments s_1
              CROSS JOIN LATERAL ( SELECT sum(i.quantity) AS pieces
@@ -1261,7 +1261,7 @@ create view fulfilment.parcel_overview as -- Packages with their order, shipping
     s.order_id,
     o.external_order_number,
     s.status,
-    s.shipped_on,
+    sync.real_time(s.shipped_on) AS shipped_on,
     s.warehouse_code,
     m.code AS shipping_method,
     m.name AS shipping_method_name,
@@ -1300,9 +1300,9 @@ create view fulfilment.return_overview as -- Returned lines that a warehouse has
     r.quantity,
     r.condition,
     t.name AS return_reason,
-    r.processed_on,
+    sync.real_day(r.processed_on) AS processed_on,
     r.processed_in,
-    r.restock_on,
+    sync.real_time(r.restock_on) AS restock_on,
     r.restock_in,
     r.redeliver,
     r.comment,
@@ -1448,7 +1448,7 @@ create view fulfilment.shipment_lines as -- Lines of shipments, shipped or not, 
             array_agg(p_1.current_track_trace_status ORDER BY p_1.package_number) AS package_statuses,
             array_agg(p_1.track_and_trace_code ORDER BY p_1.package_number) AS track_and_trace_codes,
             min(p_1.tracking_url) AS tracking_url,
-            max(t.current_track_trace_status_date_time) AS track_trace_at
+            max(sync.real_time(t.current_track_trace_status_date_time)) AS track_trace_at
            FROM (fulfilment.parcel_overview p_1
              LEFT JOIN fulfilment.track_traces t ON (((t.client = p_1.client) AND (t.shipment_id = p_1.shipment_id) AND (t.package_number = p_1.package_number))))
           WHERE ((p_1.client = s.client) AND (p_1.shipment_id = s.id) AND (p_1.unlisted_since IS NULL))) p ON (true));
@@ -1456,9 +1456,9 @@ create view fulfilment.shipment_overview as -- Shipments with the number of thei
  SELECT s.client,
     s.id,
     s.status,
-    s.ready_to_pick_on,
-    s.ready_to_ship_on,
-    s.shipped_on,
+    sync.real_time(s.ready_to_pick_on) AS ready_to_pick_on,
+    sync.real_time(s.ready_to_ship_on) AS ready_to_ship_on,
+    sync.real_time(s.shipped_on) AS shipped_on,
     s.warehouse_code,
     s.return_label,
     s.order_id,
@@ -1648,8 +1648,8 @@ AS $function$
     select t.at, false, 'shipment', s.id, t.what, null, null, null
     from sent s
     cross join lateral (
-      values ('stored', s.first_seen_at), ('unlisted', s.unlisted_since), ('ready to pick', s.ready_to_pick_on),
-        ('ready to ship', s.ready_to_ship_on), ('shipped', s.shipped_on)) t (what, at)
+      values ('stored', s.first_seen_at), ('unlisted', s.unlisted_since), ('ready to pick', sync.real_time(s.ready_to_pick_on)),
+        ('ready to ship', sync.real_time(s.ready_to_ship_on)), ('shipped', sync.real_time(s.shipped_on))) t (what, at)
     union all
     select e.seen_at, false, 'shipment', s.id, 'status', e.status, null, null
     from sent s
@@ -1665,10 +1665,10 @@ AS $function$
     from boxes p
     cross join sync.list_stored_times(p.first_seen_at, p.changed_at, p.unlisted_since) t
     union all
-    select p.shipping_date, false, 'parcel', p.shipment_id, 'shipped', null, p.package_number, null
+    select sync.real_time(p.shipping_date), false, 'parcel', p.shipment_id, 'shipped', null, p.package_number, null
     from boxes p
     union all
-    select coalesce(e.current_track_trace_status_date_time, e.seen_at), false, 'parcel', s.id, 'status',
+    select coalesce(sync.real_time(e.current_track_trace_status_date_time), e.seen_at), false, 'parcel', s.id, 'status',
       e.current_track_trace_status::text, e.package_number, null
     from sent s
     cross join lateral (
@@ -1692,7 +1692,7 @@ AS $function$
     cross join lateral (
       select * from sync.list_stored_times(i.first_seen_at, i.changed_at, i.unlisted_since)
       union all
-      values ('processed', i.processed_on::timestamptz), ('restocked', i.restock_on)) t
+      values ('processed', sync.real_day(i.processed_on)::timestamptz), ('restocked', sync.real_time(i.restock_on))) t
   )
   select e.at, e.is_day, e.source, e.id, e.what, e.detail, e.name, e.error
   from events e
@@ -2238,11 +2238,11 @@ CREATE OR REPLACE FUNCTION sync.find_status_time(shipment fulfilment.shipments)
  LANGUAGE sql
  IMMUTABLE
 AS $function$
-  select case shipment.status
+  select sync.real_time(case shipment.status
     when 'READY_TO_PICK' then shipment.ready_to_pick_on
     when 'READY_TO_SHIP' then shipment.ready_to_ship_on
     when 'SHIPPED' then shipment.shipped_on
-  end
+  end)
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.find_warehouse_problems(payload jsonb, of_client text)
@@ -2459,6 +2459,22 @@ CREATE OR REPLACE FUNCTION sync.read_tracking_link(raw jsonb)
  IMMUTABLE
 AS $function$
   select substring(raw #>> '{attributes,tracking,url}' from '(?i)^https?://.*')
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.real_day(day date)
+ RETURNS date
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select case when day >= '1970-01-01' then day end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.real_time(at timestamp with time zone)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select case when at >= '1970-01-01 00:00:00+00' then at end
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.record_abandoned(clients text[], jobs text[])

@@ -99,6 +99,12 @@ function keepOffset(key: string, offset: string | null): void {
   offsets.set(key, offset);
 }
 
+/** A date of the service before this day means that there is none, as `0001-01-01`. SQL has `sync.real_day`. */
+export const firstRealDay = '1970-01-01';
+
+/** Returns true if a date or time of the service, both beginning with YYYY-MM-DD, means a day, not that there is none. */
+export const isRealDay = (text: string): boolean => text >= firstRealDay;
+
 /** Returns the calendar day that is `days` after `date`, or before it if `days` is negative. Dates are YYYY-MM-DD. */
 export function addDays(date: string, days: number): string {
   return Temporal.PlainDate.from(date).add({ days }).toString();

@@ -151,7 +151,7 @@ const findEvents = sql`
       from b
       join fulfilment.return_items r on r.client = b.client and r.id = b.id
       where b.entity = 'return_items' and (b.operation = 'created' or 'processed_on' = any(b.changed_columns))
-        and r.processed_on is not null and ${isNews('return-items')}
+        and sync.real_day(r.processed_on) is not null and ${isNews('return-items')}
       union all
       select b.seq, 'inbound.completed', i.id, null, i.reference, null
       from b

@@ -347,7 +347,7 @@ export interface FulfilmentInboundPackingSlips {
    */
   comments: string | null;
   /**
-   * When it finished with no further items expected; its own zone, else the client's
+   * When it finished with no further items expected; its own zone, else the client's; before 1970 it means none
    */
   completed_on: Timestamp | null;
   /**
@@ -414,7 +414,7 @@ export interface FulfilmentInbounds {
    */
   client: string;
   /**
-   * completedOn
+   * completedOn; before 1970 it means none
    */
   completed_on: Timestamp | null;
   /**
@@ -1302,7 +1302,7 @@ export interface FulfilmentReturnItems {
    */
   processed_in: string | null;
   /**
-   * Day the warehouse processed it
+   * Day the warehouse processed it; before 1970 it means none
    */
   processed_on: string | null;
   /**
@@ -1330,7 +1330,7 @@ export interface FulfilmentReturnItems {
    */
   restock_in: string | null;
   /**
-   * restockOn, read in the client's zone if it names no zone
+   * restockOn, read in the client's zone if it names no zone; before 1970 it means none
    */
   restock_on: Timestamp | null;
   /**
@@ -1951,7 +1951,7 @@ export interface FulfilmentShipmentOverview {
    */
   return_label: string | null;
   /**
-   * shippedOn, read in the client's zone
+   * shippedOn, read in the client's zone; before 1970 it means none
    */
   shipped_on: Timestamp | null;
   /**
@@ -2022,7 +2022,7 @@ export interface FulfilmentShipments {
    */
   return_label: string | null;
   /**
-   * shippedOn, read in the client's zone
+   * shippedOn, read in the client's zone; before 1970 it means none
    */
   shipped_on: Timestamp | null;
   /**
