@@ -131,7 +131,7 @@ async function waitUnlessAborted<T>(work: Promise<T>, signal: AbortSignal): Prom
  */
 function decodeToken(body: string): GrantedToken {
   const answer = parseBody(body);
-  if (answer === undefined) throw makeTokenError('the answer is not JSON');
+  if (answer === undefined) throw makeTokenError('the answer is not readable JSON');
   if (!isObject(answer)) throw makeTokenError(`the answer is ${describeValue(answer)}, not an object`);
   const { access_token: token, token_type: type, expires_in: life } = answer;
 

@@ -65,7 +65,7 @@ describe('the token', () => {
     [{ access_token: 'secret', expires_in: 3600, token_type: 'mac' }, 'token_type is «mac»; it must be bearer'],
     [['secret'], 'the answer is a list, not an object'],
     ['"secret"', 'the answer is a text, not an object'],
-    ['secret', 'the answer is not JSON'],
+    ['secret', 'the answer is not readable JSON'],
   ])('of a wrong answer is refused without its text: %$', async (answer, words) => {
     const body = typeof answer === 'string' ? answer : JSON.stringify(answer);
     const service = await services.start((_request, response) => void response.writeHead(200).end(body));
