@@ -1077,7 +1077,8 @@ returns table (
     select t.at, false, 'shipment', s.id, t.what, null, null, null
     from sent s
     cross join lateral (
-      values ('stored', s.first_seen_at), ('unlisted', s.unlisted_since), ('ready to pick', sync.real_time(s.ready_to_pick_on)),
+      values ('stored', s.first_seen_at), ('unlisted', s.unlisted_since),
+        ('ready to pick', sync.real_time(s.ready_to_pick_on)),
         ('ready to ship', sync.real_time(s.ready_to_ship_on)), ('shipped', sync.real_time(s.shipped_on))) t (what, at)
     union all
     select e.seen_at, false, 'shipment', s.id, 'status', e.status, null, null
@@ -1121,7 +1122,8 @@ returns table (
     cross join lateral (
       select * from sync.list_stored_times(i.first_seen_at, i.changed_at, i.unlisted_since)
       union all
-      values ('processed', sync.real_day(i.processed_on)::timestamptz), ('restocked', sync.real_time(i.restock_on))) t
+      values ('processed', sync.real_day(i.processed_on)::timestamptz),
+        ('restocked', sync.real_time(i.restock_on))) t
   )
   select e.at, e.is_day, e.source, e.id, e.what, e.detail, e.name, e.error
   from events e

@@ -8,6 +8,7 @@ import { Kysely, PostgresAdapter, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import { CodedError, hasCode, isUncoded } from '../../core/errors.ts';
 import { findTlsError } from '../../core/tls-error.ts';
+import { AddressedSocket } from '../../network/connect-tcp.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** Maximum number of statements that a process prepares. A session keeps a plan for each of them. */
@@ -237,8 +238,15 @@ const hasEnded = (client: pg.ClientBase) => {
   return stream.destroyed || stream.readableEnded;
 };
 
+/** Maximum time for all addresses of the host of the database together. */
+const addressTimeoutMs = 10_000;
+
 /** A client whose `connect` fails with `database_lost` if the connection ends, and `tls_failed` if TLS is the reason. */
 export class WatchedClient extends pg.Client {
+  constructor(config: pg.ClientConfig = {}) {
+    super({ stream: () => new AddressedSocket(addressTimeoutMs), ...config });
+  }
+
   override connect(): Promise<pg.Client>;
   override connect(callback: (error: Error) => void): void;
   override connect(callback?: (error: Error) => void): Promise<pg.Client> | undefined {

@@ -72,7 +72,8 @@ export async function findAgedOrders(trx: Transaction<DB>, { client, days, limit
     from part p
     left join lateral (
       select bool_or(s.status is distinct from 'SHIPPED' and s.unlisted_since is null) as is_open,
-        max(coalesce(sync.real_time(greatest(s.shipped_on, s.ready_to_ship_on, s.ready_to_pick_on)), s.changed_at)) as shipped_at
+        max(coalesce(
+          sync.real_time(greatest(s.shipped_on, s.ready_to_ship_on, s.ready_to_pick_on)), s.changed_at)) as shipped_at
       from fulfilment.shipments s
       where s.client = ${anyClient(client)} and s.order_id = p.id) s on true
     left join lateral (
