@@ -4,6 +4,15 @@
 -- once per session. If the tables are still empty then, an index that begins with the client looks as good as the key, and
 -- each check reads all rows of the client. So only the key, and what is too small to matter, begins with the client.
 
+-- A date before 1970, such as 0001-01-01, means that there is none. Tables keep it as it came. Whatever counts or compares a
+-- date of the service asks for the real one. Postgres puts these functions into the statement, so indexes can use them.
+create function sync.real_time(at timestamptz) returns timestamptz language sql immutable as $$
+  select case when at >= '1970-01-01 00:00:00+00' then at end
+$$;
+create function sync.real_day(day date) returns date language sql immutable as $$
+  select case when day >= '1970-01-01' then day end
+$$;
+
 -- Stream orders: order, orderItem and address of the v3 interface.
 create table fulfilment.orders (
   client text not null,
@@ -200,7 +209,7 @@ comment on column fulfilment.shipments.status is
   'READY_TO_PICK, READY_TO_SORT, READY_TO_SHIP, SHIPPED or ERROR; another value is kept as received';
 comment on column fulfilment.shipments.ready_to_pick_on is 'readyToPickOn, read in the client''s zone';
 comment on column fulfilment.shipments.ready_to_ship_on is 'readyToShipOn, read in the client''s zone';
-comment on column fulfilment.shipments.shipped_on is 'shippedOn, read in the client''s zone';
+comment on column fulfilment.shipments.shipped_on is 'shippedOn, read in the client''s zone; before 1970 it means none';
 comment on column fulfilment.shipments.warehouse_code is 'Warehouse that fulfils it';
 comment on column fulfilment.shipments.return_label is 'returnLabel as received';
 comment on column fulfilment.shipments.order_id is 'Order it belongs to';
@@ -279,17 +288,19 @@ create table fulfilment.return_items (
 create index return_items_by_order on fulfilment.return_items (client, order_id);
 create index return_items_by_day on fulfilment.return_items (client, processed_on)
   where processed_on is not null;
-create index return_items_to_restock on fulfilment.return_items (client, processed_on) where restock_on is null;
+create index return_items_to_restock on fulfilment.return_items (client, processed_on)
+  where sync.real_time(restock_on) is null;
 comment on table fulfilment.return_items is 'Return lines that a warehouse has processed (v3 returnItem)';
 comment on column fulfilment.return_items.client is 'Client key';
 comment on column fulfilment.return_items.id is 'Return item id at the service';
 comment on column fulfilment.return_items.sku is 'Article';
 comment on column fulfilment.return_items.quantity is 'Pieces';
 comment on column fulfilment.return_items.condition is 'condition; the interface shows only the value RETURN';
-comment on column fulfilment.return_items.processed_on is 'Day the warehouse processed it';
+comment on column fulfilment.return_items.processed_on is 'Day the warehouse processed it; before 1970 it means none';
 comment on column fulfilment.return_items.processed_in is 'Warehouse that processed it';
 comment on column fulfilment.return_items.restock_in is 'Warehouse in which it was restocked; null if it was not';
-comment on column fulfilment.return_items.restock_on is 'restockOn, read in the client''s zone if it names no zone';
+comment on column fulfilment.return_items.restock_on is
+  'restockOn, read in the client''s zone if it names no zone; before 1970 it means none';
 comment on column fulfilment.return_items.comment is 'Remark of the warehouse';
 comment on column fulfilment.return_items.redeliver is 'True if it is to be delivered again';
 comment on column fulfilment.return_items.external_order_number is 'Your order number, from the return item itself';
@@ -420,7 +431,7 @@ comment on column fulfilment.inbounds.status is 'PROCESSING, CHECKING, CHECKED o
 comment on column fulfilment.inbounds.received_in is 'Warehouse that received it';
 comment on column fulfilment.inbounds.created_on is 'createdOn';
 comment on column fulfilment.inbounds.checking_on is 'checkingOn';
-comment on column fulfilment.inbounds.completed_on is 'completedOn';
+comment on column fulfilment.inbounds.completed_on is 'completedOn; before 1970 it means none';
 comment on column fulfilment.inbounds.inbound_packing_slip_id is
   'Inbound packing slip that announced it; null if there is none';
 comment on column fulfilment.inbounds.raw is 'The resource as received, without its included';
@@ -492,7 +503,7 @@ comment on column fulfilment.inbound_packing_slips.expected_in is 'Warehouse it 
 comment on column fulfilment.inbound_packing_slips.expected_on is 'Day it is announced for';
 comment on column fulfilment.inbound_packing_slips.received_on is 'When the inbound started; its own zone, else the client''s';
 comment on column fulfilment.inbound_packing_slips.completed_on is
-  'When it finished with no further items expected; its own zone, else the client''s';
+  'When it finished with no further items expected; its own zone, else the client''s; before 1970 it means none';
 comment on column fulfilment.inbound_packing_slips.reference is 'reference';
 comment on column fulfilment.inbound_packing_slips.status is
   'EXPECTED, IN_PROGRESS, CHECKING or COMPLETED; another value is kept as received';
@@ -867,14 +878,14 @@ begin
     select *
     from (values
       ('shipments', 'shipment_events', 'id', 'shipment_id', 'status, warehouse_code', 'source_time',
-        $v$case n.status when 'READY_TO_PICK' then n.ready_to_pick_on when 'READY_TO_SHIP' then n.ready_to_ship_on
-          when 'SHIPPED' then n.shipped_on end$v$),
+        $v$sync.real_time(case n.status when 'READY_TO_PICK' then n.ready_to_pick_on
+          when 'READY_TO_SHIP' then n.ready_to_ship_on when 'SHIPPED' then n.shipped_on end)$v$),
       ('inbounds', 'inbound_events', 'id', 'inbound_id', 'status, received_in', 'source_time',
-        $v$case n.status when 'PROCESSING' then n.created_on when 'CHECKING' then n.checking_on
-          when 'COMPLETED' then n.completed_on end$v$),
+        $v$sync.real_time(case n.status when 'PROCESSING' then n.created_on when 'CHECKING' then n.checking_on
+          when 'COMPLETED' then n.completed_on end)$v$),
       ('inbound_packing_slips', 'inbound_packing_slip_events', 'id', 'inbound_packing_slip_id',
         'status, expected_in, expected_on', 'source_time',
-        $v$case n.status when 'IN_PROGRESS' then n.received_on when 'COMPLETED' then n.completed_on end$v$),
+        $v$sync.real_time(case n.status when 'IN_PROGRESS' then n.received_on when 'COMPLETED' then n.completed_on end)$v$),
       ('order_items', 'order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id'),
       ('track_traces', 'track_trace_events', 'shipment_id, package_number', 'shipment_id, package_number',
         'current_track_trace_status, current_track_trace_status_date_time, current_track_trace_exception_level',
@@ -995,8 +1006,8 @@ end;
 
 -- A shipment may name a main or a nested shipping method (docs/assumptions.md): the main one is taken if both have the id.
 create view fulfilment.parcel_overview as
-select p.client, p.shipment_id, p.package_number, s.order_id, o.external_order_number, s.status, s.shipped_on,
-  s.warehouse_code, m.code as shipping_method, m.name as shipping_method_name,
+select p.client, p.shipment_id, p.package_number, s.order_id, o.external_order_number, s.status,
+  sync.real_time(s.shipped_on) as shipped_on, s.warehouse_code, m.code as shipping_method, m.name as shipping_method_name,
   p.track_and_trace_code, p.track_and_trace_bar_code,
   case
     when p.track_and_trace_code ~* '^https?://' then p.track_and_trace_code
@@ -1051,7 +1062,10 @@ comment on column fulfilment.parcel_overview.unlisted_since is 'Since when the l
 
 -- It is not known whether the shipping method of a shipment is a main or a nested one.
 create view fulfilment.shipment_overview as
-select s.*, o.external_order_number, t.code as order_type, t.name as order_type_name,
+select s.client, s.id, s.status, sync.real_time(s.ready_to_pick_on) as ready_to_pick_on,
+  sync.real_time(s.ready_to_ship_on) as ready_to_ship_on, sync.real_time(s.shipped_on) as shipped_on, s.warehouse_code,
+  s.return_label, s.order_id, s.order_type_id, s.shipping_method_id, s.raw, s.first_seen_at, s.changed_at, s.unlisted_since,
+  s.read_no, o.external_order_number, t.code as order_type, t.name as order_type_name,
   case when m.id is null then n.code else m.code end as shipping_method, case when m.id is null then n.name else m.name end as shipping_method_name,
   n.code as carrier_code, n.name as carrier_name
 from fulfilment.shipments s
@@ -1106,7 +1120,8 @@ left join lateral (
       order by p.package_number) as track_trace_statuses,
     array_agg(p.current_track_trace_status order by p.package_number) as package_statuses,
     array_agg(p.track_and_trace_code order by p.package_number) as track_and_trace_codes,
-    min(p.tracking_url) as tracking_url, max(t.current_track_trace_status_date_time) as track_trace_at
+    min(p.tracking_url) as tracking_url,
+    max(sync.real_time(t.current_track_trace_status_date_time)) as track_trace_at
   from fulfilment.parcel_overview p
   left join fulfilment.track_traces t
     on t.client = p.client and t.shipment_id = p.shipment_id and t.package_number = p.package_number
@@ -1163,7 +1178,8 @@ cross join lateral (
     from fulfilment.order_items i
     where i.client = o.client and i.order_id = o.id and i.unlisted_since is null
   ), moves as (
-    select i.order_item_id, i.sku, s.status = 'SHIPPED' as is_shipped, s.shipped_on, i.quantity as moved, 0 as returned
+    select i.order_item_id, i.sku, s.status = 'SHIPPED' as is_shipped,
+      sync.real_time(s.shipped_on) as shipped_on, i.quantity as moved, 0 as returned
     from fulfilment.shipments s
     join fulfilment.shipment_items i on i.client = s.client and i.shipment_id = s.id
     where s.client = o.client and s.order_id = o.id and s.unlisted_since is null and i.unlisted_since is null
@@ -1247,7 +1263,7 @@ join fulfilment.order_lines l on l.client = o.client and l.order_id = o.id
 left join fulfilment.stock_levels t on t.client = l.client and t.sku = l.sku
 where l.missing > 0 and o.unlisted_since is null and o.on_hold is not true
   and (o.preferred_shipping_date is null or o.preferred_shipping_date <= current_date)
-  and (o.ordered_on < current_date or exists (
+  and (sync.real_day(o.ordered_on) < current_date or exists (
     select from fulfilment.shipments s where s.client = o.client and s.order_id = o.id and s.unlisted_since is null));
 comment on view fulfilment.backorders is
   'Lines with pieces that are on no shipment, although the order is not on hold, is due, and was placed before today or has a shipment';
@@ -1264,8 +1280,8 @@ comment on column fulfilment.backorders.ordered_on is 'Day of the order';
 comment on column fulfilment.backorders.stock is 'Stock as last told; null if the article is not in stock_watch';
 
 create view fulfilment.open_inbound_expectations as
-select s.client, s.id as inbound_packing_slip_id, s.reference, s.expected_in, s.expected_on, s.status, s.received_on,
-  i.id as inbound_packing_slip_item_id, i.sku, i.quantity, i.received,
+select s.client, s.id as inbound_packing_slip_id, s.reference, s.expected_in, s.expected_on, s.status,
+  sync.real_time(s.received_on) as received_on, i.id as inbound_packing_slip_item_id, i.sku, i.quantity, i.received,
   greatest(coalesce(i.quantity, 0)::bigint - coalesce(i.received, 0), 0) as outstanding, s.inbound_id
 from fulfilment.inbound_packing_slips s
 join fulfilment.inbound_packing_slip_items i on i.client = s.client and i.inbound_packing_slip_id = s.id
@@ -1286,7 +1302,9 @@ comment on column fulfilment.open_inbound_expectations.outstanding is 'Pieces st
 comment on column fulfilment.open_inbound_expectations.inbound_id is 'Inbound that receives it';
 
 create view fulfilment.received_goods as
-select i.client, i.id as inbound_id, i.reference, i.status, i.received_in, i.created_on, i.checking_on, i.completed_on,
+select i.client, i.id as inbound_id, i.reference, i.status, i.received_in,
+  sync.real_time(i.created_on) as created_on, sync.real_time(i.checking_on) as checking_on,
+  sync.real_time(i.completed_on) as completed_on,
   l.id as inbound_item_id, l.sku, l.quantity, l.lot_number, l.expiration_date,
   coalesce(e.inbound_packing_slip_id, i.inbound_packing_slip_id) as inbound_packing_slip_id, s.reference as slip_reference,
   s.status as slip_status, s.expected_on, e.id as inbound_packing_slip_item_id, e.quantity as line_expected,
@@ -1330,7 +1348,8 @@ comment on column fulfilment.received_goods.unlisted_since is 'Since when the se
 create view fulfilment.return_overview as
 select r.client, r.id as return_item_id, r.external_order_number, r.order_id, r.order_item_id, a.external_reference, r.sku,
   r.quantity, g.lot_number, g.expiration_date, g.serial_numbers, r.condition, coalesce(t.code, l.reason_code) as return_reason,
-  t.name as return_reason_name, r.processed_on, r.processed_in, r.restock_on, r.restock_in, r.redeliver, r.comment,
+  t.name as return_reason_name, sync.real_day(r.processed_on) as processed_on, r.processed_in,
+  sync.real_time(r.restock_on) as restock_on, r.restock_in, r.redeliver, r.comment,
   o.currency, i.price, i.vat, i.price * r.quantity as amount, r.unlisted_since
 from fulfilment.return_items r
 left join fulfilment.order_items i on i.client = r.client and i.id = r.order_item_id

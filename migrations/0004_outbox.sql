@@ -891,14 +891,14 @@ cross join lateral (
 ) l
 cross join lateral (
   select count(*) as shipments, count(*) filter (where s.status = 'ERROR') as errors,
-    min(s.shipped_on) filter (where s.status = 'SHIPPED') as first_shipped_on,
-    max(s.shipped_on) filter (where s.status = 'SHIPPED') as last_shipped_on
+    min(sync.real_time(s.shipped_on)) filter (where s.status = 'SHIPPED') as first_shipped_on,
+    max(sync.real_time(s.shipped_on)) filter (where s.status = 'SHIPPED') as last_shipped_on
   from fulfilment.shipments s
   where s.client = o.client and s.order_id = o.id and s.unlisted_since is null
 ) s
 cross join lateral (
   select c.state, c.state not in ('unlisted', 'cancelled', 'nothing_to_ship', 'shipped')
-    and coalesce(o.ordered_on, o.first_seen_at::date) <= current_date - 2 as is_late
+    and coalesce(sync.real_day(o.ordered_on), o.first_seen_at::date) <= current_date - 2 as is_late
   from (select case
     when o.unlisted_since is not null then 'unlisted'
     when l.all_lines > 0 and l.all_pieces = 0 or l.goods_lines > 0 and l.pieces = 0 then 'cancelled'
@@ -1175,8 +1175,9 @@ returns table (
     select t.at, false, 'shipment', s.id, t.what, null, null, null
     from sent s
     cross join lateral (
-      values ('stored', s.first_seen_at), ('unlisted', s.unlisted_since), ('ready to pick', s.ready_to_pick_on),
-        ('ready to ship', s.ready_to_ship_on), ('shipped', s.shipped_on)) t (what, at)
+      values ('stored', s.first_seen_at), ('unlisted', s.unlisted_since),
+        ('ready to pick', sync.real_time(s.ready_to_pick_on)),
+        ('ready to ship', sync.real_time(s.ready_to_ship_on)), ('shipped', sync.real_time(s.shipped_on))) t (what, at)
     union all
     select e.seen_at, false, 'shipment', s.id, 'status', e.status, null, null
     from sent s
@@ -1192,10 +1193,10 @@ returns table (
     from boxes p
     cross join sync.list_stored_times(p.first_seen_at, p.changed_at, p.unlisted_since) t
     union all
-    select p.shipping_date, false, 'parcel', p.shipment_id, 'shipped', null, p.package_number, null
+    select sync.real_time(p.shipping_date), false, 'parcel', p.shipment_id, 'shipped', null, p.package_number, null
     from boxes p
     union all
-    select coalesce(e.current_track_trace_status_date_time, e.seen_at), false, 'parcel', s.id, 'status',
+    select coalesce(sync.real_time(e.current_track_trace_status_date_time), e.seen_at), false, 'parcel', s.id, 'status',
       e.current_track_trace_status::text, e.package_number, null
     from sent s
     cross join lateral (
@@ -1219,7 +1220,8 @@ returns table (
     cross join lateral (
       select * from sync.list_stored_times(i.first_seen_at, i.changed_at, i.unlisted_since)
       union all
-      values ('processed', i.processed_on::timestamp at time zone 'UTC'), ('restocked', i.restock_on)) t
+      values ('processed', sync.real_day(i.processed_on)::timestamp at time zone 'UTC'),
+        ('restocked', sync.real_time(i.restock_on))) t
   )
   select e.at, e.is_day, e.source, e.id, e.what, e.detail, e.name, e.error
   from events e

@@ -13,9 +13,10 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const allowed: Record<string, readonly string[]> = {
   config: [],
   'src/core': [],
+  'src/network': [],
   'src/payloads': ['src/core'],
   'src/warehouse': ['src/core', 'config types'],
-  'src/erp': ['src/core', 'config types'],
+  'src/erp': ['src/core', 'src/network', 'config types'],
   'src/queue': ['src/core', 'config types'],
   'src/sandbox': ['src/core', 'config types'],
   'src/sync': ['src/core', 'src/payloads', 'src/warehouse', 'src/erp', 'config types'],
@@ -23,6 +24,7 @@ const allowed: Record<string, readonly string[]> = {
   'src/app': [
     'config',
     'src/core',
+    'src/network',
     'src/payloads',
     'src/warehouse',
     'src/erp',

@@ -6,7 +6,11 @@ export const hourMs = 60 * minuteMs;
 export const dayMs = 24 * hourMs;
 
 const dateForm = /^(\d{4})-(\d{2})-(\d{2})$/;
-const dateTimeForm = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}):([0-5]\d):([0-5]\d)(?:[.,](\d{1,12}))?(Z|[+-]\d{2}:?\d{2})?$/i;
+/** The two forms of ISO 8601: with separators, and without any. Minutes and seconds may be absent. */
+const extendedForm =
+  /^(\d{4}-\d{2}-\d{2})[T ](\d{2})(?::([0-5]\d)(?::([0-5]\d|60)(?:[.,](\d{1,12}))?)?)?(Z|[+\u2212-]\d{2}(?::?[0-5]\d)?)?$/i;
+const basicForm =
+  /^(\d{8})T(\d{2})(?:([0-5]\d)(?:([0-5]\d|60)(?:[.,](\d{1,12}))?)?)?(Z|[+\u2212-]\d{2}(?::?[0-5]\d)?)?$/i;
 
 /**
  * The offset of each zone and local day or hour; null if it has no single offset. The map is cleared when it is full.
@@ -30,22 +34,53 @@ export function readDate(text: string): string {
  * @throws RangeError if the text is not an ISO 8601 date-time
  */
 export function readDateTime(text: string, zone: string): string {
-  const match = dateTimeForm.exec(text);
-  const [, date = '', hour = '', minute = '', second = '', fraction = '', designator] = match ?? [];
-  if (match === null || date.startsWith('0000')) throw new RangeError('is not an ISO 8601 date-time');
-  const micros = fraction.slice(0, 6).padEnd(6, '0');
-  const local = `${date}T${hour}:${minute}:${second}.${micros}`;
-  if (designator !== undefined) {
+  const { date, hour, rest, offset: given } = readParts(text);
+  const local = `${date}T${hour}:${rest}`;
+  if (given !== null) {
     // This only validates date, hour and offset. The text itself is returned, so that no digit is lost.
-    const isUtc = designator === 'Z' && hour < '24' && isCalendarDay(date);
-    if (!isUtc) Temporal.Instant.from(`${local}${designator}`);
-    return `${local}${designator.toUpperCase()}`;
+    const isUtc = given === 'Z' && hour < '24' && isCalendarDay(date);
+    if (!isUtc) Temporal.Instant.from(`${local}${given}`);
+    return `${local}${given}`;
   }
   const dayOffset = hour < '24' ? findDayOffset(zone, date) : null;
   const offset = dayOffset ?? findHourOffset(zone, `${date}T${hour}`);
   if (offset !== null) return `${local}${offset}`;
   const zoned = Temporal.PlainDateTime.from(local).toZonedDateTime(zone, { disambiguation: 'compatible' });
   return zoned.toInstant().toString({ fractionalSecondDigits: 6 });
+}
+
+/** A date-time in parts: `2026-01-05`, `10`, `11:12.000000`, and `Z` or `+01:00`; null without a zone designator. */
+interface DateTimeParts {
+  readonly date: string;
+  readonly hour: string;
+  readonly rest: string;
+  readonly offset: string | null;
+}
+
+/** @throws RangeError if the text does not have the form of an ISO 8601 date-time */
+function readParts(text: string): DateTimeParts {
+  const match = extendedForm.exec(text) ?? basicForm.exec(text);
+  const [, day = '', hour = '', minute = '00', second = '00', fraction = '', designator] = match ?? [];
+  if (match === null || day.startsWith('0000')) throw new RangeError('is not an ISO 8601 date-time');
+  const date = day.length === 8 ? `${day.slice(0, 4)}-${day.slice(4, 6)}-${day.slice(6)}` : day;
+  // A leap second counts as the second before it, as clocks of computers have none.
+  const rest = `${minute}:${second === '60' ? '59' : second}.${fraction.slice(0, 6).padEnd(6, '0')}`;
+  const offset = designator === undefined ? null : toOffset(designator);
+  return hour === '24' ? toNextDay({ date, hour, rest, offset }) : { date, hour, rest, offset };
+}
+
+/** Returns a zone designator as `Z` or `+01:00`. Minutes and the colon may be absent. */
+function toOffset(designator: string): string {
+  if (designator.length === 1) return 'Z';
+  const digits = designator.slice(1).replace(':', '').padEnd(4, '0');
+  return `${designator.startsWith('+') ? '+' : '-'}${digits.slice(0, 2)}:${digits.slice(2)}`;
+}
+
+/** Returns the hour 24, which is the end of a day, as the begin of the next one. */
+function toNextDay({ date, rest, offset }: DateTimeParts): DateTimeParts {
+  const next = addDays(readDate(date), 1);
+  if (rest !== '00:00.000000' || next.length !== 10) throw new RangeError('is not an ISO 8601 date-time');
+  return { date: next, hour: '00', rest, offset };
 }
 
 /** Returns whether a text in the form YYYY-MM-DD is a day of the calendar. Temporal says the same, but takes longer. */
@@ -98,6 +133,12 @@ function keepOffset(key: string, offset: string | null): void {
   if (offsets.size >= maxOffsets) offsets.clear();
   offsets.set(key, offset);
 }
+
+/** A date of the service before this day means that there is none, as `0001-01-01`. SQL has `sync.real_day`. */
+export const firstRealDay = '1970-01-01';
+
+/** Returns true if a date or time of the service, both beginning with YYYY-MM-DD, means a day, not that there is none. */
+export const isRealDay = (text: string): boolean => text >= firstRealDay;
 
 /** Returns the calendar day that is `days` after `date`, or before it if `days` is negative. Dates are YYYY-MM-DD. */
 export function addDays(date: string, days: number): string {

@@ -28,6 +28,8 @@ const effectSchema = z
     /** The sandbox sends half of the body and then breaks the connection. */
     truncate: z.boolean().optional(),
     invalidJson: z.boolean().optional(),
+    /** A success has the status 204 and no body. */
+    empty: z.boolean().optional(),
     contentType: z.string().optional(),
     /** The sandbox sends the body in pieces of `bytes` bytes, one every `everyMs` milliseconds. */
     drip: z.strictObject({ bytes: z.int().positive(), everyMs: z.int().positive().max(maxWaitMs) }).optional(),

@@ -66,7 +66,7 @@ export const readOnlyChecks: readonly Check[] = [
   quoteCheck(
     'next-link',
     '2.6',
-    '`links.next` may be a string or `{href}`, absolute or relative, with another scheme.',
+    '`links.next` may be a string or `{href}`, absolute or relative, with another scheme, port or path.',
     checkNextLink,
   ),
   defineCheck(

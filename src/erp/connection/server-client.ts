@@ -1,9 +1,13 @@
 import pg from 'pg';
 import { CodedError, hasCode, isUncoded } from '../../core/errors.ts';
 import { findTlsError } from '../../core/tls-error.ts';
+import { AddressedSocket } from '../../network/connect-tcp.ts';
 
 /** Tolerance for the timers of pg: they may fire a little before the time that we measure. */
 const timerSlackMs = 50;
+
+/** Maximum time for all addresses of the host of the database together. */
+const addressTimeoutMs = 10_000;
 
 /** Returns the error of a connection that broke or did not open in time. pg gives such errors no code. */
 const toLostError = (cause: Error) =>
@@ -26,7 +30,7 @@ export class ServerClient extends pg.Client {
   #lost: CodedError | undefined;
 
   constructor(config: pg.ClientConfig = {}) {
-    super(config);
+    super({ stream: () => new AddressedSocket(addressTimeoutMs), ...config });
     this.#queryTimeoutMs = config.query_timeout ?? Number.POSITIVE_INFINITY;
   }
 

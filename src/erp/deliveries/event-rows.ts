@@ -79,11 +79,14 @@ function selectRow(personalData: boolean, packages: string): RawBuilder<unknown>
       where e.type = 'parcel.tracking_ended' and p.client = e.client and p.shipment_id = e.source_id
         and p.package_number = e.source_key
       union all
-      select r.id, r.external_order_number, ${row('r', 'return_items')}
+      select r.id, r.external_order_number, ${row('r', 'return_items')} || jsonb_build_object(
+          'processed_on', sync.real_day(r.processed_on), 'restock_on', sync.real_time(r.restock_on))
       from fulfilment.return_items r
       where e.type = 'return.processed' and r.client = e.client and r.id = e.source_id
       union all
-      select n.id, n.reference, ${row('n', 'inbounds')} || jsonb_build_object('items', (
+      select n.id, n.reference, ${row('n', 'inbounds')} || jsonb_build_object(
+          'created_on', sync.real_time(n.created_on), 'checking_on', sync.real_time(n.checking_on),
+          'completed_on', sync.real_time(n.completed_on), 'items', (
           select coalesce(jsonb_agg(${row('i', 'inbound_items')} order by i.id), '[]')
           from fulfilment.inbound_items i
           where i.client = n.client and i.inbound_id = n.id))

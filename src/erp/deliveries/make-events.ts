@@ -101,9 +101,6 @@ const isLoaded = (stream: string) => sql`exists (
 const newestOf = (stream: string) => sql`(
         select f.newest_source_at from sync.freshness f where f.client = b.client and f.stream = ${stream})`;
 
-/** SQL: a date before 1970 says that something did not happen. */
-const epoch = sql`date '1970-01-01'`;
-
 /** SQL: the names of a package and of its shipment in the feed. */
 const shipmentIdOf = sql`case when b.entity in ('parcels', 'track_traces') then split_part(b.key, ':', 1)::bigint end`;
 const packageOf = sql`substr(b.key, strpos(b.key, ':') + 1)`;
@@ -121,8 +118,8 @@ const findOrderFact = sql`
 /** SQL: the states of a shipment. Each one that was seen has a row of its own, also if the next one came at once. */
 const findShipmentFacts = sql`
       select distinct t.type, s.id, null, r.external_order_number, s.order_id, true,
-        case when t.type = 'shipment.shipped' then s.shipped_on
-          when t.type = 'shipment.created' or b.operation = 'created' then s.ready_to_pick_on
+        case when t.type = 'shipment.shipped' then sync.real_time(s.shipped_on)
+          when t.type = 'shipment.created' or b.operation = 'created' then sync.real_time(s.ready_to_pick_on)
           else b.changed_at end,
         ${newestOf('shipments')}, exists (
           select from fulfilment.parcels p where p.client = s.client and p.shipment_id = s.id)
@@ -141,13 +138,13 @@ const findShipmentFacts = sql`
 const findOtherFacts = sql`
       select 'return.processed', r.id, null, r.external_order_number, r.order_id,
         r.order_id is not null or r.external_order_number is not null,
-        (r.processed_on + 1)::timestamptz, ${newestOf('return-items')}, true
+        (sync.real_day(r.processed_on) + 1)::timestamptz, ${newestOf('return-items')}, true
       from fulfilment.return_items r
       where b.entity = 'return_items' and r.client = b.client and r.id = b.id
         and (b.operation = 'created' or 'processed_on' = any(b.changed_columns))
-        and r.processed_on >= ${epoch} and ${isLoaded('return-items')}
+        and sync.real_day(r.processed_on) is not null and ${isLoaded('return-items')}
       union all
-      select 'inbound.completed', i.id, null, i.reference, null, false, i.completed_on, ${newestOf('inbounds')}, true
+      select 'inbound.completed', i.id, null, i.reference, null, false, sync.real_time(i.completed_on), ${newestOf('inbounds')}, true
       from fulfilment.inbounds i
       where b.entity = 'inbounds' and i.client = b.client and i.id = b.id
         and (b.operation = 'created' or 'status' = any(b.changed_columns))

@@ -49,7 +49,7 @@ export async function findAgedOrders(trx: Transaction<DB>, { client, days, limit
   const { rows } = await sql<{ id: number; number: string; isAged: boolean; isBlocked: boolean }>`
     with part as materialized (
       select o.id, o.external_order_number, o.unlisted_since, o.changed_at,
-        greatest(o.ordered_on, o.preferred_shipping_date)::timestamptz as placed_at
+        greatest(sync.real_day(o.ordered_on), sync.real_day(o.preferred_shipping_date))::timestamptz as placed_at
       from fulfilment.orders o
       where o.client = ${anyClient(client)} and o.id > ${afterId}
       order by o.id
@@ -72,11 +72,12 @@ export async function findAgedOrders(trx: Transaction<DB>, { client, days, limit
     from part p
     left join lateral (
       select bool_or(s.status is distinct from 'SHIPPED' and s.unlisted_since is null) as is_open,
-        max(greatest(s.shipped_on, s.ready_to_ship_on, s.ready_to_pick_on)) as shipped_at
+        max(coalesce(
+          sync.real_time(greatest(s.shipped_on, s.ready_to_ship_on, s.ready_to_pick_on)), s.changed_at)) as shipped_at
       from fulfilment.shipments s
       where s.client = ${anyClient(client)} and s.order_id = p.id) s on true
     left join lateral (
-      select max(r.processed_on)::timestamptz as returned_at
+      select max(coalesce(sync.real_day(r.processed_on)::timestamptz, r.changed_at)) as returned_at
       from fulfilment.return_items r
       where r.client = ${anyClient(client)} and r.order_id = p.id) r on true
     left join lateral (

@@ -18,13 +18,13 @@ const searchSize = 2_000;
 const conditions = (client: string) =>
   ({
     return_items: {
-      day: sql`coalesce(r.processed_on, r.changed_at::date)`,
+      day: sql`coalesce(sync.real_day(r.processed_on), r.changed_at::date)`,
       hasOrder: sql`exists (
         select from fulfilment.orders o
         where o.client = ${anyClient(client)} and o.id = r.order_id)`,
     },
     return_merchandise_authorizations: {
-      day: sql`coalesce(r.modified_on, r.created_on, r.changed_at::date)`,
+      day: sql`coalesce(sync.real_day(r.modified_on), sync.real_day(r.created_on), r.changed_at::date)`,
       hasOrder: sql`exists (
         select from fulfilment.shipments s
         join fulfilment.orders o on o.client = s.client and o.id = s.order_id

@@ -13,9 +13,9 @@ export interface AgeColumns {
   readonly horizonDays: number | null;
 }
 
-/** Returns SQL: these columns of the row t as times. */
+/** Returns SQL: these columns of the row t as times. A date before 1970 is none. */
 export const dateList = (columns: readonly string[]) =>
-  sql.join(columns.map((column) => sql`${sql.ref(`t.${column}`)}::timestamptz`));
+  sql.join(columns.map((column) => sql`sync.real_time(${sql.ref(`t.${column}`)}::timestamptz)`));
 
 /**
  * Returns SQL: whether the row t is young enough that the lists must show it, if the service has it. The service does

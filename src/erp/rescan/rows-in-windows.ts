@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely';
+import { firstRealDay } from '../../core/time.ts';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { type AgeColumns, isYoungEnough } from '../pull/age.ts';
@@ -60,16 +61,13 @@ export async function findUnseenRows(
   return rows.map((row) => row.id);
 }
 
-/** The first plausible day. Days before it are input errors, such as 0001-01-01, and are not read by day. */
-const oldestPlausibleDay = '1990-01-01';
-
-/** Finds the oldest plausible day that is stored. Returns null if there is none, or if the list has no date filter. */
+/** Finds the oldest real day that is stored. Returns null if there is none, or if the list has no date filter. */
 export async function findOldestDay(db: Kysely<DB>, client: string, age: AgeColumns): Promise<string | null> {
   if (age.windowColumn === null) return null;
   const { rows } = await sql<{ oldest: string | null }>`
     select min(${sql.ref(`t.${age.windowColumn}`)}::date) as oldest
     from ${sql.table(`fulfilment.${age.table}`)} t
     where t.client = ${client}
-      and ${sql.ref(`t.${age.windowColumn}`)} >= ${oldestPlausibleDay}`.execute(db);
+      and ${sql.ref(`t.${age.windowColumn}`)} >= ${firstRealDay}`.execute(db);
   return rows[0]?.oldest ?? null;
 }

@@ -19,7 +19,7 @@ export async function requestParcelReads(
   if (shipmentIds.length === 0) return;
   await sql`
     insert into sync.parcel_reads as r (client, shipment_id, shipped_on, due_at)
-    select s.client, s.id, s.shipped_on, sync.clock()
+    select s.client, s.id, sync.real_time(s.shipped_on), sync.clock()
     from fulfilment.shipments s
     where s.client = ${anyClient(client)} and s.id = ${anyId(shipmentIds)} and s.status = 'SHIPPED'
     order by s.id
@@ -80,7 +80,7 @@ export async function requestMissingParcelReads(
   // of all clients.
   const { rows } = await sql<{ requested: number; last: number | null }>`
     with page as materialized (
-      select s.id, s.status, s.shipped_on, s.unlisted_since
+      select s.id, s.status, sync.real_time(s.shipped_on) as shipped_on, s.unlisted_since
       from fulfilment.shipments s
       where s.client = ${anyClient(client)} and s.id > ${after}
       order by s.id

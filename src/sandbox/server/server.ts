@@ -256,6 +256,10 @@ function applyFaultToBody(request: FastifyRequest, reply: FastifyReply, payload:
     recordEnd(request, reply.statusCode);
     return payload;
   }
+  if (effect.empty && reply.statusCode < 300) {
+    reply.code(204).removeHeader('content-type');
+    return '';
+  }
   const body = effect.invalidJson ? `${payload.slice(0, -1)},,` : payload;
   return effect.drip === undefined ? body : streamInPieces(body, effect.drip);
 }

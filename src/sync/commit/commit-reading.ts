@@ -3,7 +3,7 @@
  * fences.
  */
 
-import { dayMs } from '../../core/time.ts';
+import { dayMs, isRealDay } from '../../core/time.ts';
 import { isDataRefused } from '../../erp/connection/transaction.ts';
 import { appendChanges, type Change } from '../../erp/mirror/feed.ts';
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
@@ -232,7 +232,8 @@ function noteNewestDate(service: ServiceClock, stream: MirroredResource, { famil
   const limitMs = (service.lastMs ?? Number.NEGATIVE_INFINITY) + dayMs;
   for (const { parent } of families)
     for (const column of stream.rescan?.moved ?? []) {
-      const ms = Date.parse(String(parent[column]));
+      const text = String(parent[column]);
+      const ms = isRealDay(text) ? Date.parse(text) : Number.NaN;
       if (ms <= limitMs && ms > (service.newestSourceMs ?? Number.NEGATIVE_INFINITY)) service.newestSourceMs = ms;
     }
 }

@@ -4,7 +4,7 @@
  */
 
 import { StoppedError } from '../../core/errors.ts';
-import { addDays, dayMs, toUtcDay } from '../../core/time.ts';
+import { addDays, dayMs, isRealDay, toUtcDay } from '../../core/time.ts';
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import {
   findRequestedRereads,
@@ -288,7 +288,7 @@ async function walkDays(
     const values = page.decoded.families.map(({ parent }) => parent[column]);
     // Only the day of a time counts. The lookback covers the difference of a day.
     const dates = values.filter((value) => typeof value === 'string').map((value) => value.slice(0, 10));
-    largest = findLatest([largest, ...dates.filter((date) => date <= cap)]);
+    largest = findLatest([largest, ...dates.filter((date) => isRealDay(date) && date <= cap)]);
     const watermark = findLatest([resumed.watermark, largest]);
     const next: Cursor = atEnd
       ? { ...resumed, query: null, meaning, lastId: null, largestSeen: null, watermark }

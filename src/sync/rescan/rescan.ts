@@ -3,7 +3,7 @@
  * if two complete walks lack it, a read by id does not find it, or an operator accepts that it is missing.
  */
 
-import { addDays, daysBetween, toLocalDay, toUtcDay } from '../../core/time.ts';
+import { addDays, daysBetween, isRealDay, toLocalDay, toUtcDay } from '../../core/time.ts';
 import type { Family } from '../../erp/mirror/mirror-tables.ts';
 import type { UpsertResult } from '../../erp/mirror/upsert.ts';
 import { forgetFindings } from '../../erp/rescan/findings.ts';
@@ -112,7 +112,7 @@ export async function backfillStream(context: PullContext, stream: Stream, resca
   const begun = await beginRescan(context, stream, rescan, async () => [toWindow(from, to)]);
   const isInside = ({ parent }: Family) => {
     const day = readDay(parent[stream.rescan.dayColumn], context.zone);
-    if (day === null) return from === null && to === null;
+    if (day === null || !isRealDay(day)) return from === null && to === null;
     return (from === null || day >= from) && (to === null || day <= to);
   };
   const walked = await walkWindows(context, stream, begun, isInside);

@@ -1,15 +1,21 @@
-import { z } from 'zod';
 import type { OperationName } from '../../../config/operations.ts';
 import { growPauseMs, pauses } from '../../core/backoff.ts';
 import { makeUndecodableError, toStopError, WarehouseError } from '../../core/errors.ts';
-import { parseExact } from '../../core/json.ts';
+import { isObject, type Json } from '../../core/json.ts';
+import { quote } from '../../core/quote.ts';
 import type { WarehouseHttp } from './http.ts';
+import { parseBody } from './http-error.ts';
 
-/** The token answer (docs/interface.md, 3.3 Token response). Unknown members are allowed. */
-const tokenSchema = z.looseObject({
-  access_token: z.string().regex(/^[\x21-\x7e]+$/),
-  expires_in: z.preprocess((value) => (JSON.isRawJSON(value) ? Number(value.rawJSON) : value), z.number().positive()),
-});
+/** The part of the token answer that is used (docs/interface.md, 3.3 Token response). */
+interface GrantedToken {
+  readonly token: string;
+  readonly seconds: number;
+}
+
+/** Maximum length of a token. Servers refuse longer headers. */
+const maxTokenCharacters = 16_384;
+/** Maximum length of a text that an error shows. A longer one may be the token in the wrong member. */
+const maxShownCharacters = 20;
 
 export interface Credentials {
   readonly username: string;
@@ -98,7 +104,7 @@ export class TokenSource {
       .catch((error: unknown) => {
         throw isRefusal(error) ? makeCredentialsRefusedError(error) : error;
       });
-    const { access_token: token, expires_in: seconds } = decodeToken(answer.body);
+    const { token, seconds } = decodeToken(answer.body);
     const lifeMs = seconds * 1_000;
     const renewAtMs = askedAtMs + Math.max(lifeMs * 0.9, lifeMs - renewalMarginMs);
     this.#current = { token, renewAtMs, issuedAtMs: performance.now(), isAccepted: false };
@@ -119,14 +125,68 @@ async function waitUnlessAborted<T>(work: Promise<T>, signal: AbortSignal): Prom
   }
 }
 
-function decodeToken(body: string): z.infer<typeof tokenSchema> {
-  try {
-    return tokenSchema.parse(parseExact(body));
-  } catch (error) {
-    // Do not quote the body or the parser's message: they may hold the token.
-    if (!(error instanceof SyntaxError || error instanceof z.ZodError)) throw error;
-    throw makeUndecodableError('common.token: the answer holds no usable token');
-  }
+/**
+ * Reads the token answer.
+ * @throws WarehouseError `undecodable`, which names the member at fault. It shows neither the body nor the token
+ */
+function decodeToken(body: string): GrantedToken {
+  const answer = parseBody(body);
+  if (answer === undefined) throw makeTokenError('the answer is not readable JSON');
+  if (!isObject(answer)) throw makeTokenError(`the answer is ${describeValue(answer)}, not an object`);
+  const { access_token: token, token_type: type, expires_in: life } = answer;
+
+  const tokenProblem = findTokenProblem(token);
+  if (tokenProblem !== null) throw makeTokenError(`access_token ${tokenProblem}`);
+
+  const describe = (value: Json | undefined) => describeValue(value, String(token));
+  const isBearer = typeof type === 'string' && type.toLowerCase() === 'bearer';
+  if (type !== undefined && type !== null && !isBearer)
+    throw makeTokenError(`token_type is ${describe(type)}; it must be bearer`);
+
+  const seconds = readSeconds(life);
+  if (seconds === null)
+    throw makeTokenError(`expires_in is ${describe(life)}; it must be a whole number of seconds above 0`);
+  return { token: String(token), seconds };
+}
+
+const makeTokenError = (problem: string) => makeUndecodableError(`common.token: ${problem}`);
+
+/** Returns why a value is no token; null if it is one. */
+function findTokenProblem(token: Json | undefined): string | null {
+  if (token === '') return 'is empty; it must be a text';
+  if (typeof token !== 'string') return `is ${describeKind(token)}; it must be a text`;
+  if (token.length > maxTokenCharacters) return `has ${token.length} characters; the maximum is ${maxTokenCharacters}`;
+  return /^[\x21-\x7e]+$/.test(token) ? null : 'holds a character that no header can carry';
+}
+
+/** Returns the life of a token in seconds. Some services send digits as text. Returns null for anything else. */
+function readSeconds(life: Json | undefined): number | null {
+  const value = JSON.isRawJSON(life) ? life.rawJSON : life;
+  const isNumber = JSON.isRawJSON(life) || typeof life === 'number';
+  const isDigits = typeof life === 'string' && /^\d{1,16}$/.test(life);
+  const seconds = isNumber || isDigits ? Math.floor(Number(value)) : 0;
+  return seconds >= 1 && seconds <= Number.MAX_SAFE_INTEGER ? seconds : null;
+}
+
+/**
+ * Describes a value for an error. Shows short values, unless they may be a part of the token.
+ * @param token the token; empty: no text is shown
+ */
+function describeValue(value: Json | undefined, token = ''): string {
+  const isShown = typeof value === 'boolean' || typeof value === 'number' || JSON.isRawJSON(value);
+  if (isShown) return quote(JSON.stringify(value).slice(0, maxShownCharacters));
+  if (typeof value !== 'string' || token === '') return describeKind(value);
+  const mayShow = value === '' || (value.length <= maxShownCharacters && !token.includes(value));
+  return mayShow ? quote(value) : `a text of ${value.length} characters`;
+}
+
+function describeKind(value: Json | undefined): string {
+  if (value === undefined) return 'missing';
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'string') return 'a text';
+  if (typeof value === 'boolean') return 'a boolean';
+  return isObject(value) ? 'an object' : 'a number';
 }
 
 function isRefusal(error: unknown): error is WarehouseError {

@@ -50,6 +50,7 @@ export interface HttpRequest {
 
 export interface HttpAnswer {
   readonly url: URL;
+  readonly status: number;
   readonly body: string;
   /** The service's clock by its Date header; null if it sent none. */
   readonly dateMs: number | null;
@@ -64,7 +65,6 @@ export interface RawRequest extends Pick<HttpRequest, 'path' | 'query' | 'header
 
 /** An answer with any status. */
 export interface RawAnswer extends HttpAnswer {
-  readonly status: number;
   readonly contentType: string;
   readonly retryAfter: string | undefined;
   /** The header Allow, in upper case; null if there is none. */

@@ -49,8 +49,9 @@ const maxLinkCharacters = 8_192;
 
 /**
  * Reads the query of `links.next`. The link may be a string or `{href}`, absolute or relative; it is null or absent at
- * the end. Only its query is used, with the path that we request, so that the token is never sent to an address that a
- * page names. Its host must be that of the request; its scheme may differ.
+ * the end. Only its query is used, with the address that we request, so that the token is never sent to an address that a
+ * page names. Its host name must be that of the request. Scheme, port and path may differ: behind a proxy, the service
+ * writes them as it knows them.
  * @param requested the URL of the request for this page
  * @throws WarehouseError `link_elsewhere` if the link has another host, `undecodable` if it is not a link or too long
  */
@@ -64,8 +65,7 @@ export function readNextQuery(links: Json | undefined, requested: URL): string |
   if (next.length > maxLinkCharacters) throw makeLongLinkError(next.length);
   if (!URL.canParse(next, requested.href)) throw makeLinkError('links.next is not an address');
   const target = new URL(next, requested.href);
-  // Behind a proxy that ends TLS, the service may write http: although the request came with https:.
-  if (target.host !== requested.host || !/^https?:$/.test(target.protocol)) {
+  if (toHostName(target) !== toHostName(requested) || !/^https?:$/.test(target.protocol)) {
     throw new WarehouseError(
       'link_elsewhere',
       `links.next leads to ${quote(target.origin)}, but this client's service is ${requested.origin}; ` +
@@ -76,6 +76,9 @@ export function readNextQuery(links: Json | undefined, requested: URL): string |
   if (target.search.length > maxLinkCharacters) throw makeLongLinkError(target.search.length);
   return target.search.replace(/^\?/, '');
 }
+
+/** Returns the host name of a URL, which is in lower case, without the dot of a full name. */
+const toHostName = ({ hostname }: URL) => hostname.replace(/\.$/, '');
 
 const makeLongLinkError = (characters: number) =>
   makeLinkError(`links.next has ${characters} characters; the maximum is ${maxLinkCharacters}`);

@@ -304,7 +304,7 @@ describe('a worker whose service is hostile', () => {
     });
     const cli = run(service.url);
     expect((await cli.ended).code).toBe(1);
-    expect(cli.output).toContain('the answer holds no usable token');
+    expect(cli.output).toContain('common.token: the answer is not readable JSON');
   });
 
   test('refuses a token that would break out of its header, and does not print it', async () => {
@@ -314,7 +314,7 @@ describe('a worker whose service is hostile', () => {
     );
     const cli = run(service.url);
     expect((await cli.ended).code).toBe(1);
-    expect(cli.output).toContain('the answer holds no usable token');
+    expect(cli.output).toContain('common.token: access_token holds a character that no header can carry');
     expect(cli.output).not.toContain('x-evil');
   });
 

@@ -46,6 +46,6 @@ export const readFaults = (random: Random): Effect[] => [
   { duplicateRow: true },
   { reverseRows: true },
   { expireTokens: true },
-  { nextOrigin: 'http://127.0.0.1:9' },
+  { nextOrigin: 'http://elsewhere.invalid:9' },
   { repeatNext: true },
 ];

@@ -28,6 +28,52 @@ describe('the token', () => {
     );
   });
 
+  test.each<[string, unknown]>([
+    ['digits as text', { access_token: 'secret', expires_in: '3600' }],
+    ['a whole number with a point', '{"access_token": "secret", "expires_in": 3600.0}'],
+    ['a part of a second, which is cut', { access_token: 'secret', expires_in: 3599.5, token_type: null }],
+    ['any case of bearer', { access_token: 'secret', expires_in: 3600, token_type: 'Bearer' }],
+  ])('is taken with %s', async (_what, answer) => {
+    const service = await services.start((request, response) => {
+      const body = request.url === '/base/token' ? answer : empty;
+      response.writeHead(200).end(typeof body === 'string' ? body : JSON.stringify(body));
+    });
+    await list(service.url);
+    expect(service.requests.map(({ authorization }) => authorization)).toEqual([undefined, 'bearer secret']);
+  });
+
+  test.each<[unknown, string]>([
+    [{ access_token: 'secret' }, 'expires_in is missing; it must be a whole number of seconds above 0'],
+    [{ access_token: 'secret', expires_in: null }, 'expires_in is null;'],
+    [{ access_token: 'secret', expires_in: 0 }, 'expires_in is «0»;'],
+    [{ access_token: 'secret', expires_in: -1 }, 'expires_in is «-1»;'],
+    [{ access_token: 'secret', expires_in: 0.5 }, 'expires_in is «0.5»;'],
+    [{ access_token: 'secret', expires_in: '' }, 'expires_in is «»;'],
+    [{ access_token: 'secret', expires_in: '36.5' }, 'expires_in is «36.5»;'],
+    [{ access_token: 'secret', expires_in: 'abc' }, 'expires_in is «abc»;'],
+    [{ access_token: 'secret', expires_in: '9'.repeat(30) }, 'expires_in is a text of 30 characters;'],
+    ['{"access_token": "secret", "expires_in": 1e400}', 'expires_in is «1e400»;'],
+    [{ access_token: 'secret', expires_in: 'secret' }, 'expires_in is a text of 6 characters;'],
+    [{ access_token: 'secret', expires_in: { secret: 'secret' } }, 'expires_in is an object;'],
+    [{ access_token: 'secret', expires_in: ['3600'] }, 'expires_in is a list;'],
+    [{ access_token: 'secret', expires_in: true }, 'expires_in is «true»;'],
+    [{ expires_in: 3600 }, 'access_token is missing;'],
+    [{ access_token: '', expires_in: 3600 }, 'access_token is empty;'],
+    [{ access_token: ['secret'], expires_in: 3600 }, 'access_token is a list;'],
+    [{ access_token: 'se cret', expires_in: 3600 }, 'access_token holds a character that no header can carry'],
+    [{ access_token: 'secret'.repeat(9_999), expires_in: 3600 }, 'access_token has 59994 characters;'],
+    [{ access_token: 'secret', expires_in: 3600, token_type: 'mac' }, 'token_type is «mac»; it must be bearer'],
+    [['secret'], 'the answer is a list, not an object'],
+    ['"secret"', 'the answer is a text, not an object'],
+    ['secret', 'the answer is not readable JSON'],
+  ])('of a wrong answer is refused without its text: %$', async (answer, words) => {
+    const body = typeof answer === 'string' ? answer : JSON.stringify(answer);
+    const service = await services.start((_request, response) => void response.writeHead(200).end(body));
+    const error = await list(service.url).catch((caught: unknown) => caught as Error);
+    expect(error).toMatchObject({ code: 'undecodable', message: expect.stringContaining(`common.token: ${words}`) });
+    expect(String(error)).not.toContain('secret');
+  });
+
   test('is renewed before it expires', async () => {
     const service = await services.start(
       withTokens((_request, response) => sendJson(response, 200, empty), { expiresInSeconds: 1 }),

@@ -19,6 +19,12 @@ describe('readNextQuery', () => {
     [{ next: '?page[cursor]=5' }, 'page[cursor]=5'],
     [{ next: null }, null],
     [{ next: 'http://service.example/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
+    // A proxy that ends TLS, or maps ports and paths, makes the service write them as it knows them.
+    [{ next: 'http://service.example:443/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
+    [{ next: 'https://service.example:443/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
+    [{ next: 'https://service.example:8443/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
+    [{ next: 'http://SERVICE.example.:8080/base/base/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
+    [{ next: '//service.example:80/?page[cursor]=5' }, 'page[cursor]=5'],
     [{ next: { href: null } }, null],
     [{ next: '' }, null],
     [{}, null],
@@ -28,7 +34,10 @@ describe('readNextQuery', () => {
 
   test.each([
     'https://evil.example/v3/shipments?page[cursor]=5',
-    'https://service.example:444/v3/shipments',
+    'https://service.example.evil.example/v3/shipments?page[cursor]=5',
+    'https://evil.example/service.example?page[cursor]=5',
+    'https://service.example@evil.example/v3/shipments?page[cursor]=5',
+    'ftp://service.example/v3/shipments?page[cursor]=5',
     '//evil.example/?page[cursor]=5',
     'file:///etc/passwd',
   ])('refuses %s', (next) => expect(readErrorCode(() => readNextQuery({ next }, requested))).toBe('link_elsewhere'));

@@ -7,6 +7,19 @@ import {
   indexIncluded,
   type Resource,
 } from '../../../warehouse/decoding/jsonapi.ts';
+import type { HttpAnswer } from '../../../warehouse/transport/http.ts';
+
+/**
+ * Returns true if a success has no body, as with 204. Then only a reading shows what it did. A kind that cannot read it
+ * treats the answer like any other that it cannot read.
+ */
+export const isEmpty = ({ body }: Pick<HttpAnswer, 'body'>): boolean => body.trim() === '';
+
+/**
+ * Returns true for 204, by which the service itself says that it has carried the request out and answers nothing. An
+ * empty answer with another status may come from a proxy.
+ */
+export const saysNothing = ({ status }: Pick<HttpAnswer, 'status'>): boolean => status === 204;
 
 /** A resource of an answer, as a row and as received. */
 interface AnsweredResource<Of> {

@@ -9,10 +9,11 @@ import { findNewNumber, findRenameTo, type OtherRow } from '../../../../erp/outb
 import type { ListPage, Warehouse } from '../../../../warehouse/client.ts';
 import { decodeMembers, flag, many } from '../../../../warehouse/decoding/fields.ts';
 import { type Document, decodeDocument, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
+import type { HttpAnswer } from '../../../../warehouse/transport/http.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { listPages } from '../../../paging/walk.ts';
 import { type OrderRow, order, orderItem, orders } from '../../../streams/orders.ts';
-import { readIncluded, readResources } from '../../payload/answers.ts';
+import { isEmpty, readIncluded, readResources } from '../../payload/answers.ts';
 import { NotFoundError, PayloadError, PostponedError, type PushContext } from '../../payload/kind.ts';
 
 /** A list with more pages than this counts as unreadable: a look-up finds at most one order for each number. */
@@ -131,6 +132,22 @@ export function readAnsweredOrder(operation: OperationName, body: string, id: nu
   const [order] = readOrders(decodeDocument(operation, body, 'single'));
   if (order?.order.id === id) return order;
   throw makeUndecodableError(`${operation}: the answer describes another order`);
+}
+
+/**
+ * Returns an order after a change. If the answer has no body, reads the order by its id.
+ * @throws WarehouseError `undecodable` if the answer shows another order, or if the service does not have it any more
+ */
+export async function readChangedOrder(
+  operation: OperationName,
+  answer: HttpAnswer,
+  id: number,
+  context: PushContext,
+): Promise<AnsweredOrder> {
+  if (!isEmpty(answer)) return readAnsweredOrder(operation, answer.body, id);
+  const order = await readOrderById(context, id);
+  if (order !== null) return order;
+  throw makeUndecodableError(`${operation}: the answer is empty, and the service does not have order ${id} any more`);
 }
 
 /** Returns today by the service's clock; without a Date header yesterday by ours: no date may pass too early. */

@@ -5,9 +5,10 @@ import { cancelledItem } from '../../../../payloads/order.ts';
 import { decodeRow } from '../../../../warehouse/decoding/fields.ts';
 import { decodeDocument, type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { orderItem, orders } from '../../../streams/orders.ts';
+import { isEmpty } from '../../payload/answers.ts';
 import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { isGiven } from '../../payload/payload.ts';
-import { findOrder, readLines, readMeta } from './find-order.ts';
+import { findOrder, readLines, readMeta, readOrderById } from './find-order.ts';
 
 type CancelledItem = z.infer<typeof cancelledItem>;
 
@@ -28,7 +29,7 @@ export const orderItemCancel = defineKind<CancelledItem>({
 });
 
 async function cancelItem(wanted: CancelledItem, context: PushContext): Promise<PushResult> {
-  const { resource, escaped } = await findOrder(context);
+  const { order, resource, escaped } = await findOrder(context);
   const id = findItemId(resource, wanted, context.row.reference);
   const answer = await context.send({
     operation: 'v3.orderItems.cancel',
@@ -41,6 +42,8 @@ async function cancelItem(wanted: CancelledItem, context: PushContext): Promise<
       },
     },
   });
+  if (isEmpty(answer)) return readCancelledItem(order.id, id, resource, context);
+
   const document = decodeDocument('v3.orderItems.cancel', answer.body, 'single');
   const item = document.data[0] as Resource;
   const read = decodeRow(orderItem, item);
@@ -50,6 +53,27 @@ async function cancelItem(wanted: CancelledItem, context: PushContext): Promise<
   return {
     result: { orderItemId: id, modified, quantity: read.row.quantity },
     reading: { stream: orders, resource: replaceItem(resource, id, item), escaped: escaped || document.escaped },
+  };
+}
+
+/** Returns the result of a cancellation that was answered without a body, by reading the order again. */
+async function readCancelledItem(
+  orderId: number,
+  id: number,
+  before: Resource,
+  context: PushContext,
+): Promise<PushResult> {
+  const changed = await readOrderById(context, orderId);
+  const findLine = (order: Resource) => readLines(order).find((line) => line.id === id);
+  const line = changed === null ? undefined : findLine(changed.resource);
+  if (changed === null || line === undefined)
+    throw makeUndecodableError('v3.orderItems.cancel: the answer is empty, and the order does not show the item');
+
+  const modified = findLine(before)?.quantity !== line.quantity;
+  const { resource, escaped } = changed;
+  return {
+    result: { orderItemId: id, modified, quantity: line.quantity },
+    reading: { stream: orders, resource, escaped },
   };
 }
 

@@ -1,7 +1,8 @@
-import { WarehouseError } from '../../../../core/errors.ts';
+import { makeUndecodableError, WarehouseError } from '../../../../core/errors.ts';
 import { noMembers } from '../../../../payloads/members.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { orders } from '../../../streams/orders.ts';
+import { isEmpty } from '../../payload/answers.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { findOrder } from './find-order.ts';
 
@@ -19,6 +20,10 @@ async function releaseOrder(_payload: unknown, context: PushContext): Promise<Pu
   const { reference, knownId } = context.row;
   try {
     const answer = await context.send({ operation: 'v2.order.release', body: { externalOrderNumber: reference } });
+    if (isEmpty(answer)) {
+      const problem = 'v2.order.release: the answer is empty, and the order is still on hold';
+      return await checkReleased(context, makeUndecodableError(problem));
+    }
     decodeEnvelope('v2.order.release', answer.body);
   } catch (error) {
     if (!(error instanceof WarehouseError) || error.code !== 'nok') throw error;
@@ -29,12 +34,12 @@ async function releaseOrder(_payload: unknown, context: PushContext): Promise<Pu
 }
 
 /**
- * Checks whether the service refused because the order is already released: by an earlier attempt whose answer was
- * lost, or by someone else. Returns the result if it is.
- * @throws WarehouseError the refusal, if the order is still on hold
+ * Checks whether the order is released. If the service refused, an earlier attempt whose answer was lost may have
+ * released it, or someone else.
+ * @throws WarehouseError `failure`, if the order is still on hold
  */
-async function checkReleased(context: PushContext, refusal: WarehouseError): Promise<PushResult> {
+async function checkReleased(context: PushContext, failure: WarehouseError): Promise<PushResult> {
   const { order, resource, escaped } = await findOrder(context);
-  if (order.on_hold !== false) throw refusal;
+  if (order.on_hold !== false) throw failure;
   return { result: {}, reading: { stream: orders, resource, escaped } };
 }

@@ -14,7 +14,7 @@ import {
   type PushResult,
   toNoAnswer,
 } from '../../payload/kind.ts';
-import { type FoundOrder, findOrder, orderInclude, readAnsweredOrder, readLines, readOrderById } from './find-order.ts';
+import { type FoundOrder, findOrder, orderInclude, readChangedOrder, readLines, readOrderById } from './find-order.ts';
 import { findOrders, type RowToLookUp } from './look-up-orders.ts';
 import { creationRules, sendOrder, toCreateResult } from './order-payload.ts';
 import { changeNumber } from './order-state.ts';
@@ -76,7 +76,7 @@ async function replaceOrder(payload: OrderPayload, context: PushContext): Promis
   if (describeOpenItems(present) !== '') {
     const request = { operation: 'v3.orders.cancel', path: { id }, query: orderInclude } as const;
     const answer = await context.send(request, { id });
-    present = readAnsweredOrder('v3.orders.cancel', answer.body, id);
+    present = await readChangedOrder('v3.orders.cancel', answer, id, context);
   }
   const left =
     readLines(present.resource).length === 0 ? 'items that the answer does not show' : describeOpenItems(present);

@@ -5,7 +5,7 @@ import { toColumn } from '../../../../warehouse/decoding/fields.ts';
 import type { Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import type { OrderRow } from '../../../streams/orders.ts';
 import { PayloadError, type PushContext } from '../../payload/kind.ts';
-import { type AnsweredOrder, type FoundOrder, orderInclude, readAnsweredOrder } from './find-order.ts';
+import { type AnsweredOrder, type FoundOrder, orderInclude, readChangedOrder } from './find-order.ts';
 import { assertKept, listMembers, selectRelationships } from './order-loss.ts';
 
 /** The attributes of an order that a change may name. An absent member keeps its value. */
@@ -141,7 +141,7 @@ export async function sendUpdate(
   const body = buildUpdate(resource, change, context.operations[operation]);
   const request = { operation, path: { id }, query: orderInclude, body } as const;
   const answer = await context.send(request, { id, present: before.keys() });
-  const changed = readAnsweredOrder(operation, answer.body, id);
+  const changed = await readChangedOrder(operation, answer, id, context);
   await assertKept(context, before, changed, named);
   return changed;
 }

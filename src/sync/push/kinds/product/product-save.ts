@@ -6,6 +6,7 @@ import { isObject } from '../../../../core/json.ts';
 import { mayBeNoRoute } from '../../../../core/push/push-outcome.ts';
 import { product as savedProduct } from '../../../../payloads/goods.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
+import { saysNothing } from '../../payload/answers.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { asNumber } from '../../payload/payload.ts';
 
@@ -82,6 +83,7 @@ async function sendProduct(
     Description: description,
     EncodedImage: encodedImage,
   };
-  decodeEnvelope(operation, (await context.send({ operation, body })).body);
+  const answer = await context.send({ operation, body });
+  if (!saysNothing(answer)) decodeEnvelope(operation, answer.body);
   return { result: { action: operation === 'oldest.product.add' ? 'added' : 'edited' } };
 }

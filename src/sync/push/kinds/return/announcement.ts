@@ -8,11 +8,17 @@ import { makeUndecodableError } from '../../../../core/errors.ts';
 import { isObject } from '../../../../core/json.ts';
 import type { ReturnPayload } from '../../../../payloads/return.ts';
 import type { RowOf } from '../../../../warehouse/decoding/fields.ts';
-import { addIncluded, decodeDocument, indexIncluded, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
+import {
+  addIncluded,
+  type Document,
+  decodeDocument,
+  indexIncluded,
+  type Resource,
+} from '../../../../warehouse/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { authorization, authorizationItem, authorizations } from '../../../streams/authorizations.ts';
 import { shipmentItem } from '../../../streams/shipments.ts';
-import { readIncluded, readResources } from '../../payload/answers.ts';
+import { isEmpty, readIncluded, readResources } from '../../payload/answers.ts';
 import {
   type CheckContext,
   type JsonObject,
@@ -61,7 +67,9 @@ export async function announceReturn(
   const place = context.operations[operation].included;
   const body = toReturnDocument(payload, { reference: context.row.reference, id, products, reasonIds, place });
   const answer = await context.send({ operation, ...(id !== null && { path: { id } }), body });
-  return readAnnouncement(operation, answer.body, id);
+  const isReplaced = id !== null && isEmpty(answer);
+  const document = isReplaced ? await readReplaced(id, context) : decodeDocument(operation, answer.body, 'single');
+  return readAnnouncement(operation, document, id);
 }
 
 /** What a return needs besides its payload. `place` is the position of `included`. */
@@ -143,11 +151,21 @@ async function readShipmentItems(
 }
 
 /**
+ * Reads an announcement again whose replacement was answered without a body.
+ * @throws WarehouseError `undecodable` if the service does not have it
+ */
+async function readReplaced(id: number, { warehouse, signal }: PushContext): Promise<Document> {
+  const query = encodeQuery({ include: authorizations.include });
+  const document = await warehouse.get('v3.returnMerchandiseAuthorizations.get', id, query, { signal });
+  if (document !== null) return document;
+  throw makeUndecodableError(`${replacement}: the answer is empty, and the service does not have the return ${id}`);
+}
+
+/**
  * Reads the answer.
  * @param replaced id of the announcement that was replaced; null if it is a new one
  */
-function readAnnouncement(operation: string, body: string, replaced: number | null): PushResult {
-  const document = decodeDocument(operation, body, 'single');
+function readAnnouncement(operation: string, document: Document, replaced: number | null): PushResult {
   const [read] = readResources(document, authorization, operation);
   if (read === undefined || (replaced !== null && read.row.id !== replaced))
     throw makeUndecodableError(`${operation}: the answer describes another return`);

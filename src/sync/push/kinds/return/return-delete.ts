@@ -5,6 +5,7 @@ import { hasAuthorization } from '../../../../erp/resources/authorization-rows.t
 import { deletedReturn } from '../../../../payloads/return.ts';
 import { readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { authorizations } from '../../../streams/authorizations.ts';
+import { saysNothing } from '../../payload/answers.ts';
 import { defineKind, NotFoundError } from '../../payload/kind.ts';
 import { findAnnouncedId } from './announcement.ts';
 
@@ -24,8 +25,8 @@ export const returnDelete = defineKind<z.infer<typeof deletedReturn>>({
     const id = findAnnouncedId(returnMerchandiseAuthorizationId, context);
     const removed = { result: { id }, gone: { stream: authorizations, id } };
     try {
-      const { body } = await context.send({ operation, path: { id } });
-      if (readRemovedId(body) === id) return removed;
+      const answer = await context.send({ operation, path: { id } });
+      if (saysNothing(answer) || readRemovedId(answer.body) === id) return removed;
     } catch (error) {
       if (!(error instanceof WarehouseError && error.status === 404 && error.jsonBody)) throw error;
       const { row, db } = context;

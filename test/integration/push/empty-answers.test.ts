@@ -1,0 +1,120 @@
+import { expect, test } from 'vitest';
+import { writePage } from '../../../src/sandbox/rules/pdf.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { usePuller } from '../../helpers/puller.ts';
+import { short, usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const outbox = usePusher(database, sandbox);
+const pull = usePuller(database, sandbox);
+
+const items = [
+  { sku: 'MUG-BLUE', quantity: 2 },
+  { sku: 'MUG-RED', quantity: 1 },
+];
+/** From now on, every success of these operations is a 204 without a body. */
+const answerEmpty = (...operations: string[]) =>
+  sandbox.faults(...operations.map((operation) => ({ operation, effect: { empty: true } })));
+const push = async (kind: string, reference: string, payload: unknown = {}) => {
+  const id = await outbox.insert(kind, reference, payload);
+  await outbox.push();
+  return outbox.row(id);
+};
+const createOrder = (number: string, more: object = {}) =>
+  push('order.create', number, orderPayload(number, { items, ...more }));
+
+test('a change of an order that is answered without a body is settled by reading the order', async () => {
+  const { result } = await createOrder('SO-1', { onHold: true });
+  const orderId = result?.orderId;
+  await answerEmpty('v3.orders.update', 'v2.order.release', 'v3.orderItems.cancel', 'v3.orders.cancel');
+
+  expect(await push('order.update', 'SO-1', { reference: 'new' })).toMatchObject({ status: 'done', attempts: 1 });
+  expect(await push('order.release', 'SO-1')).toMatchObject({ status: 'done', attempts: 1, result: {} });
+  expect(await push('order_item.cancel', 'SO-1', { sku: 'MUG-RED' })).toMatchObject({
+    status: 'done',
+    attempts: 1,
+    result: { orderItemId: expect.any(Number), modified: true, quantity: 0 },
+  });
+  expect(await push('order.rename', 'SO-1', { externalOrderNumber: 'SO-2' })).toMatchObject({
+    status: 'done',
+    result: { orderId, externalOrderNumber: 'SO-2' },
+  });
+  expect(await push('order.cancel', 'SO-2')).toMatchObject({
+    status: 'done',
+    attempts: 1,
+    result: {
+      orderId,
+      modified: true,
+      modifiedItemIds: [expect.any(Number)],
+      items: [
+        { sku: 'MUG-BLUE', quantity: 0 },
+        { sku: 'MUG-RED', quantity: 0 },
+      ],
+    },
+  });
+  expect(await push('order.cancel', 'SO-2')).toMatchObject({ result: { modified: false, modifiedItemIds: [] } });
+  expect(await database.query('select reference, on_hold from fulfilment.orders')).toEqual([
+    { reference: 'new', on_hold: false },
+  ]);
+});
+
+test('an order is replaced although no step is answered with a body', async () => {
+  const { result } = await createOrder('SO-1');
+  await answerEmpty('v3.orders.update', 'v3.orders.cancel', 'v3.orders.create');
+  const id = await outbox.insert('order.replace', 'SO-1', orderPayload('SO-1'));
+  await outbox.push(short);
+  await outbox.pushRounds(2);
+  expect(await outbox.row(id)).toMatchObject({ status: 'done', result: { replacedOrderId: result?.orderId } });
+  expect(await sandbox.count('v3.orders.create')).toBe(2);
+});
+
+test('an order that the service no longer has after an empty answer to its cancellation is gone', async () => {
+  const { result } = await createOrder('SO-1');
+  await answerEmpty('v3.orders.cancel');
+  // The order is read once before the cancellation.
+  await sandbox.faults({ operation: 'v3.orders.get', after: 1, effect: { status: 404 } });
+  expect(await push('order.cancel', 'SO-1')).toMatchObject({
+    status: 'done',
+    result: { orderId: result?.orderId, modified: true, items: [] },
+  });
+  expect(await database.count('fulfilment.orders where unlisted_since is not null')).toBe(1);
+});
+
+test('a return and a product are replaced, deleted and saved although the answers have no body', async () => {
+  await createOrder('SO-1');
+  await sandbox.advance(2 * 86_400);
+  await pull('pull-shipments');
+  const [line] = await database.query('select id, shipment_id from fulfilment.shipment_items order by id');
+  const announce = (reason: string) => ({
+    shipmentId: line?.shipment_id,
+    items: [{ shipmentItemId: line?.id, quantity: 1, reason }],
+  });
+  const created = await push('return.create', 'RET-1', announce('DAMAGED'));
+  const id = created.result?.returnMerchandiseAuthorizationId;
+  const authorizations = 'v3.returnMerchandiseAuthorizations';
+  await answerEmpty(
+    `${authorizations}.replace`,
+    `${authorizations}.delete`,
+    'oldest.product.add',
+    'oldest.product.edit',
+  );
+
+  expect(await push('return.replace', 'RET-1', announce('REGRET'))).toMatchObject({
+    status: 'done',
+    result: { returnMerchandiseAuthorizationId: id, items: [{ shipmentItemId: line?.id }] },
+  });
+  expect(await push('return.delete', 'RET-1')).toMatchObject({ status: 'done', attempts: 1, result: { id } });
+  expect(await push('product.save', 'VASE', { name: 'Vase' })).toMatchObject({ result: { action: 'added' } });
+  expect(await push('product.save', 'VASE', { name: 'Tall' })).toMatchObject({ result: { action: 'edited' } });
+});
+
+test('what an empty answer does not prove is left to a person', async () => {
+  await createOrder('SO-1');
+  await answerEmpty('v3.orderAttachments.create');
+  const content = Buffer.from(await writePage(['A page'])).toString('base64');
+  const row = await push('order_attachment.create', 'SO-1', { filename: 'a.pdf', content });
+  expect(row).toMatchObject({ status: 'unknown', next_attempt_at: null });
+});
