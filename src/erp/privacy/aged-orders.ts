@@ -92,7 +92,8 @@ async function readFacts(trx: Transaction<DB>, { client, days, limit }: AgedStep
       exists (
         select from sync.erasures e
         where e.client = ${anyClient(client)} and e.entity = 'orders' and e.id = p.id) as "isErased",
-      coalesce(p.unlisted_since, greatest(p.placed_at, s.shipped_at, r.returned_at), p.changed_at) < ${cutoff} as "isOld",
+      coalesce(p.unlisted_since, greatest(p.placed_at, s.shipped_at, r.returned_at), p.changed_at) < ${cutoff}
+        as "isOld",
       p.unlisted_since is not null as "isUnlisted", s.shipments > 0 as "hasShipment",
       i.lines > 0 and i.ordered = 0 and p.changed_at < ${cutoff} as "isCancelled", i.lines = 0 as "hasNoLine",
       coalesce(i.is_open, false) as "hasOpenLine",

@@ -8,7 +8,7 @@ const pull = usePuller(database, useSandbox(['default'], quiet));
 const prune = async (days: number) =>
   done(await pull('prune', { env: { RETENTION_DAYS: '3650', PERSONAL_DATA_DAYS: String(days) } }));
 
-/** Orders that are finished, each with a statement that is true of it. $ stands for its id, which its shipment has, too. */
+/** Orders that are finished, each with a statement that is true of it. $ is its id, which its shipment has, too. */
 const finished: Readonly<Record<string, string>> = {
   'everything is shipped': '',
   'the rest is cancelled': 'update fulfilment.order_items set quantity = 1, ordered_quantity = 5 where id = $',
