@@ -862,7 +862,12 @@ select o.client, o.id as order_id, o.external_order_number, o.ordered_on, o.pref
        and w.status in ('dead', 'unknown') and w.next_attempt_at is null
      order by w.id
      limit 1)), '') as problem,
-  o.unlisted_since
+  o.unlisted_since,
+  case when p.tracked > 0 then 'on_its_way' when p.parcels > 0 and p.ended = p.parcels then 'ended' end as tracking_state,
+  case
+    when p.tracked > 0 then p.tracked_since
+    when p.parcels > 0 and p.ended = p.parcels then p.ended_at
+  end as tracking_since
 from fulfilment.orders o
 cross join lateral (
   select count(*) as all_lines, count(*) filter (where not v.is_service) as goods_lines,
@@ -894,9 +899,13 @@ cross join lateral (
   where s.client = o.client and s.order_id = o.id and s.unlisted_since is null
 ) s
 left join lateral (
-  select count(*)::integer as parcels, count(*) filter (where p.current_track_trace_exception_level ~ '^[1-9]') as exceptions
+  select count(*)::integer as parcels, count(*) filter (where p.current_track_trace_exception_level ~ '^[1-9]') as exceptions,
+    count(*) filter (where p.tracking_state = 'on_its_way') as tracked,
+    count(*) filter (where p.tracking_state = 'ended') as ended,
+    min(p.tracking_since) filter (where p.tracking_state = 'on_its_way') as tracked_since,
+    max(p.tracking_since) as ended_at
   from fulfilment.shipments s
-  join fulfilment.parcels p on p.client = s.client and p.shipment_id = s.id
+  join sync.tracked_parcels p on p.client = s.client and p.shipment_id = s.id
   where s.client = o.client and s.order_id = o.id and s.unlisted_since is null and p.unlisted_since is null
 ) p on true
 left join lateral (
@@ -929,6 +938,10 @@ comment on column fulfilment.order_overview.last_shipped_on is 'When the last of
 comment on column fulfilment.order_overview.problem is
   'Shipments with the status ERROR, parcels with an exception level, and the first outbox row that waits for a person; null if there is none';
 comment on column fulfilment.order_overview.unlisted_since is 'Since when the service no longer knows the order';
+comment on column fulfilment.order_overview.tracking_state is
+  'on_its_way: a package of it is on the track-trace list; ended: all its packages so far have left the list, so they are delivered, at a pick-up point, or returned to the sender; null: there is none, or one was never listed';
+comment on column fulfilment.order_overview.tracking_since is
+  'on_its_way: when the list first had one of these packages; ended: when the last of them had left it';
 
 -- Returns one row if the outbox or the tables know the order, else none. It has the rights of the caller.
 create function fulfilment.order_state(number text, client text default 'default')

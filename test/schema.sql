@@ -228,7 +228,7 @@ create table fulfilment.parcels (
   shipping_date timestamp with time zone, -- shippingDate, read in the client's zone
   number_of_colli integer, -- numberOfColli: packages of the shipment
   tracking_number text, -- trackingNumber
-  items jsonb, -- shipmentItems: an array of {shipmentItemId, quantity, sku, lotNumber}; null if the look-up names none
+  shipment_items jsonb, -- shipmentItems: an array of {shipmentItemId, quantity, sku, lotNumber}, which each package of a shipment repeats; do not add them up: parcel_overview has the contents of packages, shipment_items the lines. Null if the look-up names none
   read_at timestamp with time zone, -- When a look-up last returned the package; null if only the track-trace list has named it
   read_no bigint not null, -- Number of the reading that the row comes from
   raw jsonb not null, -- The item of the look-up as received; of the track-trace list, if read_at is null
@@ -1153,7 +1153,17 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
           WHERE ((w.client = o.client) AND (w.family = 'order'::text) AND (w.reference = o.external_order_number) AND (w.status = ANY (ARRAY['dead'::text, 'unknown'::text])) AND (w.next_attempt_at IS NULL))
           ORDER BY w.id
          LIMIT 1)), ''::text) AS problem,
-    o.unlisted_since
+    o.unlisted_since,
+        CASE
+            WHEN (p.tracked > 0) THEN 'on_its_way'::text
+            WHEN ((p.parcels > 0) AND (p.ended = p.parcels)) THEN 'ended'::text
+            ELSE NULL::text
+        END AS tracking_state,
+        CASE
+            WHEN (p.tracked > 0) THEN p.tracked_since
+            WHEN ((p.parcels > 0) AND (p.ended = p.parcels)) THEN p.ended_at
+            ELSE NULL::timestamp with time zone
+        END AS tracking_since
    FROM ((((fulfilment.orders o
      CROSS JOIN LATERAL ( SELECT count(*) AS all_lines,
             count(*) FILTER (WHERE (NOT v.is_service)) AS goods_lines,
@@ -1187,9 +1197,13 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
                                 END)))))) g)
           WHERE ((s_1.client = o.client) AND (s_1.order_id = o.id) AND (s_1.unlisted_since IS NULL))) s)
      LEFT JOIN LATERAL ( SELECT (count(*))::integer AS parcels,
-            count(*) FILTER (WHERE (p_1.current_track_trace_exception_level ~ '^[1-9]'::text)) AS exceptions
+            count(*) FILTER (WHERE (p_1.current_track_trace_exception_level ~ '^[1-9]'::text)) AS exceptions,
+            count(*) FILTER (WHERE (p_1.tracking_state = 'on_its_way'::text)) AS tracked,
+            count(*) FILTER (WHERE (p_1.tracking_state = 'ended'::text)) AS ended,
+            min(p_1.tracking_since) FILTER (WHERE (p_1.tracking_state = 'on_its_way'::text)) AS tracked_since,
+            max(p_1.tracking_since) AS ended_at
            FROM (fulfilment.shipments s_1
-             JOIN fulfilment.parcels p_1 ON (((p_1.client = s_1.client) AND (p_1.shipment_id = s_1.id))))
+             JOIN sync.tracked_parcels p_1 ON (((p_1.client = s_1.client) AND (p_1.shipment_id = s_1.id))))
           WHERE ((s_1.client = o.client) AND (s_1.order_id = o.id) AND (s_1.unlisted_since IS NULL) AND (p_1.unlisted_since IS NULL))) p ON (true))
      LEFT JOIN LATERAL ( SELECT (COALESCE(sum(r_1.quantity), (0)::bigint))::integer AS returned
            FROM fulfilment.return_items r_1
@@ -1278,9 +1292,20 @@ create view fulfilment.parcel_overview as -- Packages with their order, shipping
     p.current_track_trace_exception_level,
     p.number_of_colli,
     p.tracking_number,
-    p.items,
-    p.unlisted_since
-   FROM (((fulfilment.parcels p
+    c.items,
+    p.unlisted_since,
+    (c.items IS NOT NULL) AS items_known,
+    p.tracking_state,
+    p.tracking_since
+   FROM ((((sync.tracked_parcels p
+     CROSS JOIN LATERAL ( SELECT
+                CASE
+                    WHEN ((p.unlisted_since IS NULL) AND (COALESCE(p.number_of_colli, 1) <= 1) AND (NOT (EXISTS ( SELECT
+                       FROM fulfilment.parcels o_1
+                      WHERE ((o_1.client = p.client) AND (o_1.shipment_id = p.shipment_id) AND (o_1.package_number <> p.package_number) AND (o_1.unlisted_since IS NULL)))))) THEN p.shipment_items
+                    ELSE NULL::jsonb
+                END AS items
+         OFFSET 0) c)
      LEFT JOIN fulfilment.shipments s ON (((s.client = p.client) AND (s.id = p.shipment_id))))
      LEFT JOIN fulfilment.orders o ON (((o.client = s.client) AND (o.id = s.order_id))))
      LEFT JOIN LATERAL ( SELECT t.code,
@@ -1485,6 +1510,42 @@ create view fulfilment.shipment_overview as -- Shipments with the number of thei
                FROM fulfilment.main_shipping_method_warehouses w
               WHERE ((w.client = s.client) AND (w.main_shipping_method_id = m.id) AND (w.warehouse = s.warehouse_code) AND (w.removed_at IS NULL)))
         END))));
+create view sync.tracked_parcels as -- Packages, with whether the track-trace list has them
+ SELECT p.client,
+    p.shipment_id,
+    p.package_number,
+    p.collo_number,
+    p.track_and_trace_code,
+    p.track_and_trace_bar_code,
+    p.return_package_number,
+    p.current_track_trace_status,
+    p.current_track_trace_exception_level,
+    p.shipping_date,
+    p.number_of_colli,
+    p.tracking_number,
+    p.shipment_items,
+    p.read_at,
+    p.read_no,
+    p.raw,
+    p.first_seen_at,
+    p.changed_at,
+    p.unlisted_since,
+        CASE
+            WHEN (t.listed_since IS NOT NULL) THEN
+            CASE
+                WHEN (t.unlisted_since IS NULL) THEN 'on_its_way'::text
+                ELSE 'ended'::text
+            END
+            ELSE NULL::text
+        END AS tracking_state,
+    COALESCE(t.unlisted_since, t.listed_since) AS tracking_since
+   FROM (fulfilment.parcels p
+     LEFT JOIN LATERAL ( SELECT t_1.first_seen_at AS listed_since,
+            t_1.unlisted_since
+           FROM fulfilment.track_traces t_1
+          WHERE ((t_1.client = p.client) AND (t_1.shipment_id = p.shipment_id) AND (t_1.package_number = ANY (ARRAY[p.package_number, ''::text])))
+          ORDER BY t_1.package_number DESC
+         LIMIT 1) t ON (true));
 
 CREATE OR REPLACE FUNCTION fulfilment.changes_since(after bigint, max integer DEFAULT 1000)
  RETURNS SETOF fulfilment.changes

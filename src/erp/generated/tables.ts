@@ -816,6 +816,14 @@ export interface FulfilmentOrderOverview {
    */
   to_come: number | null;
   /**
+   * on_its_way: when the list first had one of these packages; ended: when the last of them had left it
+   */
+  tracking_since: Timestamp | null;
+  /**
+   * on_its_way: a package of it is on the track-trace list; ended: all its packages so far have left the list, so they are delivered, at a pick-up point, or returned to the sender; null: there is none, or one was never listed
+   */
+  tracking_state: string | null;
+  /**
    * Since when the service no longer knows the order
    */
   unlisted_since: Timestamp | null;
@@ -1120,9 +1128,13 @@ export interface FulfilmentParcelOverview {
    */
   external_order_number: string | null;
   /**
-   * What the package holds: an array of {shipmentItemId, quantity, sku, lotNumber}; null if the look-up does not say
+   * What the package holds: an array of {shipmentItemId, quantity, sku, lotNumber}; null if that is not known
    */
   items: Json | null;
+  /**
+   * True if items has the contents; false if the shipment has several packages, because the look-up does not say which line is in which (shipment_lines has all lines, once), or if it names no lines
+   */
+  items_known: boolean | null;
   /**
    * Number of packages of the shipment
    */
@@ -1168,6 +1180,14 @@ export interface FulfilmentParcelOverview {
    */
   tracking_number: string | null;
   /**
+   * When the list first had the package; if ended: when it was missing for the first time, up to an hour late
+   */
+  tracking_since: Timestamp | null;
+  /**
+   * on_its_way: the track-trace list has the package; ended: it has left the list, so it is delivered, at a pick-up point, or returned to the sender; null: it was never listed
+   */
+  tracking_state: string | null;
+  /**
    * Address for tracking: a code that is a link, else the link of carrier_links, else the one that the service gives for the shipment
    */
   tracking_url: string | null;
@@ -1207,10 +1227,6 @@ export interface FulfilmentParcels {
    */
   first_seen_at: Generated<Timestamp>;
   /**
-   * shipmentItems: an array of {shipmentItemId, quantity, sku, lotNumber}; null if the look-up names none
-   */
-  items: Json | null;
-  /**
    * numberOfColli: packages of the shipment
    */
   number_of_colli: number | null;
@@ -1238,6 +1254,10 @@ export interface FulfilmentParcels {
    * Shipment that the package belongs to
    */
   shipment_id: number;
+  /**
+   * shipmentItems: an array of {shipmentItemId, quantity, sku, lotNumber}, which each package of a shipment repeats; do not add them up: parcel_overview has the contents of packages, shipment_items the lines. Null if the look-up names none
+   */
+  shipment_items: Json | null;
   /**
    * shippingDate, read in the client's zone
    */
@@ -3555,6 +3575,30 @@ export interface SyncSettingsReads {
   tried_at: Timestamp;
 }
 
+export interface SyncTrackedParcels {
+  changed_at: Timestamp | null;
+  client: string | null;
+  collo_number: string | null;
+  current_track_trace_exception_level: string | null;
+  current_track_trace_status: string | null;
+  first_seen_at: Timestamp | null;
+  number_of_colli: number | null;
+  package_number: string | null;
+  raw: Json | null;
+  read_at: Timestamp | null;
+  read_no: number | null;
+  return_package_number: string | null;
+  shipment_id: number | null;
+  shipment_items: Json | null;
+  shipping_date: Timestamp | null;
+  track_and_trace_bar_code: string | null;
+  track_and_trace_code: string | null;
+  tracking_number: string | null;
+  tracking_since: Timestamp | null;
+  tracking_state: string | null;
+  unlisted_since: Timestamp | null;
+}
+
 export interface SyncWatchedArticles {
   /**
    * Client key
@@ -3649,5 +3693,6 @@ export interface DB {
   "sync.rescans": SyncRescans;
   "sync.runs": SyncRuns;
   "sync.settings_reads": SyncSettingsReads;
+  "sync.tracked_parcels": SyncTrackedParcels;
   "sync.watched_articles": SyncWatchedArticles;
 }
