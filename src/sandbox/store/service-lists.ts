@@ -178,6 +178,14 @@ export class ServiceLists {
     return (methods.find(({ warehouse }) => warehouse === warehouseCode) ?? methods[0])?.id ?? 0;
   }
 
+  /** Returns the codes of the warehouses that offer a main shipping method; all if it names none. */
+  findOfferingWarehouses(mainMethodId: number | null): readonly string[] {
+    const methodId = mainMethodId ?? this.usualMethodId;
+    const methods = this.mainShippingMethods.find(({ id }) => id === methodId)?.shippingMethods ?? [];
+    if (methods.length === 0) return this.warehouseCodes;
+    return this.warehouseCodes.filter((code) => methods.some(({ warehouse }) => warehouse === code));
+  }
+
   /** The locale of an order that names none. */
   get usualLocale(): string {
     return this.languages.find(({ code }) => /^[a-z]{2}-[A-Z]{2}$/.test(code))?.code ?? 'nl-NL';
