@@ -16,7 +16,7 @@ const listedDays = 90;
 const withoutNewsDays = 365;
 
 /** What is known of a stored order and of what may still come. */
-export interface AgedOrderFacts {
+interface AgedOrderFacts {
   readonly isErased: boolean;
   /** True if the last date of the order, its shipments and returns is old enough. */
   readonly isOld: boolean;
@@ -37,13 +37,13 @@ export interface AgedOrderFacts {
 }
 
 /** What happens to a stored order: it is erased, it is not finished, or it waits for a person. */
-export type AgedOrderVerdict = 'erase' | 'keep' | 'lines' | 'rows';
+type AgedOrderVerdict = 'erase' | 'keep' | 'lines' | 'rows';
 
 /**
  * Decides whether the personal data of an order is erased. Nothing is erased while something of the order is to come.
  * @returns `lines`: it is old, but pieces of it are to come; `rows`: it is finished, but outbox rows of it are not
  */
-export function judgeAgedOrder(facts: AgedOrderFacts): AgedOrderVerdict {
+function judgeAgedOrder(facts: AgedOrderFacts): AgedOrderVerdict {
   if (facts.isErased || !facts.isOld || facts.isUnderWay) return 'keep';
   if (!facts.isUnlisted && !facts.isCancelled && !facts.mayLackShipments) {
     if (facts.hasOpenLine) return 'lines';

@@ -1,6 +1,7 @@
 /** The operations on shipments and their returns of v2, with those that docs/interface.md does not name. */
 
 import { z } from 'zod';
+import { hourMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
 import { isInDelivery, listPackageNumbers, toTrackingUrl } from '../robot/fulfil.ts';
 import { announceReturn } from '../rules/announcements.ts';
@@ -169,6 +170,7 @@ export const olderShipmentOperations = [
     name: 'v2.shipment.trackTrace',
     route: 'GET /v2/shipment/tracktrace',
     summary: 'Where parcels are that are not delivered yet; at most once per hour',
+    advised: { everyMs: hourMs, words: 'at most once an hour' },
     documented: false,
     answer: envelope(z.array(toSchema(trackTraceFields))),
     run: (call) => {

@@ -84,7 +84,8 @@ const builtIn: Omit<Lists, 'shippingMethods' | 'warehouses'> = {
     { id: 62, name: 'Germany', code: 'DE' },
     { id: 63, name: 'Belgium', code: 'BE' },
   ],
-  paymentMethods: [],
+  // Obsolete. The older order operation takes 1 (docs/interface.md, 15.2 Add order: fields).
+  paymentMethods: [{ id: 1, name: 'Prepaid', code: 'PREPAID' }],
 };
 
 /** A warehouse of the service that is not part of the fulfilment strategy. */
