@@ -120,7 +120,9 @@ test('a worker that starts makes pull-parcels due at once if look-ups wait for i
   await prepare({});
   expect(await readDue()).toEqual([false]);
   await database.query('delete from sync.jobs');
-  await database.query(`insert into sync.parcel_reads (client, shipment_id, due_at) values ('default', 1, sync.clock())`);
+  await database.query(
+    `insert into sync.parcel_reads (client, shipment_id, due_at) values ('default', 1, sync.clock())`,
+  );
   await prepare({ SCHEDULE_PULL_PARCELS: 'off' });
   expect(await readDue()).toEqual([false]);
   await prepare({});
