@@ -713,7 +713,7 @@ create table fulfilment.parcels (
   shipping_date timestamptz,
   number_of_colli integer,
   tracking_number text,
-  items jsonb,
+  shipment_items jsonb,
   read_at timestamptz,
   read_no bigint not null,
   raw jsonb not null,
@@ -739,8 +739,8 @@ comment on column fulfilment.parcels.current_track_trace_exception_level is
 comment on column fulfilment.parcels.shipping_date is 'shippingDate, read in the client''s zone';
 comment on column fulfilment.parcels.number_of_colli is 'numberOfColli: packages of the shipment';
 comment on column fulfilment.parcels.tracking_number is 'trackingNumber';
-comment on column fulfilment.parcels.items is
-  'shipmentItems: an array of {shipmentItemId, quantity, sku, lotNumber}; null if the look-up names none';
+comment on column fulfilment.parcels.shipment_items is
+  'shipmentItems: an array of {shipmentItemId, quantity, sku, lotNumber}, which each package of a shipment repeats; do not add them up: parcel_overview has the contents of packages, shipment_items the lines. Null if the look-up names none';
 comment on column fulfilment.parcels.read_at is
   'When a look-up last returned the package; null if only the track-trace list has named it';
 comment on column fulfilment.parcels.read_no is 'Number of the reading that the row comes from';
@@ -1004,6 +1004,20 @@ create function sync.read_tracking_link(raw jsonb) returns text language sql imm
   select substring(raw #>> '{attributes,tracking,url}' from '(?i)^https?://.*');
 end;
 
+-- The list may name a shipment without the numbers of its packages.
+create view sync.tracked_parcels as
+select p.*, case when t.listed_since is not null then case when t.unlisted_since is null then 'on_its_way' else 'ended' end end
+    as tracking_state, coalesce(t.unlisted_since, t.listed_since) as tracking_since
+from fulfilment.parcels p
+left join lateral (
+  select t.first_seen_at as listed_since, t.unlisted_since
+  from fulfilment.track_traces t
+  where t.client = p.client and t.shipment_id = p.shipment_id and t.package_number in (p.package_number, '')
+  order by t.package_number desc
+  limit 1
+) t on true;
+comment on view sync.tracked_parcels is 'Packages, with whether the track-trace list has them';
+
 -- A shipment may name a main or a nested shipping method (docs/assumptions.md): the main one is taken if both have the id.
 create view fulfilment.parcel_overview as
 select p.client, p.shipment_id, p.package_number, s.order_id, o.external_order_number, s.status,
@@ -1026,8 +1040,18 @@ select p.client, p.shipment_id, p.package_number, s.order_id, o.external_order_n
       sync.read_tracking_link(s.raw))
   end as tracking_url,
   p.current_track_trace_status, p.current_track_trace_exception_level,
-  p.number_of_colli, p.tracking_number, p.items, p.unlisted_since
-from fulfilment.parcels p
+  p.number_of_colli, p.tracking_number, c.items, p.unlisted_since, c.items is not null as items_known,
+  p.tracking_state, p.tracking_since
+from sync.tracked_parcels p
+-- The look-up lists the lines of the whole shipment for each of its packages (docs/assumptions.md).
+cross join lateral (
+  select case
+    when p.unlisted_since is null and coalesce(p.number_of_colli, 1) <= 1 and not exists (
+      select from fulfilment.parcels o
+      where o.client = p.client and o.shipment_id = p.shipment_id and o.package_number <> p.package_number
+        and o.unlisted_since is null) then p.shipment_items end as items
+  offset 0
+) c
 left join fulfilment.shipments s on s.client = p.client and s.id = p.shipment_id
 left join fulfilment.orders o on o.client = s.client and o.id = s.order_id
 left join lateral (
@@ -1057,8 +1081,14 @@ comment on column fulfilment.parcel_overview.current_track_trace_exception_level
 comment on column fulfilment.parcel_overview.number_of_colli is 'Number of packages of the shipment';
 comment on column fulfilment.parcel_overview.tracking_number is 'trackingNumber of the look-up';
 comment on column fulfilment.parcel_overview.items is
-  'What the package holds: an array of {shipmentItemId, quantity, sku, lotNumber}; null if the look-up does not say';
+  'What the package holds: an array of {shipmentItemId, quantity, sku, lotNumber}; null if that is not known';
 comment on column fulfilment.parcel_overview.unlisted_since is 'Since when the look-up no longer returns the package';
+comment on column fulfilment.parcel_overview.items_known is
+  'True if items has the contents; false if the shipment has several packages, because the look-up does not say which line is in which (shipment_lines has all lines, once), or if it names no lines';
+comment on column fulfilment.parcel_overview.tracking_state is
+  'on_its_way: the track-trace list has the package; ended: it has left the list, so it is delivered, at a pick-up point, or returned to the sender; null: it was never listed';
+comment on column fulfilment.parcel_overview.tracking_since is
+  'When the list first had the package; if ended: when it was missing for the first time, up to an hour late';
 
 -- It is not known whether the shipping method of a shipment is a main or a nested one.
 create view fulfilment.shipment_overview as

@@ -875,7 +875,12 @@ select o.client, o.id as order_id, o.external_order_number, o.email, o.ordered_o
    order by m.list
    limit 1) as shipping_method_name,
   l.ordered, l.cancelled, l.shipped, l.to_come, l.returned, s.shipments, p.parcels, s.first_shipped_on, s.last_shipped_on,
-  b.problem_code, b.problem, o.unlisted_since
+  b.problem_code, b.problem, o.unlisted_since,
+  case when p.tracked > 0 then 'on_its_way' when p.parcels > 0 and p.ended = p.parcels then 'ended' end as tracking_state,
+  case
+    when p.tracked > 0 then p.tracked_since
+    when p.parcels > 0 and p.ended = p.parcels then p.ended_at
+  end as tracking_since
 from fulfilment.orders o
 cross join lateral (
   select count(*) as all_lines, count(*) filter (where not i.is_service) as goods_lines,
@@ -920,9 +925,13 @@ cross join lateral (
   offset 0
 ) t
 left join lateral (
-  select count(*) as parcels, count(*) filter (where p.current_track_trace_exception_level ~ '^[1-9]') as exceptions
+  select count(*) as parcels, count(*) filter (where p.current_track_trace_exception_level ~ '^[1-9]') as exceptions,
+    count(*) filter (where p.tracking_state = 'on_its_way') as tracked,
+    count(*) filter (where p.tracking_state = 'ended') as ended,
+    min(p.tracking_since) filter (where p.tracking_state = 'on_its_way') as tracked_since,
+    max(p.tracking_since) as ended_at
   from fulfilment.shipments s
-  join fulfilment.parcels p on p.client = s.client and p.shipment_id = s.id
+  join sync.tracked_parcels p on p.client = s.client and p.shipment_id = s.id
   where s.client = o.client and s.order_id = o.id and s.unlisted_since is null and p.unlisted_since is null
 ) p on true
 -- Why it is not shipped, the most urgent reason first. Something is found for every order that is late.
@@ -1012,6 +1021,10 @@ comment on column fulfilment.order_overview.problem_code is
 comment on column fulfilment.order_overview.problem is
   'All its problems in words; null if there is none. An order that is not shipped two days after it was ordered has at least one';
 comment on column fulfilment.order_overview.unlisted_since is 'Since when the service no longer knows the order';
+comment on column fulfilment.order_overview.tracking_state is
+  'on_its_way: a package of it is on the track-trace list; ended: all its packages so far have left the list, so they are delivered, at a pick-up point, or returned to the sender; null: there is none, or one was never listed';
+comment on column fulfilment.order_overview.tracking_since is
+  'on_its_way: when the list first had one of these packages; ended: when the last of them had left it';
 
 -- Returns one row if the outbox or the tables know the order, else none. It has the rights of the caller.
 create function fulfilment.order_state(number text, client text default 'default')

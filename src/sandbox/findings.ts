@@ -9,7 +9,9 @@ const adviceByCode = {
   wrong_type: (meant: string) => `Send ${meant}`,
   date_with_space: () => 'Write T between the date and the time',
   form_body: () => 'Send JSON: docs/interface.md shows no form here',
-  encoded_comma: (meant: string) => `${meant} Write the commas between values as they are`,
+  encoded_comma: () =>
+    'Write the commas between values as they are: this one was taken as a separator; the service may refuse it',
+  too_often: (meant: string) => `Call it ${meant}`,
   deprecated_call: (meant: string) => `Call ${meant}`,
   deprecated_member: () => 'Leave it out, unless it is required: docs/interface.md calls it deprecated or obsolete',
   not_in_description: () => 'Ask whether your service has it: docs/interface.md does not show this call or member',
@@ -47,7 +49,18 @@ export interface Finding {
 const maxFindingsPerClient = 300;
 const maxTextLength = 120;
 
+/** Part of an advised interval that clocks and networks may shorten. */
+const tolerance = 0.01;
+
+/** How often a client should call an operation at most. */
+export interface CallAdvice {
+  readonly everyMs: number;
+  /** Such as `at most once an hour`. */
+  readonly words: string;
+}
+
 export class Findings {
+  readonly #lastCalls = new Map<string, { readonly realMs: number; readonly virtualMs: number }>();
   readonly #findings = new Map<string, Finding>();
   readonly #countByClient = new Map<string | null, number>();
   /** Number of oddities that are in no finding, because their client had too many findings. */
@@ -72,6 +85,21 @@ export class Findings {
     }
   }
 
+  /**
+   * Notes a call of an operation. It is an oddity if it comes too soon after the last one, by the clock of the sandbox and
+   * by the real one: a client may live by either.
+   */
+  noteCall(client: string | null, operation: string, { everyMs, words }: CallAdvice, virtualMs: number): void {
+    const key = JSON.stringify([client, operation]);
+    const last = this.#lastCalls.get(key);
+    const realMs = performance.now();
+    this.#lastCalls.set(key, { realMs, virtualMs });
+    if (last === undefined) return;
+    const elapsedMs = Math.max(realMs - last.realMs, virtualMs - last.virtualMs);
+    if (elapsedMs < everyMs * (1 - tolerance))
+      this.add(client, operation, { code: 'too_often', member: '', shape: 'call', meant: words });
+  }
+
   /** The findings of all clients. Those with the latest oddities come first. */
   list(): Finding[] {
     return [...this.#findings.values()].sort((left, right) => right.lastAt.localeCompare(left.lastAt));
@@ -80,6 +108,7 @@ export class Findings {
   clear(): void {
     this.#findings.clear();
     this.#countByClient.clear();
+    this.#lastCalls.clear();
     this.beyondLimit = 0;
   }
 }

@@ -54,6 +54,8 @@ export const switchesSchema = z.strictObject({
   emptyLastPage: z.boolean().default(false),
   /** What the v2 search of shipments finds of a shipment with several packages. */
   foundItems: z.enum(['package', 'shipment']).default('package'),
+  /** What `shipmentItems` of such an item lists: the lines of the whole shipment, or what is in the package. */
+  foundContents: z.enum(['package', 'shipment']).default('shipment'),
   tokenSeconds: z.int().positive().default(1_200),
   unknownProducts: z.enum(unknownProductRules),
   /** Whether several lines of a return authorization may refer to the same shipment item. */

@@ -98,6 +98,12 @@ export const readOnlyChecks: readonly Check[] = [
   ),
   quoteCheck('shipment-ids', '15.10', 'The id of a v2 shipment is that of the v3 shipment.', checkShipmentIds),
   quoteCheck('one-item-per-package', '15.10', 'Each item of the look-up by criteria is one package.', checkPackages),
+  quoteCheck(
+    'package-contents',
+    '15.10',
+    'Each item of the look-up by criteria lists the lines of the whole shipment.',
+    checkContents,
+  ),
   quoteCheck('time-zone', '2.6', 'Zone-less times are Europe/Amsterdam.', checkZone),
 ];
 
@@ -178,7 +184,7 @@ async function checkShipmentIds(context: CheckContext): Promise<Finding> {
   const id = readNumber(shipment?.id);
   const [orderId] = readRelated(shipment, 'order');
   if (id === null || orderId === undefined) return cannotTell('there is no shipped shipment that names an order');
-  const answer = await service.call('v2.shipment.search', { json: { id } });
+  const answer = await service.lookUp(id);
   const items = readItems(readEnvelope(answer)?.result);
   if (items === null) return cannotTell(`the look-up by criteria: ${describeAnswer(answer)}`);
   const order = await service.call('v3.orders.get', { path: { id: orderId } });
@@ -191,24 +197,60 @@ async function checkShipmentIds(context: CheckContext): Promise<Finding> {
 
 const off = { kind: 'variable', name: 'SCHEDULE_PULL_PARCELS', value: 'off' } as const;
 
-async function checkPackages(context: CheckContext): Promise<Finding> {
+/** Looks up the packages of shipped shipments. Returns the items of each, or why that cannot be told. */
+async function readPackages(context: CheckContext): Promise<readonly JsonObject[][] | Finding> {
   const ids = (await listShipped(context)).flatMap(({ id }) => readNumber(id) ?? []).slice(0, lookUps);
   if (ids.length === 0) return cannotTell('there are no shipped shipments');
-  const seen = { several: 0, fitting: 0 };
+  const found: JsonObject[][] = [];
   for (const id of ids) {
-    const answer = await context.service.call('v2.shipment.search', { json: { id } });
+    const answer = await context.service.lookUp(id);
     const items = readItems(readEnvelope(answer)?.result);
     if (items === null) return cannotTell(`the look-up by criteria: ${describeAnswer(answer)}`);
+    found.push(items);
+  }
+  return found;
+}
+
+async function checkPackages(context: CheckContext): Promise<Finding> {
+  const found = await readPackages(context);
+  if ('verdict' in found) return found;
+  const seen = { several: 0, fitting: 0 };
+  for (const items of found) {
     const colli = Math.max(0, ...items.map((item) => readNumber(item.numberOfColli) ?? 0));
     if (colli < 2) continue;
     seen.several++;
     if (items.length === colli) seen.fitting++;
   }
   const { several, fitting } = seen;
-  if (several === 0) return cannotTell(`each of the ${ids.length} shipments has one package at most`);
-  const words = `${several} of ${ids.length} shipments have several packages; ${fitting} have as many items`;
+  if (several === 0) return cannotTell(`each of the ${found.length} shipments has one package at most`);
+  const words = `${several} of ${found.length} shipments have several packages; ${fitting} have as many items`;
   return fitting === several ? holds(words) : differs(`${words}; parcels will be missing, and no setting changes that`);
 }
+
+async function checkContents(context: CheckContext): Promise<Finding> {
+  const found = await readPackages(context);
+  if ('verdict' in found) return found;
+  const several = found.filter((items) => items.length > 1 && items.some((item) => countPieces(item) > 0));
+  if (several.length === 0) return cannotTell('no shipment has several items that list lines');
+  const repeating = several.filter(repeatsLines).length;
+  const words = `of ${several.length} shipments with several items, ${repeating} repeat all lines on each`;
+  if (repeating === several.length) return holds(words);
+  return differs(
+    `${words}; what is in each package stays unknown (parcel_overview.items), and no setting changes that`,
+  );
+}
+
+/** Returns whether each item lists the same lines, with as many pieces as the item says that the shipment has. */
+function repeatsLines(items: readonly JsonObject[]): boolean {
+  const lists = new Set(items.map(({ shipmentItems }) => JSON.stringify(shipmentItems)));
+  return (
+    lists.size === 1 &&
+    items.every((item) => countPieces(item) === (readNumber(item.totalNumberOfProducts) ?? countPieces(item)))
+  );
+}
+
+const countPieces = ({ shipmentItems }: JsonObject) =>
+  (readItems(shipmentItems) ?? []).reduce((sum, { quantity }) => sum + (readNumber(quantity) ?? 0), 0);
 
 function readItems(result: Json | undefined): JsonObject[] | null {
   if (result === null) return [];

@@ -120,6 +120,7 @@ export class Service {
   // The timeouts of HTTP end each request. A stop ends the checks, but not the cancellations.
   readonly #signal = new AbortController().signal;
   readonly #samples = new Map<string, Promise<readonly JsonObject[]>>();
+  readonly #lookUps = new Map<number, Promise<JsonAnswer>>();
 
   constructor(rawClient: RawClient, operations: Operations) {
     this.#client = rawClient;
@@ -169,6 +170,13 @@ export class Service {
     if (known !== undefined) return known;
     const asked = this.call(name, { query }).then((answer) => (isDone(answer) ? (readData(answer) ?? []) : []));
     this.#samples.set(key, asked);
+    return asked;
+  }
+
+  /** Looks up a shipment by criteria. It is requested once. */
+  lookUp(id: number): Promise<JsonAnswer> {
+    const asked = this.#lookUps.get(id) ?? this.call('v2.shipment.search', { json: { id } });
+    this.#lookUps.set(id, asked);
     return asked;
   }
 

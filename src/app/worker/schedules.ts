@@ -9,6 +9,7 @@ import { describeError } from '../../core/errors.ts';
 import { notifyPushers } from '../../erp/connection/listener.ts';
 import { tryRunExclusively } from '../../erp/connection/transaction.ts';
 import { noteDatabase } from '../../erp/outbox/push-database.ts';
+import { makeParcelJobsDue } from '../../erp/resources/parcel-reads.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';
 import { endHoldWaits, noteQueue, registerClients } from '../../erp/runs/clients.ts';
 import {
@@ -70,6 +71,8 @@ export class Schedules {
     const now = await readScheduleClock(db);
     const wanted = clients.flatMap((client) => jobNames.map((job) => this.#planJob({ client, job }, job, now)));
     await ensureJobs(db, wanted);
+    // Commands may have requested look-ups before a worker had the job.
+    await makeParcelJobsDue(db, clients);
   }
 
   #planJob(jobKey: JobKey, job: JobName, now: Date): WantedJob {

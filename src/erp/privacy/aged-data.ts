@@ -1,13 +1,9 @@
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { appendChanges } from '../mirror/feed.ts';
-import type { OrderToErase } from './erased-numbers.ts';
 import { maskDocuments } from './mask-rows.ts';
 import { maskOutboxRows } from './outbox-rows.ts';
-
-/** Days after which an order without any stored shipment counts as finished: its shipments were never read. */
-const withoutShipmentDays = 365;
 
 /**
  * Finds the other clients that no worker has any more: for two days none pushed for them, started or skipped a job of
@@ -38,110 +34,143 @@ export interface AgedStep {
   readonly limit: number;
 }
 
+/** Maximum number of rows or documents that one step looks at. */
+const searchSize = 2_000;
+
 /**
- * Finds orders that have been finished for a number of days, among the next `limit` orders after `afterId`. An order is
- * finished if the service no longer has it, if all of its shipments are shipped, or if all of its lines are cancelled.
- * @returns the orders, the id of the last one that was looked at (null: none), and the number of those that are blocked:
- *   they are finished, but keep their data, because outbox rows of them are open or dead
+ * SQL: true if one of these orders is stored and not erased. What belongs to such an order is erased with it, and not by
+ * its own age: something of the order may be to come.
+ * @param orderIds a query of ids
  */
-export async function findAgedOrders(trx: Transaction<DB>, { client, days, limit }: AgedStep, afterId: number) {
-  const cutoff = sql`now() - make_interval(days => ${days})`;
-  const { rows } = await sql<{ id: number; number: string; isAged: boolean; isBlocked: boolean }>`
-    with part as materialized (
-      select o.id, o.external_order_number, o.unlisted_since, o.changed_at,
-        greatest(sync.real_day(o.ordered_on), sync.real_day(o.preferred_shipping_date))::timestamptz as placed_at
-      from fulfilment.orders o
-      where o.client = ${anyClient(client)} and o.id > ${afterId}
-      order by o.id
-      limit ${limit}
-    )
-    select p.id, coalesce(p.external_order_number, '') as number, coalesce(
-      not exists (
-        select from sync.erasures e
-        where e.client = ${anyClient(client)} and e.entity = 'orders' and e.id = p.id)
-      and not coalesce(s.is_open, false)
-      and coalesce(p.unlisted_since, greatest(p.placed_at, s.shipped_at, r.returned_at), p.changed_at) < ${cutoff}
-      and (p.unlisted_since is not null or s.is_open is not null
-        or (not i.is_ordered and p.changed_at < ${cutoff})
-        or coalesce(p.placed_at, p.changed_at) < ${cutoff} - make_interval(days => ${withoutShipmentDays})),
-      false) as "isAged",
-      exists (
-        select from fulfilment.outbox b
-        where b.client = ${anyClient(client)} and b.family = 'order' and b.reference = p.external_order_number
-          and b.status in ('pending', 'sending', 'unknown', 'dead')) as "isBlocked"
-    from part p
-    left join lateral (
-      select bool_or(s.status is distinct from 'SHIPPED' and s.unlisted_since is null) as is_open,
-        max(coalesce(
-          sync.real_time(greatest(s.shipped_on, s.ready_to_ship_on, s.ready_to_pick_on)), s.changed_at)) as shipped_at
-      from fulfilment.shipments s
-      where s.client = ${anyClient(client)} and s.order_id = p.id) s on true
-    left join lateral (
-      select max(coalesce(sync.real_day(r.processed_on)::timestamptz, r.changed_at)) as returned_at
-      from fulfilment.return_items r
-      where r.client = ${anyClient(client)} and r.order_id = p.id) r on true
-    left join lateral (
-      select coalesce(bool_or(i.quantity is distinct from 0), true) as is_ordered
-      from fulfilment.order_items i
-      where i.client = ${anyClient(client)} and i.order_id = p.id) i on true
-    order by p.id`.execute(trx);
-  const aged = rows.filter(({ isAged }) => isAged);
-  return {
-    lastId: rows.at(-1)?.id ?? null,
-    orders: aged.filter(({ isBlocked }) => !isBlocked).map(({ id, number }): OrderToErase => ({ id, number })),
-    blocked: aged.filter(({ isBlocked }) => isBlocked).length,
-  };
+const isOfKeptOrder = (client: string, orderIds: RawBuilder<unknown>) => sql<boolean>`exists (
+  select from (${orderIds}) c (id)
+  join fulfilment.orders k on k.client = ${anyClient(client)} and k.id = c.id
+  where not exists (
+    select from sync.erasures e
+    where e.client = ${anyClient(client)} and e.entity = 'orders' and e.id = k.id))`;
+
+/** SQL: the ids of the orders that may belong to an outbox row o. */
+const selectOrdersOfRow = (client: string) => sql`
+  select n.id
+  from fulfilment.orders n
+  where n.client = ${anyClient(client)} and n.external_order_number = o.reference and o.family = 'order'
+  union all
+  select t.target_id
+  from sync.outbox_targets t
+  where t.outbox_id = o.id
+  union all
+  select sync.read_document_id(o.result -> 'orderId')
+  union all
+  select s.order_id
+  from fulfilment.shipments s
+  where s.client = ${anyClient(client)} and s.id = case
+    when o.family = 'return' or o.kind = 'return_label.create'
+      then sync.read_document_id(o.payload -> 'shipmentId') end
+  union all
+  select s.order_id
+  from fulfilment.return_merchandise_authorizations a
+  join fulfilment.shipments s on s.client = ${anyClient(client)} and s.id = a.shipment_id
+  where a.client = ${anyClient(client)} and a.external_reference = o.reference and o.family = 'return'`;
+
+/** The place of an outbox row in the order of their ends. */
+export interface RowPosition {
+  readonly finishedAt: string;
+  readonly id: number;
+}
+
+/** The position before all rows. */
+export const firstRow: RowPosition = { finishedAt: '-infinity', id: 0 };
+
+/** The number of rows that a step masked, and where the next step begins; null if there is no next step. */
+export interface MaskedPart<Position = number> {
+  readonly rows: number;
+  readonly next: Position | null;
+}
+
+/** Chooses the aged rows of a step, at most `limit`, and finds where the next step begins. */
+function chooseAged<Row extends { readonly isAged: boolean }>(rows: readonly Row[], limit: number) {
+  const chosen = rows.filter(({ isAged }) => isAged).slice(0, limit);
+  const last = rows.length < searchSize ? undefined : rows.at(-1);
+  return { chosen, next: chosen.length < limit ? last : chosen.at(-1) };
 }
 
 /**
- * Removes personal data from outbox rows of orders and returns that were finished before a number of days, and from
- * their documents.
- * @param from the latest end of a row of the last step; null at first
- * @returns the number of rows, and `from` for the next step; null if there is no next step
+ * Removes personal data from outbox rows of orders and returns that ended before a number of days, and from their
+ * documents. Rows of a stored order are erased with it; rows stay while another row of their lane is open or dead.
  */
 export async function maskAgedRows(
   trx: Transaction<DB>,
   { client, by, days, limit }: AgedStep,
-  from: Date | null,
-): Promise<{ readonly rows: number; readonly next: Date | null }> {
-  const { rows } = await sql<{ id: number; finishedAt: Date }>`
-    select o.id, o.finished_at as "finishedAt"
+  after: RowPosition,
+): Promise<MaskedPart<RowPosition>> {
+  const { rows } = await sql<RowPosition & { readonly isAged: boolean }>`
+    with o as materialized (
+      select *
+      from fulfilment.outbox o
+      where (o.finished_at, o.id) > (${after.finishedAt}::timestamptz, ${after.id})
+        and o.finished_at < now() - make_interval(days => ${days})
+        and o.client = ${anyClient(client)} and o.family in ('order', 'return') and o.status in ('done', 'cancelled')
+        and o.erased_at is null
+      order by o.finished_at, o.id
+      limit ${searchSize}
+    )
+    select o.id, o.finished_at::text as "finishedAt", not ${isOfKeptOrder(client, selectOrdersOfRow(client))}
+      and not exists (
+        select from fulfilment.outbox l
+        where l.client = ${anyClient(client)} and l.family = o.family and l.reference = o.reference
+          and l.status in ('pending', 'sending', 'unknown', 'dead')) as "isAged"
+    from o
+    order by o.finished_at, o.id`.execute(trx);
+  const { chosen, next } = chooseAged(rows, limit);
+  const { rows: locked } = await sql<{ id: number }>`
+    select o.id
     from fulfilment.outbox o
-    where o.finished_at >= coalesce(${from}::timestamptz, '-infinity')
-      and o.finished_at < now() - make_interval(days => ${days})
-      and o.client = ${anyClient(client)} and o.family in ('order', 'return') and o.status in ('done', 'cancelled')
-      and o.erased_at is null
-    order by o.finished_at
-    limit ${limit}
+    where o.id = any(${chosen.map(({ id }) => id)}::bigint[])
+    order by o.id
     for update skip locked`.execute(trx);
-  const ids = rows.map(({ id }) => id);
+  const ids = locked.map(({ id }) => id);
   const masked = await maskOutboxRows(trx, by, ids);
   await appendChanges(trx, client, await maskDocuments(trx, client, ids));
-  return { rows: masked.rows, next: rows.length < limit ? null : (rows.at(-1)?.finishedAt ?? null) };
+  return { rows: masked.rows, next: next ?? null };
 }
 
-/** The number of rows that a step masked, and the id after which the next step begins; null if there is no next step. */
-export interface MaskedPart {
-  readonly rows: number;
-  readonly next: number | null;
-}
-
-/** Masks documents after `afterId` that are older than a number of days. They outlive their outbox rows. */
+/**
+ * Masks documents after `afterId` that are older than a number of days. They outlive their outbox rows. Those of a
+ * stored order are erased with it.
+ */
 export async function maskAgedDocuments(
   trx: Transaction<DB>,
   { client, days, limit }: AgedStep,
   afterId: number,
 ): Promise<MaskedPart> {
-  const { rows } = await sql<{ id: number }>`
-    select d.id
-    from fulfilment.documents d
-    where d.client = ${anyClient(client)} and d.created_at < now() - make_interval(days => ${days})
-      and d.erased_at is null and d.id > ${afterId}
-    order by d.id
-    limit ${limit}
-    for update skip locked`.execute(trx);
-  const ids = rows.map(({ id }) => id);
-  const changes = await maskDocuments(trx, client, ids);
+  const orderIds = sql`
+    select d.order_id
+    union all
+    select n.id
+    from fulfilment.orders n
+    where n.client = ${anyClient(client)} and n.external_order_number = d.reference
+    union all
+    select s.order_id
+    from fulfilment.shipments s
+    where s.client = ${anyClient(client)} and s.id = d.shipment_id`;
+  const { rows } = await sql<{ readonly id: number; readonly isAged: boolean }>`
+    with d as materialized (
+      select d.id, d.reference, d.order_id, d.shipment_id
+      from fulfilment.documents d
+      where d.client = ${anyClient(client)} and d.created_at < now() - make_interval(days => ${days})
+        and d.erased_at is null and d.id > ${afterId}
+      order by d.id
+      limit ${searchSize}
+    )
+    select d.id, not ${isOfKeptOrder(client, orderIds)} as "isAged"
+    from d
+    order by d.id`.execute(trx);
+  const { chosen, next } = chooseAged(rows, limit);
+  const changes = await maskDocuments(
+    trx,
+    client,
+    chosen.map(({ id }) => id),
+  );
   await appendChanges(trx, client, changes);
-  return { rows: changes.length, next: ids.length < limit ? null : (ids.at(-1) ?? null) };
+  return { rows: changes.length, next: next?.id ?? null };
 }

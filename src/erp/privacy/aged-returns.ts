@@ -4,6 +4,7 @@ import type { DB } from '../generated/tables.ts';
 import { recordErasures } from '../mirror/erasures.ts';
 import { appendChanges } from '../mirror/feed.ts';
 import type { AgedStep, MaskedPart } from './aged-data.ts';
+import { isAnnounced } from './aged-orders.ts';
 import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
 import { maskOrderRows } from './mask-rows.ts';
 
@@ -14,7 +15,7 @@ export type ReturnTable = (typeof returnTables)[number];
 /** Number of returns that one step looks at. */
 const searchSize = 2_000;
 
-/** SQL: the day of a return, and whether its order is stored. */
+/** SQL: the day of a return, whether its order is stored, and whether something of it is to come. */
 const conditions = (client: string) =>
   ({
     return_items: {
@@ -22,6 +23,7 @@ const conditions = (client: string) =>
       hasOrder: sql`exists (
         select from fulfilment.orders o
         where o.client = ${anyClient(client)} and o.id = r.order_id)`,
+      isOpen: sql`false`,
     },
     return_merchandise_authorizations: {
       day: sql`coalesce(sync.real_day(r.modified_on), sync.real_day(r.created_on), r.changed_at::date)`,
@@ -29,6 +31,7 @@ const conditions = (client: string) =>
         select from fulfilment.shipments s
         join fulfilment.orders o on o.client = s.client and o.id = s.order_id
         where s.client = ${anyClient(client)} and s.id = r.shipment_id)`,
+      isOpen: isAnnounced(client, 'r'),
     },
   }) as const;
 
@@ -68,7 +71,7 @@ async function findAgedReturns(
   { client, days, limit }: AgedStep,
   afterId: number,
 ): Promise<{ readonly ids: readonly number[]; readonly next: number | null }> {
-  const { day, hasOrder } = conditions(client)[table];
+  const { day, hasOrder, isOpen } = conditions(client)[table];
   const { rows } = await sql<{ id: number; isAged: boolean }>`
     with r as materialized (
       select *
@@ -77,7 +80,8 @@ async function findAgedReturns(
       order by r.id
       limit ${searchSize}
     )
-    select r.id, ${day} < now() - make_interval(days => ${days}) and not ${hasOrder} and not exists (
+    select r.id, ${day} < now() - make_interval(days => ${days}) and not ${hasOrder}
+      and not ${isOpen} and not exists (
       select from sync.erasures e
       where e.client = ${anyClient(client)} and e.entity = ${table} and e.id = r.id) as "isAged"
     from r

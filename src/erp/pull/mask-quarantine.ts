@@ -8,7 +8,7 @@ const erasedDocument = '{"erased":true}';
 const erasedReason = 'personal data was erased';
 
 /** SQL: the id of the shipment that a quarantined resource is, or links to; null if there is none. */
-const shipmentId = sql`coalesce(q.shipment_id, case
+export const shipmentId = sql`coalesce(q.shipment_id, case
   when q.stream in ('shipments', 'pull-parcels', 'track-trace') then q.resource_id end)`;
 
 /**

@@ -27,18 +27,28 @@ export async function requestParcelReads(
       shipped_on = excluded.shipped_on, due_at = excluded.due_at, requested_at = now(), requests = r.requests + 1,
       unanswered = 0
     `.execute(trx);
-  // A failed job keeps the time of its retry. One that is off, parked for a day, or runs once a day, keeps its due time. A
-  // page must not wait for a row that is locked: the job then begins at its due time.
+  await makeParcelJobsDue(trx, [client]);
+}
+
+/**
+ * Makes the jobs due that look up packages, for those clients of which look-ups are due. A failed job keeps the time of
+ * its retry. One that is off, parked for a day, or runs once a day, keeps its due time.
+ */
+export async function makeParcelJobsDue(db: Kysely<DB>, clients: readonly string[]): Promise<void> {
+  // A page must not wait for a row that is locked: the job then begins at its due time.
   await sql`
     update sync.jobs
     set due_at = sync.clock()
     where (client, job) in (
-      select client, job
-      from sync.jobs
-      where client = ${client} and job = 'pull-parcels' and isfinite(due_at) and due_at > sync.clock()
-        and last_outcome is distinct from 'failed'
-        and (last_finished_at is null or due_at < last_finished_at + interval '23 hours')
-      for update skip locked)`.execute(trx);
+      select j.client, j.job
+      from sync.jobs j
+      where j.client = any(${clients}::text[]) and j.job = 'pull-parcels' and isfinite(j.due_at)
+        and j.due_at > sync.clock() and j.last_outcome is distinct from 'failed'
+        and (j.last_finished_at is null or j.due_at < j.last_finished_at + interval '23 hours')
+        and exists (
+          select from sync.parcel_reads r
+          where r.client = j.client and r.due_at <= sync.clock())
+      for update skip locked)`.execute(db);
 }
 
 /**

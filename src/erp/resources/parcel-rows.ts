@@ -91,7 +91,7 @@ const ownColumns: PackageColumns = {
   shipping_date: ['shippingDate', 'timestamptz'],
   number_of_colli: ['numberOfColli', 'integer'],
   tracking_number: ['trackingNumber', 'text'],
-  items: ['shipmentItems', 'jsonb'],
+  shipment_items: ['shipmentItems', 'jsonb'],
   raw: ['raw', 'jsonb'],
 };
 const parcelColumns = { ...ownColumns, ...stateColumns };

@@ -4,6 +4,7 @@
  */
 
 import { z } from 'zod';
+import { dayMs } from '../../core/time.ts';
 import { members } from './older-fields.ts';
 import { olderOrderOperations } from './older-orders.ts';
 import { olderProductOperations } from './older-products.ts';
@@ -53,6 +54,7 @@ const commonOperations = [
     name: 'common.settings.get',
     route: 'GET /settings/get',
     summary: 'The lists whose ids other calls use',
+    advised: { everyMs: dayMs, words: 'at most once a day, and keep the lists' },
     answer: envelope(listsSchema),
     run: ({ store }) => ok('Settings are ok.', store.lists.shown),
   }),

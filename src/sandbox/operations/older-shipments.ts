@@ -1,13 +1,14 @@
 /** The operations on shipments and their returns of v2, with those that docs/interface.md does not name. */
 
 import { z } from 'zod';
+import { hourMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
 import { isInDelivery, listPackageNumbers, toTrackingUrl } from '../robot/fulfil.ts';
 import { announceReturn } from '../rules/announcements.ts';
 import { writePage } from '../rules/pdf.ts';
 import { type ClientStore, toFractions } from '../store/client-store.ts';
 import { type Filter, readRowsAfter } from '../store/listing.ts';
-import { type Order, type Shipment, shipmentStatuses, type Track } from '../store/model.ts';
+import { type Order, type Shipment, type ShipmentItem, shipmentStatuses, type Track } from '../store/model.ts';
 import { toDayNumber } from '../zone.ts';
 import { dayIn, integerIn, members, textIn, toWarehouseDay } from './older-fields.ts';
 import { extraSchemas, readExtras } from './older-orders.ts';
@@ -33,7 +34,11 @@ interface ShipmentView {
   readonly packages: readonly string[];
   readonly packageNumber: string | null;
   readonly track: Track | undefined;
+  /** The lines that an item of the criteria lookup lists. */
+  readonly contents: readonly Contents[];
 }
+
+type Contents = Pick<ShipmentItem, 'id' | 'quantity' | 'sku' | 'lotNumber'>;
 
 /** The members of an answer: the schema of each, and how to read it. */
 type Fields = Readonly<Record<string, readonly [z.ZodType, (view: ShipmentView) => unknown]>>;
@@ -115,8 +120,8 @@ const foundFields: Fields = {
   packageNumber: [text, ({ packageNumber }) => packageNumber],
   shipmentItems: [
     z.array(z.strictObject({ shipmentItemId: z.int(), quantity: z.int(), sku: z.string(), lotNumber: text })),
-    ({ shipment: { items } }) =>
-      items.map(({ id, quantity, sku, lotNumber }) => ({ shipmentItemId: id, quantity, sku, lotNumber })),
+    ({ contents }) =>
+      contents.map(({ id, quantity, sku, lotNumber }) => ({ shipmentItemId: id, quantity, sku, lotNumber })),
   ],
   warehouseAbbreviation: [z.string(), ({ shipment }) => shipment.warehouseCode],
 };
@@ -165,6 +170,7 @@ export const olderShipmentOperations = [
     name: 'v2.shipment.trackTrace',
     route: 'GET /v2/shipment/tracktrace',
     summary: 'Where parcels are that are not delivered yet; at most once per hour',
+    advised: { everyMs: hourMs, words: 'at most once an hour' },
     documented: false,
     answer: envelope(z.array(toSchema(trackTraceFields))),
     run: (call) => {
@@ -301,22 +307,35 @@ function answerShipments(store: ClientStore, shipments: readonly Shipment[]) {
   return ok('Shipments', shown);
 }
 
-/** Answers as the criteria lookup does: with one item for each package or shipment, as the switch `foundItems` says. */
+/**
+ * Answers as the criteria lookup does: with one item for each package or shipment, as the switch `foundItems` says, and
+ * with the lines of the shipment or the package, as `foundContents` says.
+ */
 function answerFound(call: Call, wanted: z.output<typeof criteria>) {
   const shown = findShipments(call, wanted).flatMap((shipment) => {
     const view = viewShipment(call.store, shipment);
     const packages = call.switches.foundItems === 'shipment' ? view.packages.slice(0, 1) : view.packages;
-    return (packages.length === 0 ? [null] : packages).map((packageNumber, index) =>
-      show(foundFields, { ...view, packageNumber, track: shipment.tracks[index] }),
-    );
+    return (packages.length === 0 ? [null] : packages).map((packageNumber, index) => {
+      const isDivided = call.switches.foundContents === 'package' && packages.length > 1;
+      const contents = isDivided ? divideItems(shipment.items, packages.length, index) : shipment.items;
+      return show(foundFields, { ...view, packageNumber, track: shipment.tracks[index], contents });
+    });
   });
   return ok('Shipments', shown);
+}
+
+/** Returns what is in one of several packages: each line is divided among them as evenly as pieces can be. */
+function divideItems(items: readonly ShipmentItem[], packages: number, index: number): Contents[] {
+  return items
+    .map((item) => ({ ...item, quantity: Math.floor((item.quantity + packages - 1 - index) / packages) }))
+    .filter(({ quantity }) => quantity > 0);
 }
 
 function viewShipment(store: ClientStore, shipment: Shipment): ShipmentView {
   const [track] = shipment.tracks;
   const order = store.orders.get(shipment.orderId) as Order;
-  return { store, shipment, order, packages: listPackageNumbers(shipment), packageNumber: null, track };
+  const packages = listPackageNumbers(shipment);
+  return { store, shipment, order, packages, packageNumber: null, track, contents: shipment.items };
 }
 
 function filterByStatus({ store, path }: Call): Filter<Shipment>[] {

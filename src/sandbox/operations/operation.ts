@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Oddity } from '../findings.ts';
+import type { CallAdvice, Oddity } from '../findings.ts';
 import { readBoolean } from '../normalize-body.ts';
 import type { Switches } from '../options.ts';
 import { badParameter, notFound } from '../refusal.ts';
@@ -112,13 +112,10 @@ function readValue(
     return isStrict ? text : String(meant);
   }
   const holdsTexts = schema.element instanceof z.ZodString;
-  if (/%2c/i.test(raw)) {
-    const meant = holdsTexts
-      ? 'The encoded comma was taken as part of the value.'
-      : 'The encoded comma was taken as a separator; the service may refuse it.';
-    record({ code: 'encoded_comma', member: name, shape: 'list', meant });
-  }
-  return holdsTexts && !decodesBeforeSplit ? raw.split(',').map(decodeText) : decodeText(raw).split(',');
+  // docs/interface.md, 2.5: a comma in a text is encoded.
+  if (holdsTexts && !decodesBeforeSplit) return raw.split(',').map(decodeText);
+  if (/%2c/i.test(raw)) record({ code: 'encoded_comma', member: name, shape: 'list' });
+  return decodeText(raw).split(',');
 }
 
 function decodeText(text: string): string {
@@ -220,6 +217,8 @@ export interface Operation {
   readonly described: boolean;
   /** The call that replaces a deprecated operation (docs/interface.md, 1.2 Generations). Null if it is not deprecated. */
   readonly replacedBy: string | null;
+  /** How often the interface advises to call it at most (docs/interface.md, 5.1 Values); null if it does not. */
+  readonly advised: CallAdvice | null;
   /** Whether the operation needs no bearer token. */
   readonly open: boolean;
   readonly query: Parameters;
@@ -235,7 +234,7 @@ export interface Operation {
   readonly run: (call: Call<never, never>) => unknown;
 }
 
-type OperationDefaults = 'documented' | 'described' | 'replacedBy' | 'open' | 'required' | 'form';
+type OperationDefaults = 'documented' | 'described' | 'replacedBy' | 'advised' | 'open' | 'required' | 'form';
 
 interface OperationDefinition<P extends Parameters, B extends z.ZodType>
   extends Pick<Operation, 'name' | 'summary' | 'answer'>,
@@ -258,6 +257,7 @@ export function defineOperation<P extends Parameters = {}, B extends z.ZodType =
     documented: definition.described ?? true,
     described: true,
     replacedBy: null,
+    advised: null,
     open: false,
     required: [],
     form: 'never',

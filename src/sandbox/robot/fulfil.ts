@@ -23,7 +23,7 @@ export function fulfilOrder(simulation: Simulation, atMs: number, orderId: numbe
     completeServiceLines(lines);
     return;
   }
-  const { warehouseCodes } = simulation.store.lists;
+  const warehouseCodes = simulation.store.lists.findOfferingWarehouses(order.shippingMethodId);
   const preferred = simulation.random.chance(0.5) ? warehouseCodes : [...warehouseCodes].reverse();
   const picks: PickedGoods[] = [];
   for (const { item, product } of goods) picks.push(...pickGoods(order, item, product, preferred, picks));
@@ -64,7 +64,7 @@ function completeServiceLines(lines: readonly { item: OrderItem; product: Produc
   for (const { item, product } of lines) if (product.service) item.fulfilled = item.quantity;
 }
 
-/** Picks a line from the named warehouse, one that has it all, or several. Picks of other lines are not available. */
+/** Picks a line from the named warehouse if that may ship it, one that has it all, or several. Picks of other lines are not available. */
 function pickGoods(
   order: Order,
   item: OrderItem,
@@ -74,7 +74,7 @@ function pickGoods(
 ): PickedGoods[] {
   const wanted = item.quantity - item.fulfilled;
   const named = item.fulfillFrom ?? order.fulfillFrom;
-  const choices = named === null ? preferred : [named];
+  const choices = named === null ? preferred : preferred.filter((code) => code === named);
   const countAvailable = (code: string) => {
     const reserved = others.filter((pick) => pick.product === product && pick.warehouse === code);
     return (product.stock[code] ?? 0) - reserved.reduce((sum, { quantity }) => sum + quantity, 0);
@@ -225,7 +225,9 @@ export function finishOrder(simulation: Simulation, order: Order, nowMs: number)
     moveShipment(simulation, nowMs, { shipmentId: shipment.id, path: ['SHIPPED'] });
   }
   if (waiting.length === 0 && !isFulfilled(order))
-    throw ruleBroken(`Order ${order.externalOrderNumber} cannot be shipped: goods are missing in the warehouses`);
+    throw ruleBroken(
+      `Order ${order.externalOrderNumber} cannot be shipped: goods are missing in the warehouses that offer its shipping method`,
+    );
   return waiting.length;
 }
 

@@ -4,7 +4,7 @@ import { defaultOrdersPerDay } from '../options.ts';
 import type { Random } from '../random.ts';
 import { announceGoods } from '../rules/announcements.ts';
 import { addOrder, emptyDraft, type OrderDraft, placeOrder } from '../rules/orders.ts';
-import { countStock, soldSkus } from '../rules/products.ts';
+import { soldSkus } from '../rules/products.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import { type AddressLines, type Order, shipmentStatuses } from '../store/model.ts';
 import type { ServiceLists } from '../store/service-lists.ts';
@@ -17,6 +17,7 @@ const customers = [
   ['Élise', 'Lambert', 'Rue Haute', 'Bruxelles', '1000', 'BE', 'fr-BE'],
   ['Bram', "van 't Hof", 'Dorpsstraat', 'Utrecht', '3511AB', 'NL', 'nl-NL'],
 ] as const;
+/** Stock of all warehouses. */
 const refillBelow = 250;
 const refillQuantity = 400;
 
@@ -62,7 +63,7 @@ export function seedShipments(
       if (product === undefined) throw new Error(`Product ${item.sku} of the shop does not exist`);
       return createShipmentItem(simulation, { item, product, quantity: item.quantity }, atMs);
     });
-    const warehouse = simulation.random.pick(simulation.store.lists.warehouseCodes);
+    const warehouse = simulation.random.pick(simulation.store.lists.findOfferingWarehouses(order.shippingMethodId));
     const shipment = createShipment(simulation, order, items, warehouse, atMs, atMs);
     simulation.store.addShipment(shipment, order);
     simulation.store.setStatus(shipment, statuses[index % statuses.length] ?? 'READY_TO_PICK', atMs + hourMs);
@@ -166,19 +167,22 @@ function createLine(sku: string, price: number) {
   return { sku, name: null, quantity: 1, price, vat: 0.21, fulfillFrom: null, metadata: emptyTexts };
 }
 
-/** Announces goods for the products that run out, unless goods for them are already on the way. */
+/** Announces goods for the products that run out in a warehouse, unless goods for them are already on the way. */
 function refillStock(simulation: Simulation, atMs: number): void {
   const { store, random } = simulation;
-  const lowSkus = soldSkus.filter((sku) => {
-    const product = store.products.get(sku);
-    return product !== undefined && countStock(product) < refillBelow && !simulation.onTheWay.has(sku);
-  });
-  if (lowSkus.length === 0) return;
-  const lines = lowSkus.map((sku) => ({ sku, quantity: refillQuantity }));
-  for (const sku of lowSkus) simulation.onTheWay.add(sku);
-  const expectedOn = store.zone.day(atMs + random.between(1, 4) * dayMs);
-  const reference = `REFILL-${store.slips.size + 1}`;
-  const metadata = { reference, purchases: `PUR ${store.slips.size + 1}` };
-  const expectedIn = random.pick(store.lists.warehouseCodes);
-  announceGoods(simulation, { expectedIn, expectedOn, reference, comments: null, metadata, lines }, atMs);
+  const { warehouseCodes } = store.lists;
+  for (const expectedIn of warehouseCodes) {
+    const lowSkus = soldSkus.filter((sku) => {
+      const product = store.products.get(sku);
+      const stock = product?.stock[expectedIn] ?? 0;
+      return product !== undefined && stock < refillBelow / warehouseCodes.length && !simulation.onTheWay.has(sku);
+    });
+    if (lowSkus.length === 0) continue;
+    const lines = lowSkus.map((sku) => ({ sku, quantity: refillQuantity }));
+    for (const sku of lowSkus) simulation.onTheWay.add(sku);
+    const expectedOn = store.zone.day(atMs + random.between(1, 4) * dayMs);
+    const reference = `REFILL-${store.slips.size + 1}`;
+    const metadata = { reference, purchases: `PUR ${store.slips.size + 1}` };
+    announceGoods(simulation, { expectedIn, expectedOn, reference, comments: null, metadata, lines }, atMs);
+  }
 }

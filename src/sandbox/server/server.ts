@@ -319,11 +319,12 @@ function readBearer(request: FastifyRequest): string {
 function readInput(
   operation: Operation,
   request: FastifyRequest,
-  { strict: isStrict, findings, switches: { decodesBeforeSplit } }: World,
+  { strict: isStrict, findings, clock, switches: { decodesBeforeSplit } }: World,
 ): { readonly query: unknown; readonly body: unknown } {
   const record = (oddity: Oddity) => findings.add(request.client, operation.name, oddity);
   const reading = { isStrict, isOlder: /^(oldest|v2)\./.test(operation.name), decodesBeforeSplit, record };
-  const { replacedBy, method, path, described } = operation;
+  const { replacedBy, advised, method, path, described } = operation;
+  if (advised !== null) findings.noteCall(request.client, operation.name, advised, clock.nowMs());
   if (replacedBy !== null)
     record({ code: 'deprecated_call', member: '', shape: `${method} ${path}`, meant: replacedBy });
   if (!described) record({ code: 'not_in_description', member: '', shape: `${method} ${path}` });

@@ -84,7 +84,8 @@ const builtIn: Omit<Lists, 'shippingMethods' | 'warehouses'> = {
     { id: 62, name: 'Germany', code: 'DE' },
     { id: 63, name: 'Belgium', code: 'BE' },
   ],
-  paymentMethods: [],
+  // Obsolete. The older order operation takes 1 (docs/interface.md, 15.2 Add order: fields).
+  paymentMethods: [{ id: 1, name: 'Prepaid', code: 'PREPAID' }],
 };
 
 /** A warehouse of the service that is not part of the fulfilment strategy. */
@@ -176,6 +177,14 @@ export class ServiceLists {
   findShippingMethodId(mainMethodId: number, warehouseCode: string): number {
     const methods = this.mainShippingMethods.find(({ id }) => id === mainMethodId)?.shippingMethods ?? [];
     return (methods.find(({ warehouse }) => warehouse === warehouseCode) ?? methods[0])?.id ?? 0;
+  }
+
+  /** Returns the codes of the warehouses that offer a main shipping method; all if it names none. */
+  findOfferingWarehouses(mainMethodId: number | null): readonly string[] {
+    const methodId = mainMethodId ?? this.usualMethodId;
+    const methods = this.mainShippingMethods.find(({ id }) => id === methodId)?.shippingMethods ?? [];
+    if (methods.length === 0) return this.warehouseCodes;
+    return this.warehouseCodes.filter((code) => methods.some(({ warehouse }) => warehouse === code));
   }
 
   /** The locale of an order that names none. */

@@ -10,12 +10,13 @@ import { pruneTargets } from '../../erp/maintenance/prune-rows.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
 import {
   type AgedStep,
-  findAgedOrders,
   findClientsWithoutPrune,
+  firstRow,
   type MaskedPart,
   maskAgedDocuments,
   maskAgedRows,
 } from '../../erp/privacy/aged-data.ts';
+import { findAgedOrders } from '../../erp/privacy/aged-orders.ts';
 import { maskAgedReturns, returnTables } from '../../erp/privacy/aged-returns.ts';
 import { eraseOrders, OpenOrderError } from '../../erp/privacy/erase-orders.ts';
 import type { OrderToErase } from '../../erp/privacy/erased-numbers.ts';
@@ -48,26 +49,25 @@ async function eraseAged(context: PullContext, client: string, days: number): Pr
   };
   const step: AgedStep = { client, by: run.worker, days, limit: agedBatchSize };
   try {
-    const { erased, blocked } = await eraseAgedOrders(step, within);
-    add('orders', erased);
-    if (blocked > 0)
-      warn(context, `${blocked} finished orders keep their personal data: outbox rows of them are open or dead`);
-    for (let from: Date | null | undefined; from !== null; ) {
-      const { rows, next } = await within((trx) => maskAgedRows(trx, step, from ?? null));
-      add('outbox rows', rows);
-      from = next;
-    }
-    const addAll = async (name: string, mask: (trx: Transaction<DB>, afterId: number) => Promise<MaskedPart>) => {
-      for (let afterId: number | null = 0; afterId !== null; ) {
-        const from: number = afterId;
+    const orders = await eraseAgedOrders(step, within);
+    add('orders', orders.erased);
+    warnOfKeptOrders(context, orders);
+    const addAll = async <Position>(
+      name: string,
+      first: Position,
+      mask: (trx: Transaction<DB>, after: Position) => Promise<MaskedPart<Position>>,
+    ) => {
+      for (let after: Position | null = first; after !== null; ) {
+        const from: Position = after;
         const part = await within((trx) => mask(trx, from));
         add(name, part.rows);
-        afterId = part.next;
+        after = part.next;
       }
     };
-    await addAll('documents', (trx, afterId) => maskAgedDocuments(trx, step, afterId));
+    await addAll('outbox rows', firstRow, (trx, after) => maskAgedRows(trx, step, after));
+    await addAll('documents', 0, (trx, afterId) => maskAgedDocuments(trx, step, afterId));
     for (const table of returnTables)
-      await addAll('returns', (trx, afterId) => maskAgedReturns(table, trx, step, afterId));
+      await addAll('returns', 0, (trx, afterId) => maskAgedReturns(table, trx, step, afterId));
     add('quarantined resources', await within((trx) => maskAgedQuarantine(trx, client, days)));
     const texts = await within((trx) => removeQuotedWords(trx, client, days));
     for (const [table, count] of Object.entries(texts)) add(table, count);
@@ -87,19 +87,34 @@ async function eraseAged(context: PullContext, client: string, days: number): Pr
 /** Runs work in one transaction of the run. */
 type Within = <T>(work: (trx: Transaction<DB>) => Promise<T>) => Promise<T>;
 
-/** The number of orders that were erased, and of finished orders that keep their data. */
+/** The number of orders that were erased, and of old orders that keep their data. */
 interface OrderCounts {
   erased: number;
+  /** Finished orders with open or dead outbox rows. */
   blocked: number;
+  /** Orders with pieces to come. */
+  incomplete: number;
+}
+
+function warnOfKeptOrders(context: PullContext, { blocked, incomplete }: OrderCounts): void {
+  if (blocked > 0)
+    warn(context, `${blocked} finished orders keep their personal data: outbox rows of them are open or dead`);
+  if (incomplete > 0)
+    warn(
+      context,
+      `${incomplete} old orders keep their personal data: pieces of them are to come; articles that are never ` +
+        'shipped belong in fulfilment.service_products',
+    );
 }
 
 /** Erases finished orders. Looks at all orders of the client, one part after the other. */
 async function eraseAgedOrders(step: AgedStep, within: Within): Promise<OrderCounts> {
-  const counts = { erased: 0, blocked: 0 };
+  const counts: OrderCounts = { erased: 0, blocked: 0, incomplete: 0 };
   for (let afterId: number | null = 0; afterId !== null; ) {
     const from: number = afterId;
     const part = await within((trx) => findAgedOrders(trx, { ...step, limit: searchSize }, from));
     counts.blocked += part.blocked;
+    counts.incomplete += part.incomplete;
     for (let start = 0; start < part.orders.length; start += agedBatchSize)
       await eraseBatch(step, within, part.orders.slice(start, start + agedBatchSize), counts);
     afterId = part.lastId;

@@ -75,8 +75,8 @@ const numberOfColli: Field<number | null> = {
   },
 };
 
-/** The contents of a package, with the members that the interface names; null if it names none. */
-const contents: Field<Json> = {
+/** The lines of the whole shipment, with the members that the interface names; null if it names none. */
+const shipmentItems: Field<Json> = {
   sql: 'jsonb',
   read: (value) =>
     !Array.isArray(value)
@@ -101,7 +101,7 @@ const parcelFields = {
   shippingDate: timeOrEmpty,
   numberOfColli,
   trackingNumber: nameOrNumber,
-  shipmentItems: contents,
+  shipmentItems,
 };
 
 /**

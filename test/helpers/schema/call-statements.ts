@@ -39,6 +39,7 @@ import { listOutbox, readOutbox } from '../../../src/erp/outbox/read-outbox.ts';
 import { findRenameTo, findTargetIds, findUserOfNumber, readSentTarget } from '../../../src/erp/outbox/renames.ts';
 import { bringPollsForward, insertFollowUps } from '../../../src/erp/outbox/settle-rows.ts';
 import * as agedData from '../../../src/erp/privacy/aged-data.ts';
+import { findAgedOrders } from '../../../src/erp/privacy/aged-orders.ts';
 import { maskAgedReturns, returnTables } from '../../../src/erp/privacy/aged-returns.ts';
 import { eraseOrder } from '../../../src/erp/privacy/erase-orders.ts';
 import { findOrders } from '../../../src/erp/privacy/find-orders.ts';
@@ -161,8 +162,8 @@ async function callErasing(db: Database): Promise<void> {
   if (order === undefined) throw new Error('there is no order NEW');
   await agedData.findClientsWithoutPrune(db, client);
   await db.transaction().execute(async (trx) => {
-    await agedData.findAgedOrders(trx, step, 0);
-    await agedData.maskAgedRows(trx, step, null);
+    await findAgedOrders(trx, step, 0);
+    await agedData.maskAgedRows(trx, step, agedData.firstRow);
     await agedData.maskAgedDocuments(trx, step, 0);
     for (const table of returnTables) await maskAgedReturns(table, trx, step, -100);
     await maskAgedQuarantine(trx, client, 0);

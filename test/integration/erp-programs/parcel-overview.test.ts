@@ -3,7 +3,7 @@ import { useDatabase } from '../../helpers/database.ts';
 
 const database = useDatabase();
 
-test('a parcel has the link of its carrier, encoded, and its contents; a code that is a link stays', async () => {
+test('a parcel has the link of its carrier, encoded; a code that is a link stays', async () => {
   await database.query(`
     insert into fulfilment.orders (client, id, external_order_number, raw, read_no) values ('default', 5, 'SO-1', '{}', 1);
     insert into fulfilment.order_addresses (client, order_id, role, postcode, country_code, raw)
@@ -16,19 +16,19 @@ test('a parcel has the link of its carrier, encoded, and its contents; a code th
     insert into fulfilment.carrier_links (shipping_method, url)
     values ('PARCEL', 'https://carrier.example/{code}-{country}-{postcode}?p={package}'),
       ('LETTER', 'https://letters.example/{barcode}');
-    insert into fulfilment.parcels (client, shipment_id, package_number, track_and_trace_code, track_and_trace_bar_code, raw, read_no, number_of_colli, tracking_number, items)
-    values ('default', 7, 'A', '3S&ü', null, '{}', 1, 2, '41', '[{"sku": "MUG"}]'),
-      ('default', 7, 'B', 'https://own.example/1', null, '{}', 1, null, null, null),
-      ('default', 7, 'C', null, null, '{}', 1, null, null, null), ('default', 8, 'D', null, 'B 1', '{}', 1, null, null, null)`);
+    insert into fulfilment.parcels (client, shipment_id, package_number, track_and_trace_code, track_and_trace_bar_code, raw, read_no, number_of_colli, tracking_number)
+    values ('default', 7, 'A', '3S&ü', null, '{}', 1, 2, '41'),
+      ('default', 7, 'B', 'https://own.example/1', null, '{}', 1, null, null),
+      ('default', 7, 'C', null, null, '{}', 1, null, null), ('default', 8, 'D', null, 'B 1', '{}', 1, null, null)`);
   const rows = await database.query(`
     select package_number, external_order_number as number, shipping_method as method, tracking_url, number_of_colli as colli,
-      tracking_number as tracking, items
+      tracking_number as tracking
     from fulfilment.parcel_overview order by package_number`);
   expect(rows.map((row) => Object.values(row))).toEqual([
-    ['A', 'SO-1', 'PARCEL', 'https://carrier.example/3S%26%C3%BC-NL-1234AB?p=A', 2, '41', [{ sku: 'MUG' }]],
-    ['B', 'SO-1', 'PARCEL', 'https://own.example/1', null, null, null],
-    ['C', 'SO-1', 'PARCEL', null, null, null, null],
-    ['D', 'SO-1', 'LETTER', 'https://letters.example/B%201', null, null, null],
+    ['A', 'SO-1', 'PARCEL', 'https://carrier.example/3S%26%C3%BC-NL-1234AB?p=A', 2, '41'],
+    ['B', 'SO-1', 'PARCEL', 'https://own.example/1', null, null],
+    ['C', 'SO-1', 'PARCEL', null, null, null],
+    ['D', 'SO-1', 'LETTER', 'https://letters.example/B%201', null, null],
   ]);
 });
 
@@ -56,4 +56,77 @@ test('the address of a carrier is a web address with known values to fill in', a
     database.query(`insert into fulfilment.carrier_links (shipping_method, url) values ('PARCEL', $1)`, [url]);
   await expect(insert('javascript:alert(1)')).rejects.toThrow('carrier_links_url_check');
   await expect(insert('https://carrier.example/{kode}')).rejects.toThrow('carrier_links_placeholders');
+});
+
+/** Inserts a shipment of order 5 with one line of two pieces, and its packages, of which each lists the whole shipment. */
+const insertPackages = (shipmentId: number, numbers: readonly string[], colli: number | null = null) =>
+  database.query(
+    `
+    insert into fulfilment.orders (client, id, external_order_number, raw, read_no) values ('default', 5, 'SO-1', '{}', 1)
+    on conflict do nothing;
+    insert into fulfilment.shipments (client, id, order_id, status, shipped_on, raw, read_no)
+    values ('default', $, 5, 'SHIPPED', now(), '{}', 1);
+    insert into fulfilment.shipment_items (client, id, shipment_id, sku, quantity, raw)
+    values ('default', $, $, 'MUG', 2, '{}');
+    insert into fulfilment.parcels (client, shipment_id, package_number, shipment_items, number_of_colli, raw, read_no)
+    select 'default', $, n, '[{"shipmentItemId": $, "sku": "MUG", "quantity": 2}]', ${colli}, '{}', 1
+    from unnest('{${numbers.join()}}'::text[]) n`.replaceAll('$', String(shipmentId)),
+  );
+
+test('the contents of a package are known only if its shipment has no other package', async () => {
+  await insertPackages(1, ['A']);
+  await insertPackages(2, ['B', 'C']);
+  // The look-up names one of two packages.
+  await insertPackages(3, ['D'], 2);
+  await insertPackages(4, ['E', 'F']);
+  await database.query(`update fulfilment.parcels set unlisted_since = now() where package_number = 'E'`);
+  await insertPackages(5, ['G']);
+  await database.query(`update fulfilment.parcels set shipment_items = null where package_number = 'G'`);
+  const rows = await database.query<Record<string, unknown>>(`
+    select package_number, items_known, jsonb_array_length(items) as items
+    from fulfilment.parcel_overview order by 1`);
+  expect(rows.map((row) => Object.values(row))).toEqual([
+    ['A', true, 1],
+    ['B', false, null],
+    ['C', false, null],
+    ['D', false, null],
+    ['E', false, null],
+    ['F', true, 1],
+    ['G', false, null],
+  ]);
+});
+
+test('a package that left the track-trace list is delivered, and so is an order whose packages all have left it', async () => {
+  await insertPackages(1, ['A', 'B']);
+  const read = async () => {
+    const rows = await database.query<Record<string, unknown>>(`
+      select package_number as name, tracking_state, tracking_since::date::text from fulfilment.parcel_overview
+      union all
+      select external_order_number, tracking_state, tracking_since::date::text from fulfilment.order_overview
+      order by 1`);
+    return rows.map((row) => Object.values(row));
+  };
+  expect(await read()).toEqual([
+    ['A', null, null],
+    ['B', null, null],
+    ['SO-1', null, null],
+  ]);
+
+  // The list may name the shipment without the numbers of its packages.
+  await database.query(`
+    insert into fulfilment.track_traces (client, shipment_id, package_number, first_seen_at, raw)
+    values ('default', 1, 'A', '2026-05-01', '{}'), ('default', 1, '', '2026-05-02', '{}')`);
+  await database.query(`update fulfilment.track_traces set unlisted_since = '2026-05-03' where package_number = 'A'`);
+  expect(await read()).toEqual([
+    ['A', 'ended', '2026-05-03'],
+    ['B', 'on_its_way', '2026-05-02'],
+    ['SO-1', 'on_its_way', '2026-05-02'],
+  ]);
+
+  await database.query(`update fulfilment.track_traces set unlisted_since = '2026-05-04' where package_number = ''`);
+  expect(await read()).toEqual([
+    ['A', 'ended', '2026-05-03'],
+    ['B', 'ended', '2026-05-04'],
+    ['SO-1', 'ended', '2026-05-04'],
+  ]);
 });

@@ -126,7 +126,44 @@ test('a change, a lost listing and a new package reach the table, the feed and t
   ]);
 });
 
-test('the contents of a package, its number of colli and its tracking number are columns', async () => {
+test('the feed says when a package leaves the track-trace list, and when its codes change', async () => {
+  const [id = 0] = await storeShipped(1);
+  const listed = { shipmentId: id, packageNumber: '3S1', currentTrackTraceStatus: 10 };
+  const list = async (value: unknown) => {
+    await database.query('delete from sync.gates');
+    const effect = { set: [{ path: ['result'], value }] };
+    await sandbox.faults({ operation: 'v2.shipment.trackTrace', count: 1, effect });
+    done(await pull('track-trace'));
+  };
+  await list([listed]);
+  await answerWith([item(id)]);
+  await pullParcels();
+  await list([]);
+  await answerWith([item(id, { trackAndTraceCode: 'https://carrier.example/3S1', trackAndTraceBarCode: 'B1' })]);
+  await pullParcels();
+  await list([listed]);
+  const feed = await database.query<{ entity: string; operation: string; columns: readonly string[] | null }>(`
+    select entity, operation, changed_columns as columns
+    from fulfilment.changes where entity in ('parcels', 'track_traces') order by seq`);
+  const own = ['track_and_trace_code', 'track_and_trace_bar_code', 'unlisted_since'];
+  expect(
+    feed.map(({ entity, operation, columns }) => [
+      entity,
+      operation,
+      ...(columns ?? []).filter((name) => own.includes(name)),
+    ]),
+  ).toEqual([
+    ['track_traces', 'created'],
+    ['parcels', 'created'],
+    ['parcels', 'updated', 'track_and_trace_code'],
+    ['track_traces', 'unlisted'],
+    ['parcels', 'updated', 'track_and_trace_code', 'track_and_trace_bar_code'],
+    ['track_traces', 'updated', 'unlisted_since'],
+    ['parcels', 'updated'],
+  ]);
+});
+
+test('the lines that a package names, its number of colli and its tracking number are columns', async () => {
   const [id = 0] = await storeShipped(1);
   const shipmentItems = [{ shipmentItemId: 7, quantity: 2, sku: 'MUG', lotNumber: null, note: 'for Ann' }];
   await answerWith([
@@ -136,15 +173,15 @@ test('the contents of a package, its number of colli and its tracking number are
   await pullParcels();
   expect(
     await database.query(
-      'select number_of_colli, tracking_number, items from fulfilment.parcels order by package_number',
+      'select number_of_colli, tracking_number, shipment_items from fulfilment.parcels order by package_number',
     ),
   ).toEqual([
     {
       number_of_colli: 2,
       tracking_number: '12345678901',
-      items: [{ shipmentItemId: 7, quantity: 2, sku: 'MUG', lotNumber: null }],
+      shipment_items: [{ shipmentItemId: 7, quantity: 2, sku: 'MUG', lotNumber: null }],
     },
-    { number_of_colli: null, tracking_number: null, items: null },
+    { number_of_colli: null, tracking_number: null, shipment_items: null },
   ]);
 });
 

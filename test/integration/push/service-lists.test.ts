@@ -35,12 +35,12 @@ test('the service lists are read once for many rows, and stored with the methods
     select count(distinct list)::int as lists, count(*)::int as options,
       (select count(*)::int from fulfilment.main_shipping_method_warehouses) as warehouses,
       (select count(*)::int from fulfilment.changes where entity = 'setting_options') as changes from fulfilment.setting_options`);
-  expect(counts).toEqual({ lists: 7, options: 20, warehouses: 4, changes: 20 });
+  expect(counts).toEqual({ lists: 8, options: 21, warehouses: 4, changes: 21 });
 });
 
 test('the daily job writes changes, marks removed entries, and keeps a list that came empty', async () => {
-  expect(done(await pull('refresh-settings'))).toMatchObject({ fetched: 20, created: 24, updated: 0, warnings: [] });
-  expect(done(await pull('refresh-settings'))).toMatchObject({ fetched: 20, created: 0, updated: 0, removed: 0 });
+  expect(done(await pull('refresh-settings'))).toMatchObject({ fetched: 21, created: 25, updated: 0, warnings: [] });
+  expect(done(await pull('refresh-settings'))).toMatchObject({ fetched: 21, created: 0, updated: 0, removed: 0 });
   const faults = {
     operation: 'common.settings.get',
     effect: {

@@ -110,6 +110,25 @@ test('every job with a schedule has a scheduler of its name; the repair of an em
   expect(await readRepairs()).toEqual([11, 1]);
 });
 
+test('a worker that starts makes pull-parcels due at once if look-ups wait for it', async () => {
+  const readDue = async () =>
+    (
+      await database.query<{ due: boolean }>(
+        `select due_at <= sync.clock() as due from sync.jobs where job = 'pull-parcels'`,
+      )
+    ).map(({ due }) => due);
+  await prepare({});
+  expect(await readDue()).toEqual([false]);
+  await database.query('delete from sync.jobs');
+  await database.query(
+    `insert into sync.parcel_reads (client, shipment_id, due_at) values ('default', 1, sync.clock())`,
+  );
+  await prepare({ SCHEDULE_PULL_PARCELS: 'off' });
+  expect(await readDue()).toEqual([false]);
+  await prepare({});
+  expect(await readDue()).toEqual([true]);
+});
+
 test.each(['reconcile', 'prune', 'pull-shipments'] as const)(
   'a firing of %s queues the run that is due in 20 seconds',
   async (job) => {

@@ -51,7 +51,7 @@ describeOperation('common.status.get', () => {
 });
 
 describeOperation('common.settings.get', () => {
-  test('answers all eight lists', async () => {
+  test('answers all eight lists, none of them empty', async () => {
     const { result } = (await client.ask('common.settings.get')).body;
     expect(Object.keys(result as object)).toEqual([
       'mainShippingMethods',
@@ -63,5 +63,6 @@ describeOperation('common.settings.get', () => {
       'countries',
       'paymentMethods',
     ]);
+    expect(Object.values(result as object).filter((list) => list.length === 0)).toEqual([]);
   });
 });

@@ -93,6 +93,14 @@ describe('against a service as we assume it', () => {
 });
 
 describe('against a service that differs', () => {
+  test('contents that belong to each package are found', async () => {
+    await sandbox.advance(40 * 86_400);
+    await sandbox.switches({ foundContents: 'package' });
+    const { differs, output } = await verifyAsJson();
+    expect(differs).toEqual(['package-contents']);
+    expect(output).toMatch(/of \d+ shipments with several items, 0 repeat all lines/);
+  });
+
   test('other paths are found; packages are missing before, and come with the file', async () => {
     differ({
       routes: {

@@ -47,6 +47,18 @@ describe('the robot', () => {
     expect(simulate(8, [48])).not.toEqual(simulate(7, [48]));
   });
 
+  test('ships each method only from warehouses that offer it, and runs out of no article for long', () => {
+    const lists = new ServiceLists();
+    const { shipments, orders } = simulate(5, [24 * 60]);
+    const others = shipments.filter(
+      ({ shippingMethodId, warehouseCode }) => !lists.findOfferingWarehouses(shippingMethodId).includes(warehouseCode),
+    );
+    expect(others).toEqual([]);
+    expect(new Set(shipments.map(({ shippingMethodId }) => shippingMethodId)).size).toBe(3);
+    const waiting = orders.filter(({ shipmentIds, notValid }) => shipmentIds.length === 0 && !notValid);
+    expect(waiting.length).toBeLessThan(orders.length / 20);
+  });
+
   test('makes orders of several parcels, every status of shipments, and late visibility', () => {
     const { orders, shipments } = simulate(3, [24 * 20]);
     expect(shipments.length).toBeGreaterThan(orders.length);

@@ -59,7 +59,7 @@ test('findings name what a body has beyond the interface, with types and without
   expect(Date.parse(call?.lastAt ?? '')).toBeGreaterThanOrEqual(Date.parse(call?.firstAt ?? ''));
 });
 
-test('findings name odd parameters, encoded commas, forms and deprecated calls', async () => {
+test('findings name odd parameters, encoded separators, forms and deprecated calls', async () => {
   const include = encodeURIComponent('orderItems,billingAddress');
   await lenient.get(`/v3/orders?include=${include}&sort=id&filter[externalOrderNumber][in]=A%2CB`);
   await lenient.get('/v2/returnLabel/get/1?ShippingMethodId=21&paperless=1');
@@ -69,13 +69,38 @@ test('findings name odd parameters, encoded commas, forms and deprecated calls',
   expect(await readRows()).toEqual([
     'deprecated_call |  | GET /v2/shipment/list/:status | 1',
     'deprecated_call |  | POST /v2/shipment/search | 1',
-    'encoded_comma | filter[externalOrderNumber][in] | list | 1',
     'encoded_comma | include | list | 1',
     'form_body |  | form | 1',
     'odd_case | ShippingMethodId | parameter | 1',
     'unknown_parameter | sort | parameter | 1',
     'wrong_type | id | text | 1',
     'wrong_type | paperless | text | 1',
+  ]);
+});
+
+test('track-trace more than once an hour and settings more than once a day are findings', async () => {
+  const calls = [
+    ['/v2/shipment/tracktrace', 3_600],
+    ['/settings/get', 86_400],
+  ] as const;
+  for (const [path, seconds] of calls) {
+    await strict.get(path);
+    await strictSandbox.advance(seconds);
+    await strict.get(path);
+  }
+  expect(await readRows(strictSandbox)).toEqual([]);
+
+  for (const [path, seconds] of calls) {
+    await strictSandbox.advance(seconds);
+    await strict.get(path);
+    await strictSandbox.advance(seconds - 1_200);
+    await strict.get(path);
+  }
+  const { findings } = await read(strictSandbox);
+  const rows = findings.map(({ operation, code, count, advice }) => `${operation} ${code} ${count} ${advice}`);
+  expect(rows.sort()).toEqual([
+    'common.settings.get too_often 1 Call it at most once a day, and keep the lists',
+    'v2.shipment.trackTrace too_often 1 Call it at most once an hour',
   ]);
 });
 
