@@ -805,8 +805,28 @@ create trigger stock_levels_first after insert on fulfilment.stock_levels
 create trigger stock_levels_next after update of stock on fulfilment.stock_levels
   for each row when (old.stock is distinct from new.stock) execute function sync.note_stock();
 
--- Workers read the watched articles from this copy. The role of the ERP may delete from fulfilment.stock_watch, so it may also
--- lock that table, and such a lock would stop pull-stock.
+-- Workers and views read what the ERP edits from private copies. A role that may delete from a table may also lock it, and such a
+-- lock would stop every statement that reads the table. Triggers name the copy, and its columns besides the client; the first of
+-- these is part of the key.
+create function sync.copy_edited() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  copy constant text := format('sync.%I', tg_argv[0]);
+  columns constant text := (select string_agg(quote_ident(c), ', ') from unnest(tg_argv[1:]) c);
+begin
+  if tg_op = 'TRUNCATE' then
+    execute format('delete from %s', copy);
+  end if;
+  if tg_op in ('DELETE', 'UPDATE') then
+    execute format('delete from %1$s c using gone g where c.client = g.client and c.%2$I = g.%2$I', copy, tg_argv[1]);
+  end if;
+  if tg_op in ('INSERT', 'UPDATE') then
+    execute format('insert into %1$s (client, %2$s) select client, %2$s from added on conflict do nothing', copy, columns);
+  end if;
+  return null;
+end
+$$;
+
 create table sync.watched_articles (
   client text not null,
   sku text not null,
@@ -816,35 +836,17 @@ comment on table sync.watched_articles is
   'Copy of fulfilment.stock_watch, kept by triggers; the roles of the ERP cannot lock it';
 comment on column sync.watched_articles.client is 'Client key';
 comment on column sync.watched_articles.sku is 'Article';
-
-create function sync.copy_watched() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-begin
-  if tg_op in ('DELETE', 'UPDATE') then
-    delete from sync.watched_articles a using gone g where a.client = g.client and a.sku = g.sku;
-  end if;
-  if tg_op in ('INSERT', 'UPDATE') then
-    insert into sync.watched_articles (client, sku) select n.client, n.sku from added n on conflict do nothing;
-  end if;
-  return null;
-end
-$$;
 create trigger stock_watch_added after insert on fulfilment.stock_watch
-  referencing new table as added for each statement execute function sync.copy_watched();
+  referencing new table as added for each statement
+  execute function sync.copy_edited('watched_articles', 'sku');
 create trigger stock_watch_gone after delete on fulfilment.stock_watch
-  referencing old table as gone for each statement execute function sync.copy_watched();
+  referencing old table as gone for each statement
+  execute function sync.copy_edited('watched_articles', 'sku');
 create trigger stock_watch_changed after update on fulfilment.stock_watch
-  referencing old table as gone new table as added for each statement execute function sync.copy_watched();
-
-create function sync.forget_watched() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-begin
-  delete from sync.watched_articles;
-  return null;
-end
-$$;
-create trigger stock_watch_emptied after truncate on fulfilment.stock_watch
-  for each statement execute function sync.forget_watched();
+  referencing old table as gone new table as added for each statement
+  execute function sync.copy_edited('watched_articles', 'sku');
+create trigger stock_watch_emptied after truncate on fulfilment.stock_watch for each statement
+  execute function sync.copy_edited('watched_articles', 'sku');
 
 -- Costs are sent as order items (docs/interface.md, 16.3 Rules). They are never on a shipment, and only the ERP knows which skus
 -- they have. A pattern must not end with a single backslash: LIKE would raise an error in every query.
@@ -870,6 +872,29 @@ begin
 end
 $$;
 
+create table sync.service_products (
+  client text not null,
+  sku text not null,
+  is_pattern boolean not null,
+  primary key (client, sku)
+);
+comment on table sync.service_products is
+  'Copy of fulfilment.service_products, kept by triggers; the roles of the ERP cannot lock it';
+comment on column sync.service_products.client is 'Client key';
+comment on column sync.service_products.sku is 'Article, or a pattern as of LIKE';
+comment on column sync.service_products.is_pattern is 'True if sku is a pattern';
+create trigger service_products_added after insert on fulfilment.service_products
+  referencing new table as added for each statement
+  execute function sync.copy_edited('service_products', 'sku', 'is_pattern');
+create trigger service_products_gone after delete on fulfilment.service_products
+  referencing old table as gone for each statement
+  execute function sync.copy_edited('service_products', 'sku', 'is_pattern');
+create trigger service_products_changed after update on fulfilment.service_products
+  referencing old table as gone new table as added for each statement
+  execute function sync.copy_edited('service_products', 'sku', 'is_pattern');
+create trigger service_products_emptied after truncate on fulfilment.service_products for each statement
+  execute function sync.copy_edited('service_products', 'sku', 'is_pattern');
+
 -- The service names a carrier's link only for some carriers. A link is filled with values of the parcel and of its order.
 create table fulfilment.carrier_links (
   client text not null default 'default',
@@ -894,6 +919,29 @@ begin
   end if;
 end
 $$;
+
+create table sync.carrier_links (
+  client text not null,
+  shipping_method text not null,
+  url text not null,
+  primary key (client, shipping_method)
+);
+comment on table sync.carrier_links is
+  'Copy of fulfilment.carrier_links, kept by triggers; the roles of the ERP cannot lock it';
+comment on column sync.carrier_links.client is 'Client key';
+comment on column sync.carrier_links.shipping_method is 'Code of the shipping method';
+comment on column sync.carrier_links.url is 'Address for tracking, with placeholders';
+create trigger carrier_links_added after insert on fulfilment.carrier_links
+  referencing new table as added for each statement
+  execute function sync.copy_edited('carrier_links', 'shipping_method', 'url');
+create trigger carrier_links_gone after delete on fulfilment.carrier_links
+  referencing old table as gone for each statement
+  execute function sync.copy_edited('carrier_links', 'shipping_method', 'url');
+create trigger carrier_links_changed after update on fulfilment.carrier_links
+  referencing old table as gone new table as added for each statement
+  execute function sync.copy_edited('carrier_links', 'shipping_method', 'url');
+create trigger carrier_links_emptied after truncate on fulfilment.carrier_links for each statement
+  execute function sync.copy_edited('carrier_links', 'shipping_method', 'url');
 
 create function sync.encode_for_url(value text) returns text language sql immutable as $$
   select coalesce(string_agg(
@@ -921,7 +969,7 @@ select p.client, p.shipment_id, p.package_number, s.order_id, o.external_order_n
         '{package}', sync.encode_for_url(p.package_number)),
         '{postcode}', sync.encode_for_url(coalesce(replace(a.postcode, ' ', ''), ''))),
         '{country}', sync.encode_for_url(coalesce(a.country_code, '')))
-      from fulfilment.carrier_links l
+      from sync.carrier_links l
       left join fulfilment.order_addresses a on a.client = s.client and a.order_id = s.order_id and a.role = 'delivery'
       where l.client = p.client and l.shipping_method = m.code
         and (l.url not like '%{code}%' or p.track_and_trace_code is not null)
@@ -1063,7 +1111,7 @@ from fulfilment.orders o
 join fulfilment.order_items i on i.client = o.client and i.order_id = o.id
 cross join lateral (
   select exists (
-    select from fulfilment.service_products p
+    select from sync.service_products p
     where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end) as is_service
 ) v
 left join lateral (
@@ -1119,7 +1167,7 @@ where i.quantity > coalesce(g.pieces, 0) and i.unlisted_since is null and o.unli
   and (o.ordered_on < current_date
     or exists (select from fulfilment.shipments s where s.client = o.client and s.order_id = o.id and s.unlisted_since is null))
   and not exists (
-    select from fulfilment.service_products p
+    select from sync.service_products p
     where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end);
 comment on view fulfilment.backorders is
   'Lines with pieces that are on no shipment, although the order is not on hold, is due, and was placed before today or has a shipment';

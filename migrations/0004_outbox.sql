@@ -872,7 +872,7 @@ cross join lateral (
   from fulfilment.order_items i
   cross join lateral (
     select exists (
-      select from fulfilment.service_products p
+      select from sync.service_products p
       where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end) as is_service
     -- Computed once, not where it is used.
     offset 0
@@ -888,7 +888,7 @@ cross join lateral (
     select sum(i.quantity) as pieces
     from fulfilment.shipment_items i
     where i.client = s.client and i.shipment_id = s.id and i.unlisted_since is null and not exists (
-      select from fulfilment.service_products p
+      select from sync.service_products p
       where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end)
   ) g
   where s.client = o.client and s.order_id = o.id and s.unlisted_since is null
@@ -903,7 +903,7 @@ left join lateral (
   select coalesce(sum(r.quantity), 0)::integer as returned
   from fulfilment.return_items r
   where r.client = o.client and r.order_id = o.id and r.unlisted_since is null and not exists (
-    select from fulfilment.service_products p
+    select from sync.service_products p
     where p.client = r.client and case when p.is_pattern then r.sku like p.sku else r.sku = p.sku end)
 ) r on true;
 comment on view fulfilment.order_overview is
@@ -1148,7 +1148,7 @@ never_shipped as materialized (
     select l.client, l.sku from fulfilment.shipment_items l
   ) a
   where not exists (
-    select from fulfilment.service_products p
+    select from sync.service_products p
     where p.client = a.client and case when p.is_pattern then a.sku like p.sku else a.sku = p.sku end)
 ),
 -- Orders of these articles in which every other line was shipped in full, or is of a service product.
@@ -1160,7 +1160,7 @@ otherwise_shipped as materialized (
   where i.quantity > 0 and i.unlisted_since is null
   group by i.client, i.order_id
   having bool_or(n.sku is not null) and bool_and(n.sku is not null or coalesce(s.pieces, 0) >= i.quantity or exists (
-    select from fulfilment.service_products p
+    select from sync.service_products p
     where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end))
 ),
 lines as materialized (

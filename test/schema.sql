@@ -465,6 +465,11 @@ create table sync.audit (
   client text, -- Client key; null if the action is not about one client
   detail text not null, -- Details, as text
 ); -- What operators did, and what workers repaired by themselves
+create table sync.carrier_links (
+  client text not null, -- Client key
+  shipping_method text not null, -- Code of the shipping method
+  url text not null, -- Address for tracking, with placeholders
+); -- Copy of fulfilment.carrier_links, kept by triggers; the roles of the ERP cannot lock it
 create table sync.clients (
   client text not null, -- Client key
   identity text not null, -- Fingerprint of the accepted base URL and user name; a worker with another account reads and pushes nothing
@@ -795,6 +800,11 @@ create table sync.runs (
   error text, -- The error, as text
   warnings text[] not null default '{}'::text[], -- Warnings of the run
 ) with (fillfactor=70); -- Runs that wrote something or failed. Other runs are only counted in sync.jobs
+create table sync.service_products (
+  client text not null, -- Client key
+  sku text not null, -- Article, or a pattern as of LIKE
+  is_pattern boolean not null, -- True if sku is a pattern
+); -- Copy of fulfilment.service_products, kept by triggers; the roles of the ERP cannot lock it
 create table sync.settings_reads (
   client text not null, -- Client key
   tried_at timestamp with time zone not null, -- When they were last asked for
@@ -876,6 +886,7 @@ alter table sync.alerts add constraint alerts_scope_code_subject_detail_key UNIQ
 alter table sync.alerts add constraint alerts_severity_check CHECK ((severity = ANY (ARRAY['bad'::text, 'warn'::text])));
 alter table sync.api_keys add constraint api_keys_pkey PRIMARY KEY (client, token, key);
 alter table sync.audit add constraint audit_pkey PRIMARY KEY (id);
+alter table sync.carrier_links add constraint carrier_links_pkey PRIMARY KEY (client, shipping_method);
 alter table sync.clients add constraint clients_check CHECK (((queue_away_since IS NULL) = (queue_error IS NULL)));
 alter table sync.clients add constraint clients_check1 CHECK ((((offered_identity IS NULL) = (offered_at IS NULL)) AND ((offered_identity IS NULL) = (offered_base_url IS NULL))));
 alter table sync.clients add constraint clients_check2 CHECK ((((hold_code IS NULL) = (hold_until IS NULL)) AND ((hold_code IS NULL) = (hold_reason IS NULL)) AND ((hold_code IS NULL) = (hold_since IS NULL))));
@@ -938,6 +949,7 @@ alter table sync.runs add constraint runs_check1 CHECK (((status = 'failed'::tex
 alter table sync.runs add constraint runs_pkey PRIMARY KEY (id);
 alter table sync.runs add constraint runs_status_check CHECK ((status = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text, 'stopped'::text, 'abandoned'::text])));
 alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (ARRAY['schedule'::text, 'manual'::text])));
+alter table sync.service_products add constraint service_products_pkey PRIMARY KEY (client, sku);
 alter table sync.settings_reads add constraint settings_reads_pkey PRIMARY KEY (client);
 alter table sync.watched_articles add constraint watched_articles_pkey PRIMARY KEY (client, sku);
 
@@ -1033,7 +1045,7 @@ create view fulfilment.backorders as -- Lines with pieces that are on no shipmen
   WHERE ((i.quantity > COALESCE(g.pieces, (0)::bigint)) AND (i.unlisted_since IS NULL) AND (o.unlisted_since IS NULL) AND (o.on_hold IS NOT TRUE) AND ((o.preferred_shipping_date IS NULL) OR (o.preferred_shipping_date <= CURRENT_DATE)) AND ((o.ordered_on < CURRENT_DATE) OR (EXISTS ( SELECT
            FROM fulfilment.shipments s
           WHERE ((s.client = o.client) AND (s.order_id = o.id) AND (s.unlisted_since IS NULL))))) AND (NOT (EXISTS ( SELECT
-           FROM fulfilment.service_products p
+           FROM sync.service_products p
           WHERE ((p.client = i.client) AND
                 CASE
                     WHEN p.is_pattern THEN (i.sku ~~ p.sku)
@@ -1086,7 +1098,7 @@ create view fulfilment.order_lines as -- Lines of orders, with the pieces that w
    FROM ((((fulfilment.orders o
      JOIN fulfilment.order_items i ON (((i.client = o.client) AND (i.order_id = o.id))))
      CROSS JOIN LATERAL ( SELECT (EXISTS ( SELECT
-                   FROM fulfilment.service_products p
+                   FROM sync.service_products p
                   WHERE ((p.client = i.client) AND
                         CASE
                             WHEN p.is_pattern THEN (i.sku ~~ p.sku)
@@ -1162,7 +1174,7 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
             (COALESCE(sum(i.ordered_quantity) FILTER (WHERE (NOT v.is_service)), (0)::bigint))::integer AS ordered
            FROM (fulfilment.order_items i
              CROSS JOIN LATERAL ( SELECT (EXISTS ( SELECT
-                           FROM fulfilment.service_products p_1
+                           FROM sync.service_products p_1
                           WHERE ((p_1.client = i.client) AND
                                 CASE
                                     WHEN p_1.is_pattern THEN (i.sku ~~ p_1.sku)
@@ -1179,7 +1191,7 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
              CROSS JOIN LATERAL ( SELECT sum(i.quantity) AS pieces
                    FROM fulfilment.shipment_items i
                   WHERE ((i.client = s_1.client) AND (i.shipment_id = s_1.id) AND (i.unlisted_since IS NULL) AND (NOT (EXISTS ( SELECT
-                           FROM fulfilment.service_products p_1
+                           FROM sync.service_products p_1
                           WHERE ((p_1.client = i.client) AND
                                 CASE
                                     WHEN p_1.is_pattern THEN (i.sku ~~ p_1.sku)
@@ -1194,7 +1206,7 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
      LEFT JOIN LATERAL ( SELECT (COALESCE(sum(r_1.quantity), (0)::bigint))::integer AS returned
            FROM fulfilment.return_items r_1
           WHERE ((r_1.client = o.client) AND (r_1.order_id = o.id) AND (r_1.unlisted_since IS NULL) AND (NOT (EXISTS ( SELECT
-                   FROM fulfilment.service_products p_1
+                   FROM sync.service_products p_1
                   WHERE ((p_1.client = r_1.client) AND
                         CASE
                             WHEN p_1.is_pattern THEN (r_1.sku ~~ p_1.sku)
@@ -1270,7 +1282,7 @@ create view fulfilment.parcel_overview as -- Packages with their order, shipping
         CASE
             WHEN (p.track_and_trace_code ~* '^https?://'::text) THEN p.track_and_trace_code
             ELSE COALESCE(( SELECT replace(replace(replace(replace(replace(l.url, '{code}'::text, sync.encode_for_url(COALESCE(p.track_and_trace_code, ''::text))), '{barcode}'::text, sync.encode_for_url(COALESCE(p.track_and_trace_bar_code, ''::text))), '{package}'::text, sync.encode_for_url(p.package_number)), '{postcode}'::text, sync.encode_for_url(COALESCE(replace(a.postcode, ' '::text, ''::text), ''::text))), '{country}'::text, sync.encode_for_url(COALESCE(a.country_code, ''::text))) AS replace
-               FROM (fulfilment.carrier_links l
+               FROM (sync.carrier_links l
                  LEFT JOIN fulfilment.order_addresses a ON (((a.client = s.client) AND (a.order_id = s.order_id) AND (a.role = 'delivery'::text))))
               WHERE ((l.client = p.client) AND (l.shipping_method = m.code) AND ((l.url !~~ '%{code}%'::text) OR (p.track_and_trace_code IS NOT NULL)) AND ((l.url !~~ '%{barcode}%'::text) OR (p.track_and_trace_bar_code IS NOT NULL)))), sync.read_tracking_link(s.raw))
         END AS tracking_url,
@@ -1351,7 +1363,7 @@ create view fulfilment.service_product_candidates as -- Articles that seem to be
                     l.sku
                    FROM fulfilment.shipment_items l) a
           WHERE (NOT (EXISTS ( SELECT
-                   FROM fulfilment.service_products p
+                   FROM sync.service_products p
                   WHERE ((p.client = a.client) AND
                         CASE
                             WHEN p.is_pattern THEN (a.sku ~~ p.sku)
@@ -1367,7 +1379,7 @@ create view fulfilment.service_product_candidates as -- Articles that seem to be
           WHERE ((i.quantity > 0) AND (i.unlisted_since IS NULL))
           GROUP BY i.client, i.order_id
          HAVING (bool_or((n.sku IS NOT NULL)) AND bool_and(((n.sku IS NOT NULL) OR (COALESCE(s.pieces, (0)::bigint) >= i.quantity) OR (EXISTS ( SELECT
-                   FROM fulfilment.service_products p
+                   FROM sync.service_products p
                   WHERE ((p.client = i.client) AND
                         CASE
                             WHEN p.is_pattern THEN (i.sku ~~ p.sku)
@@ -1934,18 +1946,24 @@ CREATE OR REPLACE FUNCTION sync.clock()
  STABLE
 AS $function$select statement_timestamp()$function$
 ;
-CREATE OR REPLACE FUNCTION sync.copy_watched()
+CREATE OR REPLACE FUNCTION sync.copy_edited()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
+declare
+  copy constant text := format('sync.%I', tg_argv[0]);
+  columns constant text := (select string_agg(quote_ident(c), ', ') from unnest(tg_argv[1:]) c);
 begin
+  if tg_op = 'TRUNCATE' then
+    execute format('delete from %s', copy);
+  end if;
   if tg_op in ('DELETE', 'UPDATE') then
-    delete from sync.watched_articles a using gone g where a.client = g.client and a.sku = g.sku;
+    execute format('delete from %1$s c using gone g where c.client = g.client and c.%2$I = g.%2$I', copy, tg_argv[1]);
   end if;
   if tg_op in ('INSERT', 'UPDATE') then
-    insert into sync.watched_articles (client, sku) select n.client, n.sku from added n on conflict do nothing;
+    execute format('insert into %1$s (client, %2$s) select client, %2$s from added on conflict do nothing', copy, columns);
   end if;
   return null;
 end
@@ -2275,18 +2293,6 @@ AS $function$
     from jsonb_path_query(payload, 'lax $.items[0 to 4999]') with ordinality as e (value, nth)
   ) n
   where n.warehouse <> all(o.warehouses) and n.warehouse <> ''
-$function$
-;
-CREATE OR REPLACE FUNCTION sync.forget_watched()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-begin
-  delete from sync.watched_articles;
-  return null;
-end
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.is_failed_attachment(kind text, status text, next_attempt_at timestamp with time zone)
@@ -2677,6 +2683,10 @@ AS $function$
 $function$
 ;
 
+CREATE TRIGGER carrier_links_added AFTER INSERT ON fulfilment.carrier_links REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('carrier_links', 'shipping_method', 'url');
+CREATE TRIGGER carrier_links_changed AFTER UPDATE ON fulfilment.carrier_links REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('carrier_links', 'shipping_method', 'url');
+CREATE TRIGGER carrier_links_emptied AFTER TRUNCATE ON fulfilment.carrier_links FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('carrier_links', 'shipping_method', 'url');
+CREATE TRIGGER carrier_links_gone AFTER DELETE ON fulfilment.carrier_links REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('carrier_links', 'shipping_method', 'url');
 CREATE TRIGGER changes_in_commit_order BEFORE INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.order_changes();
 CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_changes();
 CREATE CONSTRAINT TRIGGER documents_entered AFTER INSERT OR DELETE ON fulfilment.documents DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sync.enter_document();
@@ -2686,14 +2696,18 @@ CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference,
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
 CREATE TRIGGER outbox_product_through AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = 'product.save'::text) AND (old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.release_product_waiters();
 CREATE TRIGGER outbox_settled AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.note_outcome();
+CREATE TRIGGER service_products_added AFTER INSERT ON fulfilment.service_products REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');
+CREATE TRIGGER service_products_changed AFTER UPDATE ON fulfilment.service_products REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');
+CREATE TRIGGER service_products_emptied AFTER TRUNCATE ON fulfilment.service_products FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');
+CREATE TRIGGER service_products_gone AFTER DELETE ON fulfilment.service_products REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');
 CREATE TRIGGER shipments_first_status AFTER INSERT ON fulfilment.shipments REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.note_shipments();
 CREATE TRIGGER shipments_next_status AFTER UPDATE ON fulfilment.shipments REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.note_changed_shipments();
 CREATE TRIGGER stock_levels_first AFTER INSERT ON fulfilment.stock_levels FOR EACH ROW WHEN ((new.stock IS NOT NULL)) EXECUTE FUNCTION sync.note_stock();
 CREATE TRIGGER stock_levels_next AFTER UPDATE OF stock ON fulfilment.stock_levels FOR EACH ROW WHEN ((old.stock IS DISTINCT FROM new.stock)) EXECUTE FUNCTION sync.note_stock();
-CREATE TRIGGER stock_watch_added AFTER INSERT ON fulfilment.stock_watch REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
-CREATE TRIGGER stock_watch_changed AFTER UPDATE ON fulfilment.stock_watch REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
-CREATE TRIGGER stock_watch_emptied AFTER TRUNCATE ON fulfilment.stock_watch FOR EACH STATEMENT EXECUTE FUNCTION sync.forget_watched();
-CREATE TRIGGER stock_watch_gone AFTER DELETE ON fulfilment.stock_watch REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
+CREATE TRIGGER stock_watch_added AFTER INSERT ON fulfilment.stock_watch REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('watched_articles', 'sku');
+CREATE TRIGGER stock_watch_changed AFTER UPDATE ON fulfilment.stock_watch REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('watched_articles', 'sku');
+CREATE TRIGGER stock_watch_emptied AFTER TRUNCATE ON fulfilment.stock_watch FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('watched_articles', 'sku');
+CREATE TRIGGER stock_watch_gone AFTER DELETE ON fulfilment.stock_watch REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('watched_articles', 'sku');
 
 grant select on fulfilment.backorders to fulfilment_reader;
 grant select on fulfilment.backorders to fulfilment_writer;

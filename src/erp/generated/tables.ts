@@ -2414,6 +2414,21 @@ export interface SyncAudit {
   id: Generated<number>;
 }
 
+export interface SyncCarrierLinks {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Code of the shipping method
+   */
+  shipping_method: string;
+  /**
+   * Address for tracking, with placeholders
+   */
+  url: string;
+}
+
 export interface SyncClients {
   /**
    * When the account was accepted
@@ -3540,6 +3555,21 @@ export interface SyncRuns {
   worker: string;
 }
 
+export interface SyncServiceProducts {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * True if sku is a pattern
+   */
+  is_pattern: boolean;
+  /**
+   * Article, or a pattern as of LIKE
+   */
+  sku: string;
+}
+
 export interface SyncSettingsReads {
   /**
    * Client key
@@ -3614,6 +3644,7 @@ export interface DB {
   "sync.alerts": SyncAlerts;
   "sync.api_keys": SyncApiKeys;
   "sync.audit": SyncAudit;
+  "sync.carrier_links": SyncCarrierLinks;
   "sync.clients": SyncClients;
   "sync.confirmations": SyncConfirmations;
   "sync.cursors": SyncCursors;
@@ -3648,6 +3679,7 @@ export interface DB {
   "sync.rescan_pages": SyncRescanPages;
   "sync.rescans": SyncRescans;
   "sync.runs": SyncRuns;
+  "sync.service_products": SyncServiceProducts;
   "sync.settings_reads": SyncSettingsReads;
   "sync.watched_articles": SyncWatchedArticles;
 }
