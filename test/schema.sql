@@ -194,7 +194,7 @@ create table fulfilment.outbox (
   result jsonb, -- Answer of the service; docs/outbox.md lists its members by kind
   created_at timestamp with time zone not null default now(), -- When it was inserted
   finished_at timestamp with time zone, -- When it became done, dead or cancelled
-  not_before timestamp with time zone, -- The row is not sent before this time; the writer may set it. Later rows of its lane wait for it
+  not_before timestamp with time zone, -- The row is not sent before this time, within 100 years; the writer may set it. Later rows of its lane wait for it
   family text not null default 
 CASE
     WHEN (split_part(kind, '.'::text, 1) = ANY (ARRAY['order'::text, 'order_item'::text, 'order_attachment'::text, 'return_label'::text])) THEN 'order'::text
@@ -847,7 +847,7 @@ alter table fulfilment.outbox add constraint outbox_claimed CHECK (((status <> '
 alter table fulfilment.outbox add constraint outbox_dead CHECK (((status <> 'dead'::text) OR (last_error IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_done CHECK (((status <> 'done'::text) OR (result IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_finished CHECK (((status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])) = (finished_at IS NOT NULL)));
-alter table fulfilment.outbox add constraint outbox_not_before CHECK (isfinite(not_before));
+alter table fulfilment.outbox add constraint outbox_not_before CHECK (((not_before >= (created_at - '100 years'::interval)) AND (not_before <= (created_at + '100 years'::interval))));
 alter table fulfilment.outbox add constraint outbox_not_due CHECK (((status = ANY (ARRAY['pending'::text, 'unknown'::text])) OR (next_attempt_at IS NULL)));
 alter table fulfilment.outbox add constraint outbox_pending CHECK (((status <> 'pending'::text) OR (next_attempt_at IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_pkey PRIMARY KEY (id);
@@ -1933,6 +1933,10 @@ begin
   if new.payload_bytes > 16777216 then
     raise exception 'payload has % bytes; at most 16777216 (16 MB) are taken', new.payload_bytes using errcode = '22001';
   end if;
+  -- Programs cannot hold every time that Postgres can.
+  if new.not_before not between new.created_at - interval '100 years' and new.created_at + interval '100 years' then
+    raise exception 'not_before is %; it must be within 100 years of the insertion', new.not_before using errcode = '22008';
+  end if;
   if new.status = 'pending' then
     new.next_attempt_at := greatest(new.next_attempt_at, new.not_before);
   end if;
@@ -2692,7 +2696,7 @@ CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEM
 CREATE CONSTRAINT TRIGGER documents_entered AFTER INSERT OR DELETE ON fulfilment.documents DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sync.enter_document();
 CREATE TRIGGER order_items_ordered BEFORE INSERT OR UPDATE OF quantity ON fulfilment.order_items FOR EACH ROW EXECUTE FUNCTION sync.keep_ordered_quantity();
 CREATE TRIGGER outbox_documents AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = ANY (ARRAY['return_label.create'::text, 'order_attachment.create'::text])) AND (new.status = 'done'::text) AND (old.status <> 'done'::text) AND (new.result <> '{}'::jsonb))) EXECUTE FUNCTION sync.store_document();
-CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
+CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload, not_before ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
 CREATE TRIGGER outbox_product_through AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = 'product.save'::text) AND (old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.release_product_waiters();
 CREATE TRIGGER outbox_settled AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.note_outcome();

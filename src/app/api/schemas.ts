@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { dayMs } from '../../core/time.ts';
 import { columnTypes, type MirrorTable } from '../../erp/mirror/mirror-tables.ts';
 import { outboxStatuses } from '../../erp/outbox/read-outbox.ts';
 import { orders } from '../../sync/streams/orders.ts';
@@ -31,12 +32,16 @@ export const keyHeaders = z.object({
 
 const time = z.string().meta({ format: 'date-time' });
 
+/** A little less than what the outbox takes, because of clocks that differ. */
+const maxWaitMs = (100 * 365 - 1) * dayMs;
+
 const newRow = z.strictObject({
   kind: textUpTo(64),
   reference: textUpTo(maxText),
   payload: z.unknown().default({}).meta({ description: 'As docs/outbox-payloads.json says for the kind' }),
   notBefore: z.iso
     .datetime({ offset: true, error: 'must be a time with its zone, such as 2026-05-04T10:00:00+02:00' })
+    .refine((text) => Math.abs(Date.parse(text) - Date.now()) < maxWaitMs, 'must be within 100 years from now')
     .optional(),
 });
 const rowCount = `must have 1 to ${maxRows} rows`;

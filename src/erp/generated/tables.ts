@@ -1010,7 +1010,7 @@ export interface FulfilmentOutbox {
    */
   next_attempt_at: Generated<Timestamp | null>;
   /**
-   * The row is not sent before this time; the writer may set it. Later rows of its lane wait for it
+   * The row is not sent before this time, within 100 years; the writer may set it. Later rows of its lane wait for it
    */
   not_before: Timestamp | null;
   /**
