@@ -122,7 +122,8 @@ export async function findReturnProblems(
   const { optional = [] } = context.operations[operation];
   const member = { ...reasonMember, required: !optional.includes('items.reason') };
   for (const [index, item] of (Array.isArray(items) ? items : []).entries())
-    if (isObject(item)) problems.push(...(await findCodeProblems(item, member, context, `items[${index}].`)));
+    if (isObject(item))
+      for (const problem of await findCodeProblems(item, member, context, `items[${index}].`)) problems.push(problem);
   return problems;
 }
 
