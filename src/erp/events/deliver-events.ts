@@ -3,7 +3,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { EventType } from '../../../config/events.ts';
 import type { DB } from '../generated/tables.ts';
-import { type PersonalTable, personalColumns } from '../mirror/erasures.ts';
+import { findPersonalColumns } from '../mirror/erasures.ts';
 
 /** An event that this worker posts now. */
 export interface ClaimedEvent {
@@ -95,11 +95,11 @@ function selectRow(personalData: boolean): RawBuilder<unknown> {
       from fulfilment.outbox x
       where e.type = 'order.rejected' and x.id = e.source_id
       union all
-      select s.id, s.external_order_number, ${row('s', 'shipments')} || jsonb_build_object('items', (
+      select s.id, s.external_order_number, ${row('s', 'shipment_overview')} || jsonb_build_object('items', (
           select coalesce(jsonb_agg(${row('i', 'shipment_items')} order by i.id), '[]')
           from fulfilment.shipment_items i
           where i.client = s.client and i.shipment_id = s.id), 'parcels', (
-          select coalesce(jsonb_agg(to_jsonb(p) order by p.package_number), '[]')
+          select coalesce(jsonb_agg(${row('p', 'parcel_overview')} order by p.package_number), '[]')
           from fulfilment.parcel_overview p
           where p.client = s.client and p.shipment_id = s.id and p.unlisted_since is null))
       from fulfilment.shipment_overview s
@@ -123,8 +123,7 @@ function selectRow(personalData: boolean): RawBuilder<unknown> {
 
 /** Returns the columns of a table that are not posted: the resource as received, and those with personal data. */
 function findHidden(table: string, personalData: boolean): readonly string[] {
-  const personal = personalData ? {} : (personalColumns[table as PersonalTable] ?? {});
-  return [...new Set(['raw', ...Object.keys(personal)])];
+  return [...new Set(['raw', ...(personalData ? [] : findPersonalColumns(table))])];
 }
 
 /** Records that the receiver took an event. */
