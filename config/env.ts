@@ -131,7 +131,7 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
     problems.push('DATABASE_URL: is required, for example postgres://user:password@localhost:5432/erp');
   if (env.DATABASE_DIRECT_URL !== undefined && env.DATABASE_URL === undefined)
     problems.push('DATABASE_DIRECT_URL: is set without DATABASE_URL');
-  problems.push(...findAdminProblems(env), ...findTlsProblems(env));
+  for (const problem of [...findAdminProblems(env), ...findTlsProblems(env)]) problems.push(problem);
   const tokensFile = env.API_TOKENS_FILE;
   const apiTokens = tokensFile === undefined ? null : readApiTokensFile(tokensFile, clients, problems);
   if (apiTokens === null && env.API_PORT !== undefined)

@@ -160,7 +160,7 @@ export function readOperationsFile(file: string, problems: string[]): Operations
     const { enabled: _off, ...builtIn }: Operation = operations[name];
     const given = entry as Partial<Operation> & Pick<Operation, 'method' | 'path'>;
     const isUnchanged = builtIn.method === given.method && builtIn.path === given.path;
-    problems.push(...findSwitchProblems(name, given).map((text) => `WAREHOUSE_OPERATIONS_FILE: ${name}: ${text}`));
+    for (const text of findSwitchProblems(name, given)) problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name}: ${text}`);
     merged[name] = { ...builtIn, ...given, documented: given.documented ?? (isUnchanged && builtIn.documented) };
   }
   return merged;

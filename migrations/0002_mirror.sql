@@ -902,8 +902,28 @@ begin
 end
 $$;
 
--- Workers read the watched articles from this copy. The role of the ERP may delete from fulfilment.stock_watch, so it may also
--- lock that table, and such a lock would stop pull-stock.
+-- Workers and views read what the ERP edits from private copies. A role that may delete from a table may also lock it, and such a
+-- lock would stop every statement that reads the table. Triggers name the copy, and its columns besides the client; the first of
+-- these is part of the key.
+create function sync.copy_edited() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  copy constant text := format('sync.%I', tg_argv[0]);
+  columns constant text := (select string_agg(quote_ident(c), ', ') from unnest(tg_argv[1:]) c);
+begin
+  if tg_op = 'TRUNCATE' then
+    execute format('delete from %s', copy);
+  end if;
+  if tg_op in ('DELETE', 'UPDATE') then
+    execute format('delete from %1$s c using gone g where c.client = g.client and c.%2$I = g.%2$I', copy, tg_argv[1]);
+  end if;
+  if tg_op in ('INSERT', 'UPDATE') then
+    execute format('insert into %1$s (client, %2$s) select client, %2$s from added on conflict do nothing', copy, columns);
+  end if;
+  return null;
+end
+$$;
+
 create table sync.watched_articles (
   client text not null,
   sku text not null,
@@ -913,35 +933,17 @@ comment on table sync.watched_articles is
   'Copy of fulfilment.stock_watch, kept by triggers; the roles of the ERP cannot lock it';
 comment on column sync.watched_articles.client is 'Client key';
 comment on column sync.watched_articles.sku is 'Article';
-
-create function sync.copy_watched() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-begin
-  if tg_op in ('DELETE', 'UPDATE') then
-    delete from sync.watched_articles a using gone g where a.client = g.client and a.sku = g.sku;
-  end if;
-  if tg_op in ('INSERT', 'UPDATE') then
-    insert into sync.watched_articles (client, sku) select n.client, n.sku from added n on conflict do nothing;
-  end if;
-  return null;
-end
-$$;
 create trigger stock_watch_added after insert on fulfilment.stock_watch
-  referencing new table as added for each statement execute function sync.copy_watched();
+  referencing new table as added for each statement
+  execute function sync.copy_edited('watched_articles', 'sku');
 create trigger stock_watch_gone after delete on fulfilment.stock_watch
-  referencing old table as gone for each statement execute function sync.copy_watched();
+  referencing old table as gone for each statement
+  execute function sync.copy_edited('watched_articles', 'sku');
 create trigger stock_watch_changed after update on fulfilment.stock_watch
-  referencing old table as gone new table as added for each statement execute function sync.copy_watched();
-
-create function sync.forget_watched() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-begin
-  delete from sync.watched_articles;
-  return null;
-end
-$$;
-create trigger stock_watch_emptied after truncate on fulfilment.stock_watch
-  for each statement execute function sync.forget_watched();
+  referencing old table as gone new table as added for each statement
+  execute function sync.copy_edited('watched_articles', 'sku');
+create trigger stock_watch_emptied after truncate on fulfilment.stock_watch for each statement
+  execute function sync.copy_edited('watched_articles', 'sku');
 
 -- Costs are sent as order items (docs/interface.md, 16.3 Rules). They are never on a shipment, and only the ERP knows which skus
 -- they have. A pattern must not end with a single backslash: LIKE would raise an error in every query.
@@ -967,6 +969,29 @@ begin
 end
 $$;
 
+create table sync.service_products (
+  client text not null,
+  sku text not null,
+  is_pattern boolean not null,
+  primary key (client, sku)
+);
+comment on table sync.service_products is
+  'Copy of fulfilment.service_products, kept by triggers; the roles of the ERP cannot lock it';
+comment on column sync.service_products.client is 'Client key';
+comment on column sync.service_products.sku is 'Article, or a pattern as of LIKE';
+comment on column sync.service_products.is_pattern is 'True if sku is a pattern';
+create trigger service_products_added after insert on fulfilment.service_products
+  referencing new table as added for each statement
+  execute function sync.copy_edited('service_products', 'sku', 'is_pattern');
+create trigger service_products_gone after delete on fulfilment.service_products
+  referencing old table as gone for each statement
+  execute function sync.copy_edited('service_products', 'sku', 'is_pattern');
+create trigger service_products_changed after update on fulfilment.service_products
+  referencing old table as gone new table as added for each statement
+  execute function sync.copy_edited('service_products', 'sku', 'is_pattern');
+create trigger service_products_emptied after truncate on fulfilment.service_products for each statement
+  execute function sync.copy_edited('service_products', 'sku', 'is_pattern');
+
 -- The service names a carrier's link only for some carriers. A link is filled with values of the parcel and of its order.
 create table fulfilment.carrier_links (
   client text not null default 'default',
@@ -991,6 +1016,29 @@ begin
   end if;
 end
 $$;
+
+create table sync.carrier_links (
+  client text not null,
+  shipping_method text not null,
+  url text not null,
+  primary key (client, shipping_method)
+);
+comment on table sync.carrier_links is
+  'Copy of fulfilment.carrier_links, kept by triggers; the roles of the ERP cannot lock it';
+comment on column sync.carrier_links.client is 'Client key';
+comment on column sync.carrier_links.shipping_method is 'Code of the shipping method';
+comment on column sync.carrier_links.url is 'Address for tracking, with placeholders';
+create trigger carrier_links_added after insert on fulfilment.carrier_links
+  referencing new table as added for each statement
+  execute function sync.copy_edited('carrier_links', 'shipping_method', 'url');
+create trigger carrier_links_gone after delete on fulfilment.carrier_links
+  referencing old table as gone for each statement
+  execute function sync.copy_edited('carrier_links', 'shipping_method', 'url');
+create trigger carrier_links_changed after update on fulfilment.carrier_links
+  referencing old table as gone new table as added for each statement
+  execute function sync.copy_edited('carrier_links', 'shipping_method', 'url');
+create trigger carrier_links_emptied after truncate on fulfilment.carrier_links for each statement
+  execute function sync.copy_edited('carrier_links', 'shipping_method', 'url');
 
 create function sync.encode_for_url(value text) returns text language sql immutable begin atomic
   select coalesce(string_agg(
@@ -1032,7 +1080,7 @@ select p.client, p.shipment_id, p.package_number, s.order_id, o.external_order_n
         '{package}', sync.encode_for_url(p.package_number)),
         '{postcode}', sync.encode_for_url(coalesce(replace(a.postcode, ' ', ''), ''))),
         '{country}', sync.encode_for_url(coalesce(a.country_code, '')))
-      from fulfilment.carrier_links l
+      from sync.carrier_links l
       left join fulfilment.order_addresses a on a.client = s.client and a.order_id = s.order_id and a.role = 'delivery'
       where l.client = p.client and l.shipping_method = m.code
         and (l.url not like '%{code}%' or p.track_and_trace_code is not null)
@@ -1203,7 +1251,7 @@ from fulfilment.orders o
 cross join lateral (
   with lines as (
     select i.*, greatest(coalesce(i.quantity, 0), 0)::bigint as wanted, exists (
-      select from fulfilment.service_products p
+      select from sync.service_products p
       where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end) as is_service
     from fulfilment.order_items i
     where i.client = o.client and i.order_id = o.id and i.unlisted_since is null

@@ -59,7 +59,8 @@ create table fulfilment.outbox (
   payload_bytes integer not null default 0,
   constraint outbox_status check (status in ('pending', 'sending', 'done', 'dead', 'unknown', 'cancelled')),
   constraint outbox_pending check (status <> 'pending' or next_attempt_at is not null),
-  constraint outbox_not_before check (isfinite(not_before)),
+  constraint outbox_not_before check (
+    not_before between created_at - interval '100 years' and created_at + interval '100 years'),
   constraint outbox_sending check ((status = 'sending') = (lease_until is not null)),
   constraint outbox_claimed check (status <> 'sending' or claim_no is not null),
   constraint outbox_sent check (sent_at is null or status = 'sending'),
@@ -110,7 +111,7 @@ comment on column fulfilment.outbox.result is 'Answer of the service; docs/outbo
 comment on column fulfilment.outbox.created_at is 'When it was inserted';
 comment on column fulfilment.outbox.finished_at is 'When it became done, dead or cancelled';
 comment on column fulfilment.outbox.not_before is
-  'The row is not sent before this time; the writer may set it. Later rows of its lane wait for it';
+  'The row is not sent before this time, within 100 years; the writer may set it. Later rows of its lane wait for it';
 comment on column fulfilment.outbox.family is
   'Kinds that share a lane: order (with order_item, order_attachment, return_label), return, inbound_packing_slip, product';
 comment on column fulfilment.outbox.claim_no is
@@ -154,13 +155,17 @@ begin
   if new.payload_bytes > 16777216 then
     raise exception 'payload has % bytes; at most 16777216 (16 MB) are taken', new.payload_bytes using errcode = '22001';
   end if;
+  -- Programs cannot hold every time that Postgres can.
+  if new.not_before not between new.created_at - interval '100 years' and new.created_at + interval '100 years' then
+    raise exception 'not_before is %; it must be within 100 years of the insertion', new.not_before using errcode = '22008';
+  end if;
   if new.status = 'pending' then
     new.next_attempt_at := greatest(new.next_attempt_at, new.not_before);
   end if;
   return new;
 end
 $$;
-create trigger outbox_limits before insert or update of client, kind, reference, payload on fulfilment.outbox
+create trigger outbox_limits before insert or update of client, kind, reference, payload, not_before on fulfilment.outbox
   for each row execute function sync.check_outbox_limits();
 
 -- A program that got no answer from the API repeats its request with the same key, and gets the ids of the first time.
@@ -1262,7 +1267,7 @@ never_shipped as materialized (
     select l.client, l.sku from fulfilment.shipment_items l
   ) a
   where not exists (
-    select from fulfilment.service_products p
+    select from sync.service_products p
     where p.client = a.client and case when p.is_pattern then a.sku like p.sku else a.sku = p.sku end)
 ),
 -- Orders of these articles in which every other line was shipped in full, or is of a service product.
@@ -1274,7 +1279,7 @@ otherwise_shipped as materialized (
   where i.quantity > 0 and i.unlisted_since is null
   group by i.client, i.order_id
   having bool_or(n.sku is not null) and bool_and(n.sku is not null or coalesce(s.pieces, 0) >= i.quantity or exists (
-    select from fulfilment.service_products p
+    select from sync.service_products p
     where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end))
 ),
 lines as materialized (

@@ -3,6 +3,8 @@
  * unless a template made it.
  */
 
+import { toVisible } from './quote.ts';
+
 /** Markup that is safe to send, because `html` made it. */
 export class Html {
   readonly text: string;
@@ -28,9 +30,12 @@ function renderChild(value: Child): string {
   return value.map(renderChild).join('');
 }
 
-/** Escapes a text for the content of an element, or for an attribute in double quotes. */
+/**
+ * Escapes a text for the content of an element, or for an attribute in double quotes. Hidden characters are shown by their
+ * codes, but the white space that people type in forms stays.
+ */
 function escapeText(text: string): string {
-  return text
+  return toVisible(text, '\n\r\t')
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')
     .replaceAll('>', '&gt;')

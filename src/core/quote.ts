@@ -1,8 +1,8 @@
 /** Maximum number of characters kept from a text that others wrote. */
 const maxQuotedLength = 200;
 
-/** Control characters, including NUL (Postgres cannot store it), and characters that change the text direction. */
-const hiddenCharacters = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+/** Control characters, including NUL (Postgres cannot store it), other line ends, and changes of the text direction. */
+const hiddenCharacters = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 
 /**
  * Quotes a text that others wrote: the service, a payload, or a database error that shows a value. The text is cut, put
@@ -24,12 +24,13 @@ export const shorten = (text: string, maxLength: number): string =>
   text.length > maxLength ? `${text.slice(0, maxLength).toWellFormed()}…` : text;
 
 /**
- * Replaces hidden characters by their code, except line breaks. Use it for all text that is printed for people: a
- * terminal would execute control characters, and others change the text direction.
+ * Replaces hidden characters by their code. Use it for all text that is shown to people: a terminal would execute control
+ * characters, and others change the text direction.
+ * @param kept characters that stay; by default line breaks
  */
-export function toVisible(text: string): string {
+export function toVisible(text: string, kept = '\n'): string {
   return text.replaceAll(hiddenCharacters, (found) =>
-    found === '\n' ? found : `\\u{${found.codePointAt(0)?.toString(16)}}`,
+    kept.includes(found) ? found : `\\u{${found.codePointAt(0)?.toString(16)}}`,
   );
 }
 

@@ -160,6 +160,17 @@ export function toUtcDay(epochMs: number): string {
   return new Date(epochMs).toISOString().slice(0, 10);
 }
 
+const [earliestMs, latestMs] = [Date.parse('0001-01-01T00:00:00Z'), Date.parse('9999-12-31T23:59:59.999Z')];
+
+/** Returns true if a moment in milliseconds since 1970 is in the years 1 to 9999. */
+export const isOrdinaryTime = (epochMs: number): boolean => epochMs >= earliestMs && epochMs <= latestMs;
+
+/**
+ * Returns the Date of a moment in milliseconds since 1970. A moment before the year 1 or after 9999, also an infinite one,
+ * becomes the first or last of these years, so that every Date can be formatted and calculated with.
+ */
+export const toOrdinaryTime = (epochMs: number): Date => new Date(Math.min(latestMs, Math.max(earliestMs, epochMs)));
+
 /** Formats a span for people: `4s`, `12m`, `3h`, `2d`. Returns a dash for null. */
 export function formatSpan(seconds: number | null): string {
   if (seconds === null) return '-';

@@ -43,7 +43,7 @@ export async function findMisfits(
     misfits.set.push(name);
     if (isLost) misfits.lost.push(name);
   }
-  if (isExact) misfits.removed.push(...[...present.keys()].filter((name) => !wanted.has(name)));
+  if (isExact) for (const name of present.keys()) if (!wanted.has(name)) misfits.removed.push(name);
   return misfits.set.length + misfits.removed.length > 0 ? misfits : null;
 }
 

@@ -116,7 +116,7 @@ function createCheck({ db, config: { operations } }: ApiDeps): FindProblems {
         kind === undefined
           ? [`kind: there is no kind ${name}; known are ${[...kinds.keys()].join(', ')}`]
           : await findValueProblems(kind, payload, reference, context);
-      found.push(...problems.map((problem) => (rows.length === 1 ? problem : `[${place}] ${problem}`)));
+      for (const problem of problems) found.push(rows.length === 1 ? problem : `[${place}] ${problem}`);
       await nextTurn();
     }
     return limitProblems(found);

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { dayMs } from '../../core/time.ts';
 import { outboxStatuses } from '../../erp/outbox/read-outbox.ts';
 import { type EntityName, entities, listEntityColumns } from '../../erp/reports/program-reads.ts';
 import { type ColumnType, readColumns } from '../../erp/schema/table-columns.ts';
@@ -30,10 +31,12 @@ export const keyHeaders = z.object({
 
 const time = z.string().meta({ format: 'date-time' });
 
-const zonedTime = z.iso.datetime({
-  offset: true,
-  error: 'must be a time with its zone, such as 2026-05-04T10:00:00+02:00',
-});
+/** A little less than what the outbox takes, because of clocks that differ. */
+const maxWaitMs = (100 * 365 - 1) * dayMs;
+
+const zonedTime = z.iso
+  .datetime({ offset: true, error: 'must be a time with its zone, such as 2026-05-04T10:00:00+02:00' })
+  .refine((text) => Math.abs(Date.parse(text) - Date.now()) < maxWaitMs, 'must be within 100 years from now');
 const newRow = z.strictObject({
   kind: textUpTo(64),
   reference: textUpTo(maxText),

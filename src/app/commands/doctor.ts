@@ -54,7 +54,7 @@ const looks = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 
 /** Formats each finding as a line, with its remedy below, and the counts at the end. */
 function formatFindings(findings: readonly Finding[]): string {
-  const width = Math.max(...findings.map(({ check }) => check.length));
+  const width = findings.reduce((longest, { check }) => Math.max(longest, check.length), 0);
   const lines = findings.flatMap(({ check, state, found, remedy }) => [
     `${styleText(looks[state], state.padEnd(4))}  ${toVisible(`${check.padEnd(width)}  ${found}`)}`,
     ...(remedy === null ? [] : [toVisible(`${' '.repeat(6 + width)}  -> ${remedy}`)]),

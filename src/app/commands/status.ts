@@ -120,7 +120,7 @@ function makeStreamColumns(now: Date, lookbackDays: number): Columns<StreamStatu
 }
 
 const outboxColumns: Columns<OutboxStatus> = {
-  client: ({ client }) => client,
+  client: ({ client }) => client ?? 'unknown clients',
   'outbox: dead': ({ dead }) => dead,
   unknown: ({ unknown }) => unknown,
   pending: ({ pending }) => pending,

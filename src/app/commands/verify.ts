@@ -74,7 +74,8 @@ function formatReport({ judgements, variables, operations, left }: Report): stri
   for (const [name, value] of Object.entries(variables)) lines.push('', `Set ${name}: ${value}`);
   if (Object.keys(operations).length > 0)
     lines.push('', 'Set in WAREHOUSE_OPERATIONS_FILE:', JSON.stringify(operations, null, 2));
-  if (left.length > 0) lines.push('', 'Left at the service:', ...left.map((words) => `  ${toVisible(words)}`));
+  if (left.length > 0) lines.push('', 'Left at the service:');
+  for (const words of left) lines.push(`  ${toVisible(words)}`);
   const counts = (['holds', 'differs', 'cannot tell'] as const).map((one) => `${one}: ${select(one).length}`);
   return [...lines, '', counts.join(', ')].join('\n');
 }

@@ -137,7 +137,8 @@ async function compareStream(db: Database, state: ClientState, stream: Stream): 
   for (const table of [parent, ...children]) {
     const stored = await readTable(db, state.client, table.name);
     const what = `${state.client}: ${table.name}`;
-    differences.push(...compareRows(what, keyColumns(table), expected.get(table.name) ?? [], stored));
+    for (const difference of compareRows(what, keyColumns(table), expected.get(table.name) ?? [], stored))
+      differences.push(difference);
   }
   return differences;
 }

@@ -69,7 +69,7 @@ export function findCauses({ snapshot, stale, clockSkewMs, diskFullSince, isSche
     return lastError === null ? [] : [{ ...job, lastError, failingSince: failingSince ?? job.lastStartedAt ?? now }];
   });
   const ofClient = (known: KnownClient): ClientState => {
-    const isOurs = ({ client }: { readonly client: string }) => client === known.client;
+    const isOurs = ({ client }: { readonly client: string | null }) => client === known.client;
     const polls = jobs.filter((job) => isOurs(job) && job.stream !== null);
     const rows = outbox.find(isOurs);
     const waitingRows = rows === undefined ? 0 : rows.pending + rows.sending + rows.unknown - rows.toDecide;
@@ -82,7 +82,7 @@ export function findCauses({ snapshot, stale, clockSkewMs, diskFullSince, isSche
       hold: ours.find(({ kind }) => kind === ''),
       kinds: ours.filter(({ kind }) => kind !== ''),
       waitingRows,
-      answeredAtMs: Math.max(0, ...polls.map(({ lastSuccessAt }) => lastSuccessAt?.getTime() ?? 0)),
+      answeredAtMs: polls.reduce((last, { lastSuccessAt }) => Math.max(last, lastSuccessAt?.getTime() ?? 0), 0),
     };
   };
   const states = clients.map(ofClient);
@@ -106,7 +106,7 @@ function findClientCauses(state: ClientState): Cause[] {
   const causes: Cause[] = [];
   for (const find of finders) {
     const failing = state.failing.filter((job) => !causes.some((cause) => cause.failing.includes(job)));
-    causes.push(...find({ ...state, failing }));
+    for (const cause of find({ ...state, failing })) causes.push(cause);
   }
   return causes;
 }

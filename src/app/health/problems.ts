@@ -38,10 +38,9 @@ type ProblemConfig = Pick<Config, 'LOOKBACK_DAYS' | 'REQUESTS_PER_SECOND' | 'sch
  */
 export function findProblems(state: CurrentState, config: ProblemConfig): Problem[] {
   const { snapshot, stale, isScheduled } = state;
-  const { clients, pauses, watchedArticles, parcelBacklog, deliveries, drift, now } = snapshot;
+  const { pauses, watchedArticles, parcelBacklog, deliveries, drift, now } = snapshot;
   const jobs = snapshot.jobs.filter(({ client, job }) => isScheduled(client, job));
   const streams = snapshot.streams.filter(({ client, job }) => isScheduled(client, job));
-  const knownClients = new Set(clients.map(({ client }) => client));
   const causes = findCauses(state);
   const others = [
     ...stale.filter(({ because }) => because === 'not run').map((job) => toLateJobProblem(job, now)),
@@ -49,9 +48,8 @@ export function findProblems(state: CurrentState, config: ProblemConfig): Proble
     ...streams.flatMap((row) => findStreamProblems(row, config.LOOKBACK_DAYS, now)),
     ...pauses.map((pause) => toPauseProblem(pause, now)),
     ...findDatabaseProblems(snapshot.database, now),
-    ...snapshot.outbox.filter(({ client }) => knownClients.has(client)).flatMap(findStuckRowProblems),
+    ...snapshot.outbox.flatMap(findStuckRowProblems),
     ...findListLagProblems(snapshot.listLags, now),
-    ...findUnknownClientProblems(snapshot.outbox.filter(({ client }) => !knownClients.has(client))),
     ...findStockProblems(watchedArticles, config.schedules['pull-stock']),
     ...findParcelProblems(parcelBacklog, config),
     ...deliveries.flatMap((backlog) =>
@@ -128,6 +126,10 @@ function findStreamProblems(row: StreamStatus, lookbackDays: number, now: Date):
     const remedy = 'read missing resources by id: fulfilment-sync refetch';
     found.push(createProblem('stream_gap', place, text, remedy, { detail: `${from}..${to}` }));
   }
+  if (row.gapCount > row.gaps.length) {
+    const text = `${row.gapCount - row.gaps.length} more spans were not read, and the service no longer lists them`;
+    found.push(createProblem('stream_gap', place, text, 'see the table sync.gaps', { detail: 'more' }));
+  }
   for (const { id, kind, background, fetched, expected, from, to } of row.openRescans) {
     const span = [from === null ? '' : ` --from ${from}`, to === null ? '' : ` --to ${to}`].join('');
     const text = `${kind} ${id} is not done: ${fetched}${expected === null ? '' : ` of about ${expected}`} read`;
@@ -173,7 +175,8 @@ export function findStockProblems(watched: readonly WatchedArticles[], schedule:
   if (schedule.kind !== 'off') return [];
   return watched.map(({ client, articles }) => {
     const many = `${formatCount(articles, 'article')} ${articles === 1 ? 'is' : 'are'}`;
-    const text = `pull-stock is off in this configuration, but ${many} watched (fulfilment.stock_watch)`;
+    const whose = client === null ? ' for clients that are not known here' : '';
+    const text = `pull-stock is off in this configuration, but ${many} watched${whose} (fulfilment.stock_watch)`;
     return createProblem('stock_off', { client }, text, 'set SCHEDULE_PULL_STOCK, such as 1h, or delete these rows');
   });
 }
@@ -275,22 +278,20 @@ function findDatabaseProblems(database: PushDatabase | null, now: Date): Problem
 }
 
 /**
- * Finds stuck rows of clients that are not known here. They are one problem, because a role that inserts rows can invent
- * any number of clients. Waiting rows are no problem: a worker marks them as dead.
+ * Describes stuck rows of clients that are not known here. They are one problem, because a role that inserts rows can
+ * invent any number of clients. Waiting rows are no problem: a worker marks them as dead.
  */
-function findUnknownClientProblems(outbox: readonly OutboxStatus[]): Problem[] {
-  const stuck = outbox.filter(({ dead, toDecide }) => dead + toDecide > 0);
-  if (stuck.length === 0) return [];
-  const rows = stuck.reduce((sum, { dead, toDecide }) => sum + dead + toDecide, 0);
+function describeUnknownClients(rows: number, clients: number): Problem {
   const text =
     `${rows === 1 ? '1 row is' : `${rows} rows are`} dead or stuck and ${rows === 1 ? 'names' : 'name'} ` +
-    `${stuck.length === 1 ? 'a client that is' : `${stuck.length} clients that are`} not known here`;
+    `${clients === 1 ? 'a client that is' : `${clients} clients that are`} not known here`;
   const remedy = 'add the clients to a worker, or cancel the rows: fulfilment-sync outbox list --status dead';
-  return [createProblem('outbox_unknown_clients', { client: null }, text, remedy, { page: '/outbox?status=dead' })];
+  return createProblem('outbox_unknown_clients', { client: null }, text, remedy, { page: '/outbox?status=dead' });
 }
 
 /** Finds the rows that wait for a person. */
-function findStuckRowProblems({ client, dead, toDecide }: OutboxStatus): Problem[] {
+function findStuckRowProblems({ client, dead, toDecide, stuckClients }: OutboxStatus): Problem[] {
+  if (client === null) return dead + toDecide === 0 ? [] : [describeUnknownClients(dead + toDecide, stuckClients)];
   const toPage = (status: string) => ({ page: `/outbox?status=${status}&client=${encodeURIComponent(client)}` });
   const found: Problem[] = [];
   if (dead > 0) {

@@ -1,7 +1,7 @@
 import { trace } from '@opentelemetry/api';
 import { pino } from 'pino';
 import type { Config } from '../../../config/env.ts';
-import { removeQuotes } from '../../core/quote.ts';
+import { removeQuotes, toVisible } from '../../core/quote.ts';
 import { errorFields, type Logger } from './logger.ts';
 
 /**
@@ -118,9 +118,9 @@ export function pickLogFields(fields: Record<string, unknown>): Record<string, u
   return { ...Object.fromEntries(entries.map(([name, value]) => [name, toLoggableValue(value)])), ...leftOut };
 }
 
-/** Returns a value as it may be logged: texts without quotations, and lists. Objects are left out, except dates. */
+/** Returns a value as it may be logged: texts without quotations and hidden characters, and lists. Objects are left out, except dates. */
 function toLoggableValue(value: unknown): unknown {
-  if (typeof value === 'string') return removeQuotes(value);
+  if (typeof value === 'string') return toVisible(removeQuotes(value));
   if (Array.isArray(value)) return value.map(toLoggableValue);
   if (value instanceof Date || value === null || typeof value !== 'object') return value;
   return '(left out)';

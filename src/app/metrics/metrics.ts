@@ -25,7 +25,7 @@ const streamGauges: readonly (readonly [name: string, help: string, value: (row:
   ['stream_first_load', '1 during the first load', (row) => Number(row.firstLoad)],
   ['stream_rows_last_day', 'Rows that polls changed in 24 hours', (row) => row.changedLastDay],
   ['stream_usual_rows_per_day', 'Rows that polls usually change in a day', (row) => row.usualPerDay],
-  ['stream_gaps', 'Gaps: spans that were not read and that the service no longer lists', (row) => row.gaps.length],
+  ['stream_gaps', 'Gaps: spans that were not read and that the service no longer lists', (row) => row.gapCount],
   ['quarantine_rows', 'Resources in quarantine', (row) => row.quarantined],
   ['reconcile_timestamp_seconds', 'When a reconciliation was last done', (row) => toSeconds(row.reconciledAt)],
   [
@@ -74,6 +74,9 @@ const otherGauges: readonly (readonly [name: string, labels: string, help: strin
   ['worker_sweep_age_seconds', '', 'Time since the last complete sweep, or since the start of the worker'],
 ];
 
+/** Label of all clients that no worker has ever had. The ERP may write any client into a row. */
+const unknownClient = 'unknown';
+
 /** The gauges that are set from the current state. */
 class StateMetrics {
   readonly #gauges = new Map<string, Gauge>();
@@ -110,14 +113,13 @@ class StateMetrics {
     }
     for (const { client, job, since } of stale)
       this.#set('job_late_seconds', { client, job }, (now - since.getTime()) / 1_000);
-    // The ERP may write any client into a row, so only known clients become labels.
-    this.#setOutbox(snapshot, new Set([...configuredClients, ...snapshot.clients.map(({ client }) => client)]));
+    this.#setOutbox(snapshot);
     this.#setClients(snapshot, now);
     for (const { client, job, since } of snapshot.pauses)
       for (const one of client === null ? configuredClients : [client]) {
         // If a job is paused both for the client and for every client, the longer pause counts.
         const others = snapshot.pauses.filter((pause) => pause.job === job && (pause.client ?? one) === one);
-        const first = Math.min(since.getTime(), ...others.map((pause) => pause.since.getTime()));
+        const first = others.reduce((earliest, pause) => Math.min(earliest, pause.since.getTime()), since.getTime());
         this.#set('paused_seconds', { client: one, job }, (now - first) / 1_000);
       }
   }
@@ -145,18 +147,14 @@ class StateMetrics {
       this.#set('reconcile_rows', { ...labels, finding }, row[finding]);
   }
 
-  #setOutbox({ outbox, holds, database }: Snapshot, known: ReadonlySet<string>): void {
-    for (const [client, rows] of Map.groupBy(outbox, (row) => (known.has(row.client) ? row.client : 'unknown'))) {
-      const sum = (value: (row: (typeof rows)[number]) => number) => rows.reduce((total, row) => total + value(row), 0);
-      for (const status of ['pending', 'sending', 'unknown', 'dead'] as const) {
-        const open = sum((row) => row[status]);
-        this.#set('outbox_rows', { client, status }, open);
-      }
-      const [done, undecided] = [sum((row) => row.doneLastDay), sum((row) => row.toDecide)];
-      this.#set('outbox_done_last_day', { client }, done);
-      this.#set('outbox_undecided_rows', { client }, undecided);
-      const oldest = Math.max(...rows.map((row) => row.oldestMovingSeconds ?? 0));
-      this.#set('outbox_oldest_seconds', { client }, oldest);
+  #setOutbox({ outbox, holds, database }: Snapshot): void {
+    for (const row of outbox) {
+      const client = row.client ?? unknownClient;
+      for (const status of ['pending', 'sending', 'unknown', 'dead'] as const)
+        this.#set('outbox_rows', { client, status }, row[status]);
+      this.#set('outbox_done_last_day', { client }, row.doneLastDay);
+      this.#set('outbox_undecided_rows', { client }, row.toDecide);
+      this.#set('outbox_oldest_seconds', { client }, row.oldestMovingSeconds ?? 0);
     }
     if (database !== null) this.#set('database_changed', {}, Number(database.change !== 'none'));
     for (const health of holds) {

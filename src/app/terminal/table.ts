@@ -26,7 +26,7 @@ export function formatTable<Row>(
   const headings = Object.keys(columns);
   const cells = rows.map((row) => Object.values(columns).map((show) => toCell(show(row))));
   const widths = headings.map((heading, index) =>
-    Math.max(...[heading, ...cells.map((row) => String(row[index]))].map((text) => stringWidth(text))),
+    cells.reduce((widest, row) => Math.max(widest, stringWidth(String(row[index]))), stringWidth(heading)),
   );
   if (widths.reduce((sum, size) => sum + size + gap.length, -gap.length) > width) return formatLists(headings, cells);
   const formatRow = (row: readonly Cell[], isHeading: boolean) => {
@@ -50,7 +50,7 @@ function toCell(value: Value): Cell {
 }
 
 function formatLists(headings: readonly string[], rows: readonly (readonly Cell[])[]): string {
-  const size = Math.max(...headings.map((heading) => heading.length));
+  const size = headings.reduce((longest, heading) => Math.max(longest, heading.length), 0);
   const formatLine = (heading: string, cell: Cell = '') => {
     const style = findStyle(String(cell), heading);
     return `${styleText('bold', heading.padEnd(size))}  ${style === null ? cell : styleText(style, String(cell))}`;

@@ -216,7 +216,7 @@ async function checkPackages(context: CheckContext): Promise<Finding> {
   if ('verdict' in found) return found;
   const seen = { several: 0, fitting: 0 };
   for (const items of found) {
-    const colli = Math.max(0, ...items.map((item) => readNumber(item.numberOfColli) ?? 0));
+    const colli = items.reduce((most, item) => Math.max(most, readNumber(item.numberOfColli) ?? 0), 0);
     if (colli < 2) continue;
     seen.several++;
     if (items.length === colli) seen.fitting++;
@@ -276,10 +276,10 @@ async function checkZone({ client, service }: CheckContext): Promise<Finding> {
   const zoneLess = times.filter(({ hasZone }) => !hasZone);
   if (zoneLess.length === 0) return holds(`all of ${times.length} times name their zone`);
   const zoned = zoneLess.flatMap(({ text }) => readLocal(text, client.timeZone));
-  const aheadMs = Math.max(...zoned.map(({ atMs }) => atMs)) - dateMs;
+  const aheadMs = findLatest(zoned) - dateMs;
   if (aheadMs > toleranceMs) {
     // The service's zone must be so far east that its newest time is not in the future.
-    const offsetMs = Math.max(...zoneLess.map(({ atMs }) => atMs)) - dateMs;
+    const offsetMs = findLatest(zoneLess) - dateMs;
     const hours = Math.ceil((offsetMs - toleranceMs) / halfHourMs) / 2;
     const words = `in ${client.timeZone} the newest time is ${Math.round(aheadMs / minuteMs)} minutes in the future`;
     const value = `a zone of UTC${hours < 0 ? '' : '+'}${hours} or further east`;
@@ -288,6 +288,10 @@ async function checkZone({ client, service }: CheckContext): Promise<Finding> {
   const agoMinutes = Math.round(-aheadMs / minuteMs);
   return cannotTell(`in ${client.timeZone} the newest time is ${agoMinutes} minutes ago, which other zones allow, too`);
 }
+
+/** Returns the latest of these times in milliseconds since 1970. */
+const findLatest = (times: readonly LocalTime[]) =>
+  times.reduce((latest, { atMs }) => Math.max(latest, atMs), Number.NEGATIVE_INFINITY);
 
 interface LocalTime {
   readonly text: string;

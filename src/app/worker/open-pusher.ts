@@ -123,8 +123,11 @@ function createPushLog(log: Logger, onOutcome?: PushEvents['onSettled']) {
     onTakenOver: ({ id, client, kind, became }: { id: number; client: string; kind: string; became: string }) =>
       log.warn({ event: 'push_taken_over', client, outbox: id, kind: toKindLabel(kind), became }),
     onDatabase: (database: PushDatabase) => logDatabase(database, log),
-    onMarkedDead: ({ id, client, code }: UnsendableRow) =>
-      log.error({ event: 'push_unsendable', client, outbox: id, code }),
+    // One line for many rows, without their clients: the ERP may have invented both.
+    onMarkedDead: (rows: readonly UnsendableRow[]) => {
+      for (const [code, marked] of Map.groupBy(rows, (row) => row.code))
+        log.error({ event: 'push_unsendable', code, rows: marked.length, outbox: marked[0]?.id });
+    },
   };
 }
 

@@ -5,6 +5,7 @@
 
 import { Kysely } from 'kysely';
 import pg from 'pg';
+import { toOrdinaryTime } from '../../core/time.ts';
 import type { DB } from '../generated/tables.ts';
 import { ServerDialect, type StatementOptions } from './driver.ts';
 import { formatTransactionBegin, pinnedSettings, prepareSession, sessionTimeoutMs } from './session-settings.ts';
@@ -39,15 +40,28 @@ export const idleTimeoutMillis = 60_000;
 
 /**
  * Parsers of column values. A bigint becomes a number: ids are checked to be safe integers before they are stored. A
- * date stays text, because it has no time zone. Times and numerics keep pg's defaults.
+ * date stays text, because it has no time zone. Numerics keep pg's default.
  */
 const typeParsers: pg.CustomTypesConfig = {
   getTypeParser: ((oid: number, format?: 'text' | 'binary') => {
     if (oid === pg.types.builtins.INT8) return Number;
     if (oid === pg.types.builtins.DATE) return (text: string) => text;
+    if (oid === pg.types.builtins.TIMESTAMPTZ && format !== 'binary') return readTime;
     return format === 'binary' ? pg.types.getTypeParser(oid, 'binary') : pg.types.getTypeParser(oid, 'text');
   }) as pg.CustomTypesConfig['getTypeParser'],
 };
+
+const parseTime = pg.types.getTypeParser(pg.types.builtins.TIMESTAMPTZ, 'text');
+
+/** Reads a time. Postgres has times that a Date cannot hold, such as infinity and the year 294276. */
+function readTime(text: string): Date | null {
+  const read: unknown = parseTime(text);
+  if (read === null) return null;
+  const ms = Number(read);
+  if (!Number.isNaN(ms)) return toOrdinaryTime(ms);
+
+  return toOrdinaryTime(text.endsWith('BC') ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY);
+}
 
 /**
  * Returns the server's time limit for a statement, a little shorter than the client's. If only the client gave up, the

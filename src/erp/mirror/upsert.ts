@@ -85,11 +85,12 @@ export async function upsertFamilies(
   const applied = touched.filter(({ parent }) => accepted.has(parent.id));
   const changes = parents.filter(({ changed }) => changed).map((row) => toChange(tables.parent.name, row));
   for (const child of tables.children) {
-    changes.push(...(await writeFamilyChildren(transaction, reading.readNo, tables.parent, child, applied, stored)));
+    for (const change of await writeFamilyChildren(transaction, reading.readNo, tables.parent, child, applied, stored))
+      changes.push(change);
     // Only parents that were stored before can have child rows to remove.
     const storedBefore = applied.filter(({ parent }) => stored.has(parent.id));
     const gone = await removeChildren(trx, client, child, storedBefore);
-    changes.push(...gone.map(({ id, key }) => ({ entity: child.name, id, key, operation: 'removed' as const })));
+    for (const { id, key } of gone) changes.push({ entity: child.name, id, key, operation: 'removed' });
   }
   const countChanges = (operation: Change['operation']) =>
     changes.filter((change) => change.operation === operation).length;

@@ -173,8 +173,16 @@ export async function takeOverClaims(
 
 /** Time that a row waits for a worker that is set up with its client. */
 const unknownClientSpan = sql`interval '10 minutes'`;
-/** Maximum number of rows that one call marks dead. */
+/** Maximum number of rows that one call marks dead, and of pairs of client and kind that it looks at. */
 const maxMarked = 1_000;
+const maxPairs = 5_000;
+
+/** A client and a kind that pending rows have. */
+interface PendingPair {
+  readonly client: string;
+  readonly kind: string;
+  readonly isUnknownKind: boolean;
+}
 
 /** A row that no worker can send. */
 export interface UnsendableRow {
@@ -183,16 +191,78 @@ export interface UnsendableRow {
   readonly code: 'unknown_kind' | 'unknown_client';
 }
 
+/** The result of one search for rows that no worker can send. */
+export interface UnsendableRows {
+  readonly rows: readonly UnsendableRow[];
+  /** Where the next search among the clients that are not known begins; null: at the first one. */
+  readonly next: Pick<PendingPair, 'client' | 'kind'> | null;
+}
+
 /**
  * Marks rows dead that no worker can send, whatever is in front of them in their lane: rows of a kind that this version
  * of the database does not have, and rows whose client no worker was ever set up with, ten minutes after their
  * insertion. Rows of a known client that this worker does not serve stay as they are.
+ *
+ * The ERP can invent any number of clients and kinds, so each call does a bounded part. Rows of known clients never wait
+ * for those of others.
+ * @param after the result `next` of the call before
  */
-export async function markUnsendableRowsDead(db: Kysely<DB>, worker: string): Promise<UnsendableRow[]> {
-  const { rows } = await sql<UnsendableRow>`
+export async function markUnsendableRowsDead(
+  db: Kysely<DB>,
+  worker: string,
+  after: UnsendableRows['next'],
+): Promise<UnsendableRows> {
+  const known = await findUnknownKinds(db);
+  const others = await findUnknownClients(db, after);
+  const pairs = [...known, ...others.filter(({ isUnknownClient }) => isUnknownClient)];
+  const rows = pairs.length === 0 ? [] : await markDead(db, worker, pairs);
+
+  // Marked rows are no longer found: the same search finds the next ones.
+  if (rows.length === maxMarked) return { rows, next: after };
+  return { rows, next: others.length === maxPairs ? (others.at(-1) ?? null) : null };
+}
+
+/** Finds the unknown kinds of pending rows of known clients, in turn for each client. */
+async function findUnknownKinds(db: Kysely<DB>): Promise<PendingPair[]> {
+  const { rows } = await sql<PendingPair>`
     with recursive named (client, kind) as (
       -- Each pair is found from the one before by the index: the table may hold many rows.
-      (select o.client, o.kind from fulfilment.outbox o where o.status = 'pending' order by o.client, o.kind limit 1)
+      select c.client, f.kind
+      from sync.clients c
+      cross join lateral (
+        select o.kind
+        from fulfilment.outbox o
+        where o.client = c.client and o.status = 'pending'
+        order by o.kind
+        limit 1
+      ) f
+      union all
+      select n.client, f.kind
+      from named n
+      cross join lateral (
+        select o.kind
+        from fulfilment.outbox o
+        where o.client = n.client and o.status = 'pending' and o.kind > n.kind
+        order by o.kind
+        limit 1
+      ) f
+    )
+    select n.client, n.kind, true as "isUnknownKind"
+    from named n
+    where not exists (select from sync.outbox_kinds k where k.kind = n.kind)
+    limit ${maxMarked}`.execute(db);
+  return rows;
+}
+
+/** Finds the next pairs of pending rows. Those of known clients are among them, but are not marked. */
+async function findUnknownClients(db: Kysely<DB>, after: UnsendableRows['next']) {
+  const { rows } = await sql<PendingPair & { isUnknownClient: boolean }>`
+    with recursive named (client, kind) as (
+      (select o.client, o.kind
+       from fulfilment.outbox o
+       where o.status = 'pending' and (o.client, o.kind) > (${after?.client ?? ''}::text, ${after?.kind ?? ''}::text)
+       order by o.client, o.kind
+       limit 1)
       union all
       select p.client, p.kind
       from named n
@@ -203,13 +273,22 @@ export async function markUnsendableRowsDead(db: Kysely<DB>, worker: string): Pr
         order by o.client, o.kind
         limit 1
       ) p
-    ), unsendable as (
-      select n.client, n.kind, k.kind is null as is_unknown_kind
-      from named n
-      left join sync.outbox_kinds k on k.kind = n.kind
-      where k.kind is null or not exists (select from sync.clients c where c.client = n.client)
-      limit ${maxMarked}
-    ), marked as (
+    ), bounded as (
+      select *
+      from named
+      limit ${maxPairs}
+    )
+    select s.client, s.kind,
+      not exists (select from sync.outbox_kinds k where k.kind = s.kind) as "isUnknownKind",
+      not exists (select from sync.clients c where c.client = s.client) as "isUnknownClient"
+    from bounded s`.execute(db);
+  return rows;
+}
+
+/** Marks rows of these pairs as dead: of an unknown kind at once, others ten minutes after their insertion. */
+async function markDead(db: Kysely<DB>, worker: string, pairs: readonly PendingPair[]): Promise<UnsendableRow[]> {
+  const { rows } = await sql<UnsendableRow>`
+    with marked as (
       update fulfilment.outbox o
       set status = 'dead', next_attempt_at = null, finished_at = statement_timestamp(),
         last_error = case
@@ -219,15 +298,19 @@ export async function markUnsendableRowsDead(db: Kysely<DB>, worker: string): Pr
             left(coalesce((select string_agg(k.client, ', ' order by k.client) from sync.clients k), 'none'), 3000)) end
       from (
         select p.id, u.is_unknown_kind
-        from unsendable u
+        from unnest(${pairs.map(({ client }) => client)}::text[], ${pairs.map(({ kind }) => kind)}::text[],
+          ${pairs.map(({ isUnknownKind }) => isUnknownKind)}::boolean[]) as u (client, kind, is_unknown_kind)
         cross join lateral (
-          -- With a plain join, a plan made while the table was empty would read all pending rows.
           select q.id
           from fulfilment.outbox q
-          where q.client = u.client and q.kind = u.kind and q.status = 'pending'
-            and (u.is_unknown_kind or q.created_at < statement_timestamp() - ${unknownClientSpan})
-          order by q.next_attempt_at, q.id
-          limit ${maxMarked}
+          where q.status = 'pending' and (u.is_unknown_kind or q.created_at < statement_timestamp() - ${unknownClientSpan})
+            -- With a plain join, a plan made while the table was empty would read all pending rows.
+            and q.id = any(array(
+              select i.id
+              from fulfilment.outbox i
+              where i.client = u.client and i.kind = u.kind and i.status = 'pending'
+              order by i.next_attempt_at, i.id
+              limit ${maxMarked}))
           for update skip locked
         ) p
         limit ${maxMarked}

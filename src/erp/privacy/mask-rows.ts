@@ -78,7 +78,7 @@ export async function maskOrderRows(trx: Transaction<DB>, scope: RowScope) {
       if (ids.length === 0) continue;
       const masked = await maskTable(trx, scope.client, table, sql`${sql.ref(`t.${column}`)} = any(${ids}::bigint[])`);
       if (masked.length > 0) counts[table.name] = (counts[table.name] ?? 0) + masked.length;
-      if (table.inFeed !== false) changes.push(...masked);
+      if (table.inFeed !== false) for (const change of masked) changes.push(change);
     }
   }
   return { counts, changes };

@@ -89,15 +89,16 @@ export async function readMissingRoles(db: Kysely<DB>): Promise<string[]> {
   return rows.map(({ role }) => role);
 }
 
-/** Number of articles in stock_watch of one client. */
+/** Number of articles in stock_watch of one client, or (null) of all clients that no worker has ever had. */
 export type WatchedArticles = Awaited<ReturnType<typeof countWatchedArticles>>[number];
 
-/** Counts the watched articles of each client that has any. */
+/** Counts the watched articles of each client that has any. The ERP may insert articles for any number of names. */
 export async function countWatchedArticles(db: Kysely<DB>) {
   return db
-    .selectFrom('sync.watched_articles')
-    .select(['client', sql<number>`count(*)::int`.as('articles')])
-    .groupBy('client')
-    .orderBy('client')
+    .selectFrom('sync.watched_articles as w')
+    .leftJoin('sync.clients as c', 'c.client', 'w.client')
+    .select(['c.client', sql<number>`count(*)::int`.as('articles')])
+    .groupBy('c.client')
+    .orderBy('c.client', (order) => order.asc().nullsLast())
     .execute();
 }

@@ -51,10 +51,15 @@ export interface StreamStatus {
   readonly lateSecondsP99: number | null;
   /** True if polls filter by day, so that LOOKBACK_DAYS applies. */
   readonly readByDay: boolean;
+  /** The first gaps, and the number of all. */
   readonly gaps: readonly Gap[];
+  readonly gapCount: number;
   readonly openRescans: readonly OpenRescan[];
   readonly quarantined: number;
 }
+
+/** Maximum number of gaps, and of rescans, that are read of a stream. */
+const maxListed = 20;
 
 /** Reads the freshness of each client's streams. Leaves out streams that are switched off and were never polled. */
 export async function readStreamStatus(db: Database): Promise<StreamStatus[]> {
@@ -81,11 +86,21 @@ export async function readStreamStatus(db: Database): Promise<StreamStatus[]> {
        where d.client = s.client and d.stream = s.stream
          and d.found_at > now() - interval '30 days') as "lateSecondsP99",
       (select coalesce(json_agg(json_build_object('from', g.from_at, 'to', g.to_at) order by g.from_at), '[]')
-       from sync.gaps g where g.client = s.client and g.stream = s.stream) as gaps,
+       from (
+         select *
+         from sync.gaps g
+         where g.client = s.client and g.stream = s.stream
+         order by g.from_at
+         limit ${maxListed}) g) as gaps,
+      (select count(*) from sync.gaps g where g.client = s.client and g.stream = s.stream) as "gapCount",
       (select coalesce(json_agg(json_build_object('id', o.id, 'kind', o.kind, 'background', o.background,
          'fetched', o.fetched, 'from', o.from_day, 'to', o.to_day, 'expected', o.expected) order by o.id), '[]')
-       from sync.rescans o where o.client = s.client and o.stream = s.stream
-         and o.finished_at is null) as "openRescans",
+       from (
+         select *
+         from sync.rescans o
+         where o.client = s.client and o.stream = s.stream and o.finished_at is null
+         order by o.id
+         limit ${maxListed}) o) as "openRescans",
       (select count(*) from sync.quarantine q where q.client = s.client and q.stream = s.stream) as quarantined
     from streams s
     left join sync.freshness f on f.client = s.client and f.stream = s.stream

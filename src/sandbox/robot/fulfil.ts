@@ -26,7 +26,8 @@ export function fulfilOrder(simulation: Simulation, atMs: number, orderId: numbe
   const warehouseCodes = simulation.store.lists.findOfferingWarehouses(order.shippingMethodId);
   const preferred = simulation.random.chance(0.5) ? warehouseCodes : [...warehouseCodes].reverse();
   const picks: PickedGoods[] = [];
-  for (const { item, product } of goods) picks.push(...pickGoods(order, item, product, preferred, picks));
+  for (const { item, product } of goods)
+    for (const pick of pickGoods(order, item, product, preferred, picks)) picks.push(pick);
   const isWhole = goods.every(({ item }) => countPicked(picks, item) === item.quantity - item.fulfilled);
   if (!isWhole) simulation.waitingForStock.add(order.id);
   if (picks.length === 0 || (!isWhole && !order.allowPartialDelivery)) return;

@@ -420,7 +420,7 @@ async function postponeUnsettled(
 
 /** Takes at most `limit` ids (null: all) from the lists in turn, so that a long list does not delay the others. */
 function interleave(lists: readonly (readonly number[])[], limit: number | null): number[] {
-  const longest = Math.max(0, ...lists.map(({ length }) => length));
+  const longest = lists.reduce((most, { length }) => Math.max(most, length), 0);
   const taken = new Set<number>();
   for (let place = 0; place < longest; place++)
     for (const list of lists) {

@@ -115,7 +115,7 @@ async function readBatch(
         continue;
       }
       batch.found.push(id);
-      batch.data.push(...document.data.map((resource) => moveIncludedInside(resource, document.included)));
+      for (const resource of document.data) batch.data.push(moveIncludedInside(resource, document.included));
       batch.escaped ||= document.escaped;
       characters += document.size;
       failedInARow = 0;

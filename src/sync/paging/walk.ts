@@ -102,7 +102,7 @@ export const streamPageJoiner: PageJoiner<StreamPage> = {
     data: pages.flatMap(({ data }) => data),
     resources: pages.reduce((sum, { resources }) => sum + resources, 0),
     escaped: pages.some(({ escaped }) => escaped),
-    readNo: Math.min(...pages.map(({ readNo }) => readNo)),
+    readNo: pages.reduce((least, page) => Math.min(least, page.readNo), Number.POSITIVE_INFINITY),
     pages: pages.length,
     decoded: joinDecoded(pages),
     release: () => {
@@ -237,7 +237,7 @@ export async function walkAhead<P extends WalkablePage>(
     for (;;) {
       while (arrived.length === 0 && end === null) await change.promise;
       const hasEnded = end as { readonly error?: unknown } | null;
-      inHand.push(...groupPages(arrived.splice(0), joiner));
+      for (const group of groupPages(arrived.splice(0), joiner)) inHand.push(group);
       reportChange();
       while (inHand.length > 0) if ((await writeNext(inHand)) === 'stop') return;
       reportChange();

@@ -107,7 +107,7 @@ async function pullArticles(context: PullContext, skus: readonly string[]): Prom
     } finally {
       if (!context.signal.aborted) await storeAnswers(context, answers, answers.length);
     }
-    all.push(...answers);
+    for (const answer of answers) all.push(answer);
   }
   return all;
 }

@@ -332,7 +332,7 @@ class RowBuffer {
 
   add(rows: readonly ClaimedRow[]): void {
     for (const row of rows) this.#held.add(row);
-    this.#waiting.push(...rows);
+    for (const row of rows) this.#waiting.push(row);
   }
 
   /** Takes the first waiting row that may be sent; undefined if there is none. */

@@ -131,7 +131,7 @@ export class Settler {
   async #settleLater(left: readonly Answered[]): Promise<void> {
     await this.#pause(pauses.lockedRow.firstMs);
     if (this.#signal.aborted) return end(left);
-    this.#answered.push(...left);
+    for (const one of left) this.#answered.push(one);
     void this.#run();
   }
 
@@ -214,8 +214,9 @@ async function settleAll(trx: Transaction<DB>, deps: PushDeps, all: readonly Pus
   if (isAccepted) {
     const changes: Change[] = [];
     // Always use the same order: two settlements that wait for each other's streams would deadlock.
-    for (const stream of findStreams(outcomes)) changes.push(...(await writeReadings(trx, deps, stream, outcomes)));
-    changes.push(...(await markAndReread(trx, client, outcomes)));
+    for (const stream of findStreams(outcomes))
+      for (const change of await writeReadings(trx, deps, stream, outcomes)) changes.push(change);
+    for (const change of await markAndReread(trx, client, outcomes)) changes.push(change);
     if ([...result.settled.values()].includes('done')) await bringPollsForward(trx, client);
     await appendChanges(trx, client, changes);
   }
@@ -240,8 +241,9 @@ async function markAndReread(
   for (const [stream, marks] of Map.groupBy(gone, (mark) => mark.stream)) {
     const ids = marks.map(({ id }) => id);
     // A deleted resource does not come back, so the newest reading number serves for all.
-    const readNo = Math.max(...marks.map((mark) => mark.readNo));
-    changes.push(...(await markUnlisted({ trx, client, stream: stream.name }, stream.tables.parent.name, ids, readNo)));
+    const readNo = marks.reduce((latest, mark) => Math.max(latest, mark.readNo), 0);
+    const place = { trx, client, stream: stream.name };
+    for (const change of await markUnlisted(place, stream.tables.parent.name, ids, readNo)) changes.push(change);
   }
   const rereads = outcomes.flatMap(({ pushed }) => (pushed?.reread ? [pushed.reread] : []));
   for (const [stream, marks] of Map.groupBy(rereads, (mark) => mark.stream)) {

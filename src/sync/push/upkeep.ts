@@ -9,6 +9,7 @@ import {
   type TakenOverRow,
   takeOverClaims,
   type UnsendableRow,
+  type UnsendableRows,
 } from '../../erp/outbox/held-claims.ts';
 import { forgetOldHealth } from '../../erp/outbox/holds.ts';
 import { bringLookUpsForward } from '../../erp/outbox/look-ups.ts';
@@ -20,6 +21,9 @@ import type { RecentSends } from './send-row.ts';
 const upkeepMs = 3_000;
 /** Milliseconds between two runs of tasks that nothing waits for. What they record is exact to half a minute. */
 const slowTaskMs = 12_000;
+
+/** Milliseconds after which an upkeep begins no further search for rows that no worker can send. */
+const markingMs = 1_000;
 
 /** Milliseconds that a stop waits for tasks. On a connection that no longer answers they take a minute to fail. */
 const endTimeoutMs = 2_000;
@@ -41,7 +45,7 @@ export interface UpkeepOptions {
   /** Called after each check of the database. */
   readonly onDatabase: (database: PushDatabase) => void;
   readonly onTakenOver: (row: TakenOverRow) => void;
-  readonly onMarkedDead: (row: UnsendableRow) => void;
+  readonly onMarkedDead: (rows: readonly UnsendableRow[]) => void;
   /** Called when look-ups are due because the tables show what they look for. */
   readonly onLookUpsDue: () => void;
   /** Enters noted outcomes into the feed. */
@@ -60,6 +64,8 @@ export class Upkeep {
   #timer: NodeJS.Timeout | undefined;
   /** The last result of the check of the database. */
   #change: PushDatabase['change'] | undefined;
+  /** Where the search for rows that no worker can send continues. */
+  #unsendableAfter: UnsendableRows['next'] = null;
   #markedAliveAtMs = Number.NEGATIVE_INFINITY;
   #tidiedUpAtMs = Number.NEGATIVE_INFINITY;
 
@@ -122,7 +128,7 @@ export class Upkeep {
   async #tidyUp(): Promise<void> {
     const { db, worker, clients, rules, onTakenOver, onMarkedDead, onOutcomes } = this.#options;
     for (const row of await takeOverClaims(db, worker, rules, operatorChoices)) onTakenOver(row);
-    for (const row of await markUnsendableRowsDead(db, worker)) onMarkedDead(row);
+    await this.#markUnsendable(onMarkedDead);
     await onOutcomes();
     if (!isSlowTaskDue(this.#tidiedUpAtMs)) return;
     const keys = clients.map(({ client }) => client);
@@ -131,6 +137,18 @@ export class Upkeep {
     await markServed(db, clients);
     await forgetOldHealth(db);
     this.#tidiedUpAtMs = performance.now();
+  }
+
+  /** Marks rows dead that no worker can send, until none is left or the time is over; the next call continues. */
+  async #markUnsendable(onMarkedDead: UpkeepOptions['onMarkedDead']): Promise<void> {
+    const { db, worker } = this.#options;
+    const endMs = performance.now() + markingMs;
+    do {
+      const { rows, next } = await markUnsendableRowsDead(db, worker, this.#unsendableAfter);
+      onMarkedDead(rows);
+      this.#unsendableAfter = next;
+      if (next === null && rows.length === 0) return;
+    } while (performance.now() < endMs);
   }
 
   #runOnce(task: string, work: () => Promise<void>): Promise<void> {

@@ -8,6 +8,7 @@ import type { Dispatcher } from 'undici';
 import type { OperationName, Operations } from '../../../config/operations.ts';
 import { pauses, toPauseMs } from '../../core/backoff.ts';
 import { makeUndecodableError, toStopError, WarehouseError } from '../../core/errors.ts';
+import { isOrdinaryTime } from '../../core/time.ts';
 import { type AnswerPart, answerBudget, freeAnswerBytes, unknownAnswerBytes } from './answer-budget.ts';
 import { makeEncodingError, toStatusError, toTransportError } from './http-error.ts';
 import { encodeValue } from './query.ts';
@@ -293,7 +294,7 @@ function throwStopped(signal: AbortSignal): never {
 
 function readDateHeader(header: string | string[] | undefined): number | null {
   const ms = Date.parse(readFirst(header) ?? '');
-  return Number.isNaN(ms) ? null : ms;
+  return isOrdinaryTime(ms) ? ms : null;
 }
 
 function readFirst(header: string | string[] | undefined): string | undefined {

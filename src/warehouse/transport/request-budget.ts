@@ -90,7 +90,10 @@ export class RequestBudget {
     const needsMore = this.#waiting.size > this.#permits.length;
     if (needsMore && takeAtMs <= nowMs && !this.#isTaking) void this.#takeMore(nowMs);
     const moments = [this.#permits[0]?.fromMs, needsMore && !this.#isTaking ? takeAtMs : undefined];
-    const wakeAtMs = Math.min(...moments.filter((moment) => moment !== undefined));
+    const wakeAtMs = moments.reduce<number>(
+      (first, moment) => Math.min(first, moment ?? first),
+      Number.POSITIVE_INFINITY,
+    );
     if (Number.isFinite(wakeAtMs))
       this.#timer = setTimeout(() => this.#serve(), Math.max(1, Math.ceil(wakeAtMs - nowMs)));
   }

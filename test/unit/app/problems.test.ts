@@ -36,7 +36,7 @@ const makeHold = (changes: Partial<StoredHealth> = {}): StoredHealth => ({
   ...changes,
 });
 const rows: OutboxStatus = {
-  ...{ client: 'shop', pending: 12, sending: 0, unknown: 0, toDecide: 0, dead: 0, doneLastDay: 0 },
+  ...{ client: 'shop', pending: 12, sending: 0, unknown: 0, toDecide: 0, dead: 0, stuckClients: 0, doneLastDay: 0 },
   ...{ oldestSeconds: 60, oldestMovingSeconds: 60 },
 };
 const makeClient = (changes: Partial<KnownClient> = {}) =>
@@ -272,8 +272,10 @@ test('a job that fails by itself needs a person when it has failed for half an h
 });
 
 test('stuck rows need a person; those of clients that are not known are one problem', () => {
-  const invented = Array.from({ length: 600 }, (_, index) => ({ ...rows, client: `no-${index}`, pending: 0, dead: 1 }));
-  const outbox = [...invented, { ...rows, pending: 0, dead: 1, unknown: 2, toDecide: 1 }];
+  const outbox = [
+    { ...rows, pending: 0, dead: 1, unknown: 2, toDecide: 1 },
+    { ...rows, client: null, pending: 0, dead: 600, stuckClients: 600 },
+  ];
   expect(find({ outbox }).map(({ severity, subject, text }) => `${severity} ${subject}: ${text}`)).toEqual([
     'bad shop: 1 row is dead and blocks its lane',
     'bad shop: 1 row is stuck: it is unknown whether the service carried it out',

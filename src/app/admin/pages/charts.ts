@@ -40,7 +40,7 @@ export function renderCharts(spans: readonly Trends[]): Html {
 function countSteps(trends: Trends): number {
   const firsts = charts.flatMap(({ member }) => trends[member].map(({ values }) => values.findIndex(Boolean)));
   const count = trends.times.length;
-  return count - Math.min(count, ...firsts.filter((first) => first >= 0));
+  return count - firsts.reduce((least, first) => (first >= 0 ? Math.min(least, first) : least), count);
 }
 
 /** Minimum number of steps that are drawn. */
@@ -97,9 +97,11 @@ function renderChart({ title, shape, colours }: ChartStyle, { id, span, series }
   const steps = series[0]?.values.length ?? 0;
   const sums = Array.from({ length: steps }, (_, index) => {
     const values = series.map(({ values: all }) => all[index] ?? 0);
-    return shape === 'bars' ? values.reduce((sum, value) => sum + value, 0) : Math.max(0, ...values);
+    return shape === 'bars'
+      ? values.reduce((sum, value) => sum + value, 0)
+      : values.reduce((most, value) => Math.max(most, value), 0);
   });
-  const highest = Math.max(0, ...sums);
+  const highest = sums.reduce((most, sum) => Math.max(most, sum), 0);
   const toY = (value: number) => round(height - (highest === 0 ? 0 : (value / highest) * height));
   const paths = series.map(({ values }, index) => {
     const below = (step: number) =>

@@ -62,10 +62,10 @@ const aheadSeconds = 86_400;
 
 /** Renders the database's time, and how far the service's shipments are ahead of it: its time may be simulated. */
 function renderClock({ snapshot: { now, streams } }: Overview): Html {
-  const newest = streams
+  const newestMs = streams
     .filter(({ stream }) => stream === 'shipments')
-    .map(({ newestSourceAt }) => newestSourceAt ?? now);
-  const ahead = (Math.max(...newest.map((at) => at.getTime())) - now.getTime()) / 1_000;
+    .reduce((latest, { newestSourceAt }) => Math.max(latest, newestSourceAt?.getTime() ?? 0), 0);
+  const ahead = (newestMs - now.getTime()) / 1_000;
   const note =
     ahead > aheadSeconds
       ? `; shipments of the service are ${formatSpan(ahead)} ahead, as in the demo, whose time runs 600 times as fast`
@@ -181,7 +181,7 @@ function renderOutbox(rows: readonly OutboxStatus[]): Html {
       html`<li class="${(status === 'dead' && number > 0) || (status === 'unknown' && toDecide > 0) ? 'bad' : ''}"><a href="/outbox?status=${status}"><b>${number}</b> ${status}</a><small>${note}</small></li>`,
   );
   const clientRows = rows.map((row) => [
-    linkClient('/outbox', row.client),
+    row.client === null ? 'unknown clients' : linkClient('/outbox', row.client),
     row.dead,
     row.unknown,
     row.pending,

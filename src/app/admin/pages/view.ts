@@ -148,7 +148,7 @@ const sparkHeight = 20;
 /** Renders numbers as bars, oldest first. The scale is the square root, so that small bars stay visible. */
 export function sparkline(values: readonly number[], what: string): Html {
   if (values.length === 0) return html`<span class="none">no rows yet</span>`;
-  const highest = Math.max(1, ...values);
+  const highest = values.reduce((most, value) => Math.max(most, value), 1);
   const bars = values.map((value, index) => {
     const height = value === 0 ? 1 : Math.max(2, Math.round(Math.sqrt(value / highest) * sparkHeight));
     return html`<rect x="${index * (barWidth + 1)}" y="${sparkHeight - height}" width="${barWidth}" height="${height}"/>`;

@@ -1,4 +1,3 @@
-import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { useDatabase } from '../../../helpers/database.ts';
 import { done, usePuller } from '../../../helpers/puller.ts';
@@ -72,16 +71,6 @@ test('the role that writes to the outbox may watch articles, but not change thei
     runAsWriter(`insert into fulfilment.stock_levels (client, sku, asked_at) values ('x', 'y', now())`),
   ).rejects.toThrow('permission denied');
   await expect(watch('')).rejects.toThrow('stock_watch_sku_check');
-});
-
-test('a role that locks stock_watch does not stop the job', async () => {
-  await watch('MUG-BLUE');
-  const writer = database.open(1);
-  await writer.transaction().execute(async (trx) => {
-    await sql`set local role fulfilment_writer`.execute(trx);
-    await sql`lock table fulfilment.stock_watch in access exclusive mode`.execute(trx);
-    expect(done(await pull('pull-stock'))).toMatchObject({ fetched: 1, created: 1 });
-  });
 });
 
 test('sync.watched_articles follows every change of stock_watch', async () => {

@@ -124,6 +124,6 @@ async function listOpenSlips({ warehouse, signal }: LookUpContext): Promise<Retu
   const filter = { include: inboundPackingSlips.include, 'page[size]': 100, 'filter[status][in]': openStatuses };
   const slips: ReturnType<typeof readSlips> = [];
   const list = listPages(warehouse, { operation: 'v3.inboundPackingSlips.list', filter, maxPages, signal });
-  for await (const page of list) slips.push(...readSlips(page));
+  for await (const page of list) for (const slip of readSlips(page)) slips.push(slip);
   return slips;
 }

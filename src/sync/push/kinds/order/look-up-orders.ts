@@ -206,7 +206,7 @@ async function searchDays(
  * @param nowMs the service's clock
  */
 function listRanges(rows: readonly RowToLookUp[], nowMs: number): DayRange[] {
-  const firstSentMs = nowMs - Math.max(...rows.map(({ sinceFirstSentMs }) => sinceFirstSentMs));
+  const firstSentMs = nowMs - rows.reduce((longest, { sinceFirstSentMs }) => Math.max(longest, sinceFirstSentMs), 0);
   // One day more, because the day of the service may be another.
   const after = addDays(toUtcDay(firstSentMs), -2);
   const ordered = rows.flatMap(({ payloadRead: { orderedOn } }) => orderedOn ?? []).filter((day) => day <= after);

@@ -37,9 +37,10 @@ async function findOrderProblems(payload: JsonObject, reference: string, context
   if (typeof number === 'string' && number !== reference)
     problems.push(`externalOrderNumber: must equal the reference of the row, ${JSON.stringify(reference)}`);
   for (const member of [orderTypeMember, methodMember])
-    problems.push(...(await findCodeProblems(payload, member, context)));
-  problems.push(...(await findListProblems(payload, context)));
-  problems.push(...findAddressProblems(payload.deliveryAddress, context.operations['v3.orders.create']));
+    for (const problem of await findCodeProblems(payload, member, context)) problems.push(problem);
+  for (const problem of await findListProblems(payload, context)) problems.push(problem);
+  for (const problem of findAddressProblems(payload.deliveryAddress, context.operations['v3.orders.create']))
+    problems.push(problem);
   return [...problems, ...(await findAttachmentProblems(attachments, context.signal))];
 }
 

@@ -133,7 +133,8 @@ export async function findReturnProblems(
   const member = { ...reasonMember, required: !optional.includes('items.reason') };
   for (const [index, item] of (Array.isArray(items) ? items : []).entries()) {
     if (problems.length > maxProblems) break;
-    if (isObject(item)) problems.push(...(await findCodeProblems(item, member, context, `items[${index}].`)));
+    if (!isObject(item)) continue;
+    for (const problem of await findCodeProblems(item, member, context, `items[${index}].`)) problems.push(problem);
   }
   return problems;
 }
