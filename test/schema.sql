@@ -7,7 +7,7 @@ create sequence sync.read_no; -- A number is drawn before each request is sent. 
 
 create table fulfilment.carrier_links (
   client text not null default 'default'::text, -- Client key
-  shipping_method text not null, -- Code of the list mainShippingMethods or shippingMethods, as in parcel_overview.shipping_method
+  shipping_method text not null, -- Code of the list mainShippingMethods or shippingMethods, as shipping_method of the views
   url text not null, -- Such as https://carrier.example/track?code={code}&zip={postcode}
   created_at timestamp with time zone not null default now(), -- When it was inserted
 ); -- Address for tracking of each shipping method: insert and delete as you like. {code}, {barcode}, {package}, {postcode} and {country} are filled in
@@ -34,16 +34,26 @@ create table fulfilment.documents (
   reference text not null, -- Reference of the outbox row: your order number
   order_id bigint, -- Order, if it was known here
   shipment_id bigint, -- return_label: shipment that the label is for
-  order_attachment_id bigint, -- order_attachment: its id at the service
+  order_attachment_id bigint, -- order_attachment: its id at the service; null if no answer shows it
+  state text not null default 'stored'::text, -- stored: the service answered with it; sent: the first attachment of an order, which went with it, and which the answer does not show
   file_name text, -- File name as received, or of the attachment as sent
   mime_type text, -- mimeType as received; application/pdf for attachments
   package_number text, -- return_label: packageNumber as received
   shipping_method_id bigint, -- return_label: shippingMethodId (service list returnShippingMethods)
   is_paperless boolean, -- return_label: isPaperlessReturnShippingMethod as received
-  result jsonb not null, -- result of the outbox row: for a return_label the answer as received, with the content of the document
+  result jsonb not null, -- result of the outbox row, of an order only the ids: for a return_label the answer as received, with the content of the document
   created_at timestamp with time zone not null default now(), -- When the outbox row became done
   erased_at timestamp with time zone, -- When personal data was removed from the row; null if it was not
 ); -- Return labels and order attachments that the service made for outbox rows; kept until an operator deletes them; personal data
+create table fulfilment.inbound_events (
+  id bigint not null generated always as identity, -- Number of the event
+  client text not null, -- Client key
+  inbound_id bigint not null, -- Inbound
+  status text, -- Status from then on
+  received_in text, -- Warehouse from then on
+  source_time timestamp with time zone, -- Time that the service gives for this status; null for a status without a time
+  seen_at timestamp with time zone not null default now(), -- When it was read
+); -- The first status of each inbound that was read, and a row for each change of status or warehouse. Changes between two readings are not seen
 create table fulfilment.inbound_items (
   client text not null, -- Client key
   id bigint not null, -- Inbound item id at the service
@@ -59,6 +69,16 @@ create table fulfilment.inbound_items (
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
 ) with (fillfactor=90); -- Lines of inbounds (v3 inboundItem)
+create table fulfilment.inbound_packing_slip_events (
+  id bigint not null generated always as identity, -- Number of the event
+  client text not null, -- Client key
+  inbound_packing_slip_id bigint not null, -- Inbound packing slip
+  status text, -- Status from then on
+  expected_in text, -- Warehouse it is announced for from then on
+  expected_on date, -- Day it is announced for from then on
+  source_time timestamp with time zone, -- Time that the service gives for this status; null for a status without a time
+  seen_at timestamp with time zone not null default now(), -- When it was read
+); -- The first status of each inbound packing slip that was read, and a row for each change of status, expected warehouse or day. Changes between two readings are not seen
 create table fulfilment.inbound_packing_slip_items (
   client text not null, -- Client key
   id bigint not null, -- Inbound packing slip item id at the service
@@ -77,7 +97,7 @@ create table fulfilment.inbound_packing_slips (
   expected_in text, -- Warehouse it is announced for
   expected_on date, -- Day it is announced for
   received_on timestamp with time zone, -- When the inbound started; its own zone, else the client's
-  completed_on timestamp with time zone, -- When it finished with no further items expected; its own zone, else the client's
+  completed_on timestamp with time zone, -- When it finished with no further items expected; its own zone, else the client's; before 1970 it means none
   reference text, -- reference
   status text, -- EXPECTED, IN_PROGRESS, CHECKING or COMPLETED; another value is kept as received
   comments text, -- comments
@@ -97,7 +117,7 @@ create table fulfilment.inbounds (
   received_in text, -- Warehouse that received it
   created_on timestamp with time zone, -- createdOn
   checking_on timestamp with time zone, -- checkingOn
-  completed_on timestamp with time zone, -- completedOn
+  completed_on timestamp with time zone, -- completedOn; before 1970 it means none
   inbound_packing_slip_id bigint, -- Inbound packing slip that announced it; null if there is none
   raw jsonb not null, -- The resource as received, without its included
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
@@ -149,6 +169,16 @@ create table fulfilment.order_items (
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
 ) with (fillfactor=90); -- Lines of orders (v3 orderItem)
+create table fulfilment.order_line_events (
+  id bigint not null generated always as identity, -- Number of the event
+  client text not null, -- Client key
+  order_item_id bigint not null, -- Line of the order
+  order_id bigint, -- Order
+  sku text, -- Article from then on
+  quantity integer, -- Pieces from then on; fewer than before, or 0, if some were cancelled
+  unlisted_since timestamp with time zone, -- When the service no longer had the line; null if it has the line from then on
+  seen_at timestamp with time zone not null default now(), -- When it was read
+); -- Each line of an order as it was first read, and a row for each change of article or quantity, and if the service no longer has the line. Changes between two readings are not seen
 create table fulfilment.orders (
   client text not null, -- Client key
   id bigint not null, -- Order id at the service
@@ -159,12 +189,12 @@ create table fulfilment.orders (
   promotion_code text, -- promotionCode
   currency text, -- Three-letter code
   locale text, -- language-region
-  email text, -- Consumer's address (personal data)
+  email text, -- Consumer's address (personal data); without one, the service uses a no-reply address of its own
   phone_number text, -- Consumer's number (personal data)
   vat_number text, -- vatNumber
   fulfill_from text, -- Warehouse it is to be fulfilled from
   preferred_shipping_date date, -- Not shipped before
-  allow_partial_delivery boolean, -- allowPartialDelivery
+  allow_partial_delivery boolean, -- True if it may be shipped in parts; null: the default of the order type
   on_hold boolean, -- onHold
   metadata jsonb, -- extra1 to extra5
   channel_identifier text, -- channelIdentifier
@@ -194,7 +224,7 @@ create table fulfilment.outbox (
   result jsonb, -- Answer of the service; docs/outbox.md lists its members by kind
   created_at timestamp with time zone not null default now(), -- When it was inserted
   finished_at timestamp with time zone, -- When it became done, dead or cancelled
-  not_before timestamp with time zone, -- The row is not sent before this time; the writer may set it. Later rows of its lane wait for it
+  not_before timestamp with time zone, -- The row is not sent before this time, within 100 years; the writer may set it. Later rows of its lane wait for it
   family text not null default 
 CASE
     WHEN (split_part(kind, '.'::text, 1) = ANY (ARRAY['order'::text, 'order_item'::text, 'order_attachment'::text, 'return_label'::text])) THEN 'order'::text
@@ -204,9 +234,10 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   sent_at timestamp with time zone, -- While sending: set before the request is written; null means that no request was written
   written_at timestamp with time zone, -- Last attempt that the service may have carried out; null: none
   refusal text, -- While unknown: the reason with which the service refused the row. The row becomes dead with it unless a look-up finds the change
+  refused_as_taken boolean not null default false, -- True if refusal may say that the service already has what the row asks for
   lookups integer not null default 0, -- Look-ups since the last attempt
   absences integer not null default 0, -- Look-ups since the last attempt that did not find the change, and count
-  absent_at timestamp with time zone, -- Time of the last look-up that did not find the change, and counts
+  absent_at timestamp with time zone, -- Time of the last look-up since the last attempt that did not find the change
   replaced_at timestamp with time zone, -- When its payload was last replaced
   limits_from timestamp with time zone not null default now(), -- PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person
   uncounted_attempts integer not null default 0, -- Attempts before limits_from; PUSH_MAX_ATTEMPTS does not count them
@@ -228,7 +259,7 @@ create table fulfilment.parcels (
   shipping_date timestamp with time zone, -- shippingDate, read in the client's zone
   number_of_colli integer, -- numberOfColli: packages of the shipment
   tracking_number text, -- trackingNumber
-  items jsonb, -- shipmentItems: an array of {shipmentItemId, quantity, sku, lotNumber}; null if the look-up names none
+  shipment_items jsonb, -- shipmentItems: an array of {shipmentItemId, quantity, sku, lotNumber}, which each package of a shipment repeats; do not add them up: parcel_overview has the contents of packages, shipment_items the lines. Null if the look-up names none
   read_at timestamp with time zone, -- When a look-up last returned the package; null if only the track-trace list has named it
   read_no bigint not null, -- Number of the reading that the row comes from
   raw jsonb not null, -- The item of the look-up as received; of the track-trace list, if read_at is null
@@ -242,10 +273,10 @@ create table fulfilment.return_items (
   sku text, -- Article
   quantity integer, -- Pieces
   condition text, -- condition; the interface shows only the value RETURN
-  processed_on date, -- Day the warehouse processed it
+  processed_on date, -- Day the warehouse processed it; before 1970 it means none
   processed_in text, -- Warehouse that processed it
   restock_in text, -- Warehouse in which it was restocked; null if it was not
-  restock_on timestamp with time zone, -- restockOn, read in the client's zone if it names no zone
+  restock_on timestamp with time zone, -- restockOn, read in the client's zone if it names no zone; before 1970 it means none
   comment text, -- Remark of the warehouse
   redeliver boolean, -- True if it is to be delivered again
   external_order_number text, -- Your order number, from the return item itself
@@ -344,7 +375,7 @@ create table fulfilment.shipments (
   status text, -- READY_TO_PICK, READY_TO_SORT, READY_TO_SHIP, SHIPPED or ERROR; another value is kept as received
   ready_to_pick_on timestamp with time zone, -- readyToPickOn, read in the client's zone
   ready_to_ship_on timestamp with time zone, -- readyToShipOn, read in the client's zone
-  shipped_on timestamp with time zone, -- shippedOn, read in the client's zone
+  shipped_on timestamp with time zone, -- shippedOn, read in the client's zone; before 1970 it means none
   warehouse_code text, -- Warehouse that fulfils it
   return_label text, -- returnLabel as received
   order_id bigint, -- Order it belongs to
@@ -423,17 +454,6 @@ create table sync.alert_checks (
   check_no bigint not null default 1, -- Number of the last check. A check that is not the last one stores nothing
   next_at timestamp with time zone not null, -- Time before which no other check begins
 ) with (fillfactor=50); -- Checks for problems. One worker at a time makes each of them
-create table sync.alert_posts (
-  id bigint not null generated always as identity, -- Number of the post. Retries have the same number, so a receiver can drop duplicates
-  alert_id uuid not null, -- Occurrence of the problem (sync.alerts.id)
-  body jsonb not null, -- What is posted
-  created_at timestamp with time zone not null default now(), -- When the beginning or end was found
-  attempts integer not null default 0, -- Number of attempts
-  next_attempt_at timestamp with time zone not null default now(), -- Time of the next attempt. A worker that posts sets it beyond the end of its attempt
-  last_error text, -- Why the last attempt failed
-  delivered_at timestamp with time zone, -- When the receiver took it
-  abandoned_at timestamp with time zone, -- When it was given up, because it was too old
-) with (fillfactor=50); -- Posts to ALERT_WEBHOOK_URL: two for each problem, of its beginning and of its end
 create table sync.alerts (
   id uuid not null, -- Identity of this occurrence of the problem, in both posts
   scope text not null, -- The check that finds the problem (sync.alert_checks.scope)
@@ -465,6 +485,11 @@ create table sync.audit (
   client text, -- Client key; null if the action is not about one client
   detail text not null, -- Details, as text
 ); -- What operators did, and what workers repaired by themselves
+create table sync.carrier_links (
+  client text not null, -- Client key
+  shipping_method text not null, -- Code of the shipping method
+  url text not null, -- Address for tracking, with placeholders
+); -- Copy of fulfilment.carrier_links, kept by triggers; the roles of the ERP cannot lock it
 create table sync.clients (
   client text not null, -- Client key
   identity text not null, -- Fingerprint of the accepted base URL and user name; a worker with another account reads and pushes nothing
@@ -501,6 +526,28 @@ create table sync.cursors (
   completed_at timestamp with time zone, -- When the walk first reached its end; null while the first load is under way
   updated_at timestamp with time zone not null default now(), -- Last change of this row
 ) with (fillfactor=50); -- Place of each walk over a list; written together with the rows of its page
+create table sync.deliveries (
+  id bigint not null generated always as identity, -- Order in which they were made
+  message_id uuid not null default gen_random_uuid(), -- webhook-id of every attempt. Random: after a restore, no receiver takes a new delivery for an old one
+  receiver text not null, -- Receiver (sync.receivers.name)
+  type text not null, -- Type, such as shipment.shipped or problem.began
+  client text not null, -- Client key; empty: every client
+  turn text not null, -- Clients take turns. The client key; empty for all clients that were not known here, because a role can invent any number
+  lane text not null, -- Order, or what else it is about. Only the first waiting delivery of a lane has a next_at
+  source_id bigint, -- Id of the row it is about: an outbox row, shipment, return item or inbound
+  source_key text, -- Article or package it is about
+  number text, -- Order number, or reference of an inbound, when it was made
+  body jsonb, -- What is posted; null for events: their row is read when they are posted
+  happened_at timestamp with time zone not null, -- Transaction time of the change, or when the problem began or ended
+  created_at timestamp with time zone not null default now(), -- When it was made
+  status text not null default 'waiting'::text, -- waiting, delivered, or dead: given up; events retry sends it again
+  tries integer not null default 0, -- Number of attempts
+  not_before timestamp with time zone, -- shipment.shipped without packages waits for them until then
+  next_at timestamp with time zone, -- When the next attempt may begin; while one is under way, when another worker may take over; null: an earlier one of its lane waits, or it is finished
+  last_error_code text, -- Code of how the last attempt failed
+  last_error text, -- How the last attempt failed, in words
+  finished_at timestamp with time zone, -- When it was delivered or given up
+) with (fillfactor=70); -- What is posted to receivers: a row for each event or problem and each receiver
 create table sync.erasures (
   client text not null, -- Client key
   entity text not null, -- orders; outbox for an order.create whose order was not read yet; or the table of a return that belongs to no stored order
@@ -509,31 +556,10 @@ create table sync.erasures (
   erased_at timestamp with time zone not null default now(), -- When it was erased
   erased_by text not null, -- Who erased it: a worker, or the user of the command
 ); -- Orders and returns whose personal data was erased; each later reading of them is masked before it is written
-create table sync.event_subscribers (
-  name text not null, -- Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL
-  types text[], -- Types of its events; null: all
-  clients text[], -- Clients of its events; null: all
-  started_at timestamp with time zone not null default now(), -- When a worker first had it; it gets later changes only
-  seen_at timestamp with time zone not null default now(), -- When a worker last had it, within some minutes. After 7 days without one it is deleted
-  missed_at timestamp with time zone, -- When the feed no longer had all changes that events had to be made from, because no worker had made any for too long
-); -- Receivers of business events, as workers were configured with them
-create table sync.events (
-  id bigint not null generated always as identity, -- Order in which they were made
-  message_id uuid not null default gen_random_uuid(), -- webhook-id of every attempt. Random: after a restore, no receiver takes a new event for an old one
-  subscriber text not null, -- Receiver (sync.event_subscribers.name)
-  type text not null, -- Type, such as shipment.shipped
-  client text not null, -- Client key
-  source_id bigint, -- Id of the row it is about: an outbox row, shipment, return item or inbound
-  source_key text, -- Article it is about, for stock.changed
-  number text, -- Order number, or reference of an inbound, when it was made
-  lanes text[] not null, -- Names of the order and of its number, or of what it is about. It waits for undelivered, earlier events that share one
-  happened_at timestamp with time zone not null, -- Transaction time of the change
-  attempts integer not null default 0, -- Number of attempts
-  next_attempt_at timestamp with time zone not null default now(), -- When the next attempt may begin; while one is under way, when another worker may take over
-  last_error text, -- Why the last attempt failed
-  delivered_at timestamp with time zone, -- When the receiver took it
-  dead_at timestamp with time zone, -- When it was given up; events retry sends it again
-); -- Business events, one row for each subscriber
+create table sync.event_checkpoint (
+  only_row boolean not null default true, -- Always true: there is one row
+  seq bigint not null, -- Last seq that events were made from
+) with (fillfactor=50); -- How far business events are made from the feed
 create table sync.feed_lock (
 
 ); -- Has no columns. A transaction that writes to the feed locks it until the commit
@@ -621,6 +647,12 @@ create table sync.leases (
   acquired_at timestamp with time zone, -- When the present or last holder acquired it
   expires_at timestamp with time zone, -- When another worker may take it over; null if it was released
 ) with (fillfactor=50); -- The worker that may write for a client and job. A writer with an older key is rejected
+create table sync.list_lags (
+  client text not null, -- Client key
+  longest_ms bigint not null, -- The longest time so far, in milliseconds
+  longest_at timestamp with time zone not null, -- When it was measured
+  exceeded_at timestamp with time zone, -- When a time was last longer than lists are taken to lag (docs/assumptions.md); null: never
+); -- How long lists of orders lag: from an attempt that was carried out until a list showed its order, if a look-up had missed it before
 create table sync.locks (
   name text not null, -- What is locked
 ); -- Names that transactions of the workers lock, so that they run one after the other
@@ -731,6 +763,20 @@ create table sync.quarantine (
   first_seen_at timestamp with time zone not null default now(), -- When it was first received
   last_seen_at timestamp with time zone not null default now(), -- When it was last received
 ); -- Resources that could not be decoded or stored, kept whole. A later good version releases them
+create table sync.receivers (
+  name text not null, -- Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL; ALERT_WEBHOOK_URL: the receiver of problems
+  kind text not null, -- What it gets: event or alert
+  types text[], -- Types of its events; null: all
+  clients text[], -- Clients of its events; null: all
+  started_at timestamp with time zone not null default now(), -- When a worker first had it; it gets later changes only
+  seen_at timestamp with time zone not null default now(), -- When a worker last had it, within some minutes. After 7 days without one it is deleted
+  missed_at timestamp with time zone, -- When events were last not made for it: the feed no longer had all changes, or it had been away for 7 days
+  places integer not null default 8, -- Number of deliveries that each worker may post at the same time
+  failures integer not null default 0, -- Number of posts in vain since it went away
+  away_since timestamp with time zone, -- Since when it does not answer, answers 5xx or asks to wait; null: it answers
+  next_at timestamp with time zone, -- When one delivery tries whether it is back; null: it is not away
+  last_error text, -- How the last post in vain failed
+) with (fillfactor=50); -- Receivers of deliveries, as workers were configured with them. Who adds or finishes deliveries locks the row of their receiver
 create table sync.request_budgets (
   identity text not null, -- Fingerprint of the account
   next_at timestamp with time zone not null, -- Begin of the next slot that is not granted. It may lie ahead
@@ -749,6 +795,10 @@ create table sync.rescan_pages (
   no bigint not null generated always as identity, -- Number of the page, in the order of storing
   ids bigint[] not null, -- Ids of one page
 ); -- Ids that a reconciliation under way has seen
+create table sync.rescanned_changes (
+  first_seq bigint not null, -- First seq of a transaction
+  last_seq bigint not null, -- Last seq of the transaction
+); -- Changes that a reconciliation, backfill, refetch or replay found. Business events are made of recent ones only
 create table sync.rescans (
   id bigint not null generated always as identity, -- Number of the rescan
   client text not null, -- Client key
@@ -798,6 +848,11 @@ create table sync.runs (
   error text, -- The error, as text
   warnings text[] not null default '{}'::text[], -- Warnings of the run
 ) with (fillfactor=70); -- Runs that wrote something or failed. Other runs are only counted in sync.jobs
+create table sync.service_products (
+  client text not null, -- Client key
+  sku text not null, -- Article, or a pattern as of LIKE
+  is_pattern boolean not null, -- True if sku is a pattern
+); -- Copy of fulfilment.service_products, kept by triggers; the roles of the ERP cannot lock it
 create table sync.settings_reads (
   client text not null, -- Client key
   tried_at timestamp with time zone not null, -- When they were last asked for
@@ -822,8 +877,11 @@ alter table fulfilment.consumers add constraint consumers_seq_check CHECK ((seq 
 alter table fulfilment.documents add constraint documents_entered TRIGGER DEFERRABLE INITIALLY DEFERRED;
 alter table fulfilment.documents add constraint documents_kind_check CHECK ((kind = ANY (ARRAY['return_label'::text, 'order_attachment'::text])));
 alter table fulfilment.documents add constraint documents_pkey PRIMARY KEY (id);
+alter table fulfilment.documents add constraint documents_state_check CHECK ((state = ANY (ARRAY['stored'::text, 'sent'::text])));
+alter table fulfilment.inbound_events add constraint inbound_events_pkey PRIMARY KEY (id);
 alter table fulfilment.inbound_items add constraint inbound_items_client_inbound_id_fkey FOREIGN KEY (client, inbound_id) REFERENCES fulfilment.inbounds(client, id);
 alter table fulfilment.inbound_items add constraint inbound_items_pkey PRIMARY KEY (client, id);
+alter table fulfilment.inbound_packing_slip_events add constraint inbound_packing_slip_events_pkey PRIMARY KEY (id);
 alter table fulfilment.inbound_packing_slip_items add constraint inbound_packing_slip_items_client_inbound_packing_slip_id_fkey FOREIGN KEY (client, inbound_packing_slip_id) REFERENCES fulfilment.inbound_packing_slips(client, id);
 alter table fulfilment.inbound_packing_slip_items add constraint inbound_packing_slip_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.inbound_packing_slips add constraint inbound_packing_slips_pkey PRIMARY KEY (client, id);
@@ -834,13 +892,14 @@ alter table fulfilment.order_addresses add constraint order_addresses_pkey PRIMA
 alter table fulfilment.order_addresses add constraint order_addresses_role_check CHECK ((role = ANY (ARRAY['delivery'::text, 'billing'::text])));
 alter table fulfilment.order_items add constraint order_items_client_order_id_fkey FOREIGN KEY (client, order_id) REFERENCES fulfilment.orders(client, id);
 alter table fulfilment.order_items add constraint order_items_pkey PRIMARY KEY (client, id);
+alter table fulfilment.order_line_events add constraint order_line_events_pkey PRIMARY KEY (id);
 alter table fulfilment.orders add constraint orders_pkey PRIMARY KEY (client, id);
 alter table fulfilment.outbox add constraint outbox_attempts CHECK (((attempts >= 0) AND ((uncounted_attempts >= 0) AND (uncounted_attempts <= attempts))));
 alter table fulfilment.outbox add constraint outbox_claimed CHECK (((status <> 'sending'::text) OR (claim_no IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_dead CHECK (((status <> 'dead'::text) OR (last_error IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_done CHECK (((status <> 'done'::text) OR (result IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_finished CHECK (((status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])) = (finished_at IS NOT NULL)));
-alter table fulfilment.outbox add constraint outbox_not_before CHECK (isfinite(not_before));
+alter table fulfilment.outbox add constraint outbox_not_before CHECK (((not_before >= (created_at - '100 years'::interval)) AND (not_before <= (created_at + '100 years'::interval))));
 alter table fulfilment.outbox add constraint outbox_not_due CHECK (((status = ANY (ARRAY['pending'::text, 'unknown'::text])) OR (next_attempt_at IS NULL)));
 alter table fulfilment.outbox add constraint outbox_pending CHECK (((status <> 'pending'::text) OR (next_attempt_at IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_pkey PRIMARY KEY (id);
@@ -871,14 +930,12 @@ alter table sync.absences add constraint absences_pkey PRIMARY KEY (client, stre
 alter table sync.admin_secrets add constraint admin_secrets_pkey PRIMARY KEY (purpose);
 alter table sync.admin_sessions add constraint admin_sessions_pkey PRIMARY KEY (id);
 alter table sync.alert_checks add constraint alert_checks_pkey PRIMARY KEY (scope);
-alter table sync.alert_posts add constraint alert_posts_attempts_check CHECK ((attempts >= 0));
-alter table sync.alert_posts add constraint alert_posts_check CHECK (((delivered_at IS NULL) OR (abandoned_at IS NULL)));
-alter table sync.alert_posts add constraint alert_posts_pkey PRIMARY KEY (id);
 alter table sync.alerts add constraint alerts_pkey PRIMARY KEY (id);
 alter table sync.alerts add constraint alerts_scope_code_subject_detail_key UNIQUE (scope, code, subject, detail);
 alter table sync.alerts add constraint alerts_severity_check CHECK ((severity = ANY (ARRAY['bad'::text, 'warn'::text])));
 alter table sync.api_keys add constraint api_keys_pkey PRIMARY KEY (client, token, key);
 alter table sync.audit add constraint audit_pkey PRIMARY KEY (id);
+alter table sync.carrier_links add constraint carrier_links_pkey PRIMARY KEY (client, shipping_method);
 alter table sync.clients add constraint clients_check CHECK (((queue_away_since IS NULL) = (queue_error IS NULL)));
 alter table sync.clients add constraint clients_check1 CHECK ((((offered_identity IS NULL) = (offered_at IS NULL)) AND ((offered_identity IS NULL) = (offered_base_url IS NULL))));
 alter table sync.clients add constraint clients_check2 CHECK ((((hold_code IS NULL) = (hold_until IS NULL)) AND ((hold_code IS NULL) = (hold_reason IS NULL)) AND ((hold_code IS NULL) = (hold_since IS NULL))));
@@ -886,11 +943,17 @@ alter table sync.clients add constraint clients_pkey PRIMARY KEY (client);
 alter table sync.confirmations add constraint confirmations_pkey PRIMARY KEY (client, stream, read_no, no);
 alter table sync.cursors add constraint cursors_meaning_check CHECK ((meaning = ANY (ARRAY['unknown'::text, 'id'::text, 'offset'::text, 'opaque'::text])));
 alter table sync.cursors add constraint cursors_pkey PRIMARY KEY (client, stream, pass);
+alter table sync.deliveries add constraint deliveries_check CHECK (((status = 'waiting'::text) OR (next_at IS NULL)));
+alter table sync.deliveries add constraint deliveries_check1 CHECK (((status = 'waiting'::text) = (finished_at IS NULL)));
+alter table sync.deliveries add constraint deliveries_check2 CHECK (((last_error IS NULL) = (last_error_code IS NULL)));
+alter table sync.deliveries add constraint deliveries_pkey PRIMARY KEY (id);
+alter table sync.deliveries add constraint deliveries_receiver_fkey FOREIGN KEY (receiver) REFERENCES sync.receivers(name) ON DELETE CASCADE;
+alter table sync.deliveries add constraint deliveries_status_check CHECK ((status = ANY (ARRAY['waiting'::text, 'delivered'::text, 'dead'::text])));
+alter table sync.deliveries add constraint deliveries_tries_check CHECK ((tries >= 0));
 alter table sync.erasures add constraint erasures_entity_check CHECK ((entity = ANY (ARRAY['orders'::text, 'outbox'::text, 'return_items'::text, 'return_merchandise_authorizations'::text])));
 alter table sync.erasures add constraint erasures_pkey PRIMARY KEY (client, entity, id);
-alter table sync.event_subscribers add constraint event_subscribers_pkey PRIMARY KEY (name);
-alter table sync.events add constraint events_pkey PRIMARY KEY (id);
-alter table sync.events add constraint events_subscriber_fkey FOREIGN KEY (subscriber) REFERENCES sync.event_subscribers(name) ON DELETE CASCADE;
+alter table sync.event_checkpoint add constraint event_checkpoint_only_row_check CHECK (only_row);
+alter table sync.event_checkpoint add constraint event_checkpoint_pkey PRIMARY KEY (only_row);
 alter table sync.feed_mark add constraint feed_mark_only_row_check CHECK (only_row);
 alter table sync.feed_mark add constraint feed_mark_pkey PRIMARY KEY (only_row);
 alter table sync.figure_marks add constraint figure_marks_pkey PRIMARY KEY (at);
@@ -905,6 +968,7 @@ alter table sync.jobs add constraint jobs_check CHECK (((fast_ms IS NULL) = (slo
 alter table sync.jobs add constraint jobs_pkey PRIMARY KEY (client, job);
 alter table sync.leases add constraint leases_check CHECK (((holder IS NULL) = (expires_at IS NULL)));
 alter table sync.leases add constraint leases_pkey PRIMARY KEY (client, name);
+alter table sync.list_lags add constraint list_lags_pkey PRIMARY KEY (client);
 alter table sync.locks add constraint locks_pkey PRIMARY KEY (name);
 alter table sync.migrations add constraint migrations_pkey PRIMARY KEY (name);
 alter table sync.outbox_attempts add constraint outbox_attempts_outbox_id_fkey FOREIGN KEY (outbox_id) REFERENCES fulfilment.outbox(id) ON DELETE CASCADE;
@@ -929,10 +993,16 @@ alter table sync.push_holds add constraint push_holds_pkey PRIMARY KEY (client, 
 alter table sync.push_workers add constraint push_workers_pkey PRIMARY KEY (worker);
 alter table sync.quarantine add constraint quarantine_client_stream_resource_key_key UNIQUE (client, stream, resource_key);
 alter table sync.quarantine add constraint quarantine_pkey PRIMARY KEY (id);
+alter table sync.receivers add constraint receivers_check CHECK (((away_since IS NULL) = (next_at IS NULL)));
+alter table sync.receivers add constraint receivers_failures_check CHECK ((failures >= 0));
+alter table sync.receivers add constraint receivers_kind_check CHECK ((kind = ANY (ARRAY['event'::text, 'alert'::text])));
+alter table sync.receivers add constraint receivers_pkey PRIMARY KEY (name);
+alter table sync.receivers add constraint receivers_places_check CHECK ((places > 0));
 alter table sync.request_budgets add constraint request_budgets_pkey PRIMARY KEY (identity);
 alter table sync.rereads add constraint rereads_pkey PRIMARY KEY (client, stream, id);
 alter table sync.rescan_pages add constraint rescan_pages_pkey PRIMARY KEY (rescan_id, no);
 alter table sync.rescan_pages add constraint rescan_pages_rescan_id_fkey FOREIGN KEY (rescan_id) REFERENCES sync.rescans(id) ON DELETE CASCADE;
+alter table sync.rescanned_changes add constraint rescanned_changes_pkey PRIMARY KEY (first_seq);
 alter table sync.rescans add constraint rescans_check CHECK (((finished_at IS NULL) = (outcome IS NULL)));
 alter table sync.rescans add constraint rescans_check1 CHECK (((NOT (outcome IS DISTINCT FROM 'failed'::text)) = (error IS NOT NULL)));
 alter table sync.rescans add constraint rescans_kind_check CHECK ((kind = ANY (ARRAY['reconcile'::text, 'backfill'::text])));
@@ -944,29 +1014,39 @@ alter table sync.runs add constraint runs_check1 CHECK (((status = 'failed'::tex
 alter table sync.runs add constraint runs_pkey PRIMARY KEY (id);
 alter table sync.runs add constraint runs_status_check CHECK ((status = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text, 'stopped'::text, 'abandoned'::text])));
 alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (ARRAY['schedule'::text, 'manual'::text])));
+alter table sync.service_products add constraint service_products_pkey PRIMARY KEY (client, sku);
 alter table sync.settings_reads add constraint settings_reads_pkey PRIMARY KEY (client);
 alter table sync.watched_articles add constraint watched_articles_pkey PRIMARY KEY (client, sku);
 
-CREATE INDEX alert_posts_by_alert ON sync.alert_posts USING btree (alert_id) WHERE ((delivered_at IS NULL) AND (abandoned_at IS NULL));
-CREATE INDEX alert_posts_open ON sync.alert_posts USING btree (next_attempt_at) WHERE ((delivered_at IS NULL) AND (abandoned_at IS NULL));
 CREATE INDEX api_keys_by_time ON sync.api_keys USING btree (created_at);
 CREATE INDEX audit_by_time ON sync.audit USING btree (at);
+CREATE INDEX deliveries_again ON sync.deliveries USING btree (receiver, turn, next_at, id) WHERE ((next_at IS NOT NULL) AND (tries > 0));
+CREATE INDEX deliveries_by_lane ON sync.deliveries USING btree (receiver, lane, id) WHERE (status = 'waiting'::text);
+CREATE INDEX deliveries_by_source ON sync.deliveries USING btree (client, type, source_id);
+CREATE INDEX deliveries_dead ON sync.deliveries USING btree (receiver, id) WHERE (status = 'dead'::text);
+CREATE INDEX deliveries_finished ON sync.deliveries USING btree (finished_at) WHERE (finished_at IS NOT NULL);
+CREATE INDEX deliveries_new ON sync.deliveries USING btree (receiver, turn, next_at, id) WHERE ((next_at IS NOT NULL) AND (tries = 0));
 CREATE INDEX documents_by_reference ON fulfilment.documents USING btree (client, reference);
 CREATE INDEX erasures_by_number ON sync.erasures USING btree (client, external_order_number);
-CREATE INDEX events_awaited ON sync.events USING btree (client, source_id) WHERE ((type = 'shipment.shipped'::text) AND (delivered_at IS NULL));
-CREATE INDEX events_by_lane ON sync.events USING gin (lanes) WHERE ((delivered_at IS NULL) AND (dead_at IS NULL));
-CREATE INDEX events_dead ON sync.events USING btree (subscriber, id) WHERE (dead_at IS NOT NULL);
-CREATE INDEX events_due ON sync.events USING btree (subscriber, next_attempt_at, id) WHERE ((delivered_at IS NULL) AND (dead_at IS NULL));
 CREATE INDEX figures_by_time ON sync.figures USING btree (minutes, at);
+CREATE INDEX inbound_events_by_inbound ON fulfilment.inbound_events USING btree (client, inbound_id, id);
+CREATE INDEX inbound_events_by_time ON fulfilment.inbound_events USING btree (seen_at);
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);
+CREATE INDEX inbound_packing_slip_events_by_slip ON fulfilment.inbound_packing_slip_events USING btree (client, inbound_packing_slip_id, id);
+CREATE INDEX inbound_packing_slip_events_by_time ON fulfilment.inbound_packing_slip_events USING btree (seen_at);
 CREATE INDEX inbound_packing_slip_items_by_slip ON fulfilment.inbound_packing_slip_items USING btree (client, inbound_packing_slip_id);
+CREATE INDEX inbound_packing_slips_by_reference ON fulfilment.inbound_packing_slips USING btree (client, reference);
 CREATE INDEX inbound_packing_slips_open ON fulfilment.inbound_packing_slips USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
 CREATE INDEX inbounds_by_slip ON fulfilment.inbounds USING btree (inbound_packing_slip_id, client) WHERE (inbound_packing_slip_id IS NOT NULL);
 CREATE INDEX inbounds_open ON fulfilment.inbounds USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
 CREATE INDEX order_items_by_order ON fulfilment.order_items USING btree (client, order_id);
+CREATE INDEX order_line_events_by_line ON fulfilment.order_line_events USING btree (client, order_item_id, id);
+CREATE INDEX order_line_events_by_time ON fulfilment.order_line_events USING btree (seen_at);
 CREATE INDEX orders_by_day ON fulfilment.orders USING btree (client, ordered_on) WHERE (ordered_on IS NOT NULL);
+CREATE INDEX orders_by_email ON fulfilment.orders USING btree (lower(email)) WHERE (email IS NOT NULL);
 CREATE INDEX orders_by_number ON fulfilment.orders USING btree (external_order_number, client) WHERE (external_order_number IS NOT NULL);
 CREATE INDEX orders_by_number_in_any_case ON fulfilment.orders USING btree (lower(external_order_number)) WHERE (external_order_number IS NOT NULL);
+CREATE INDEX outbox_accepted ON fulfilment.outbox USING btree (client, finished_at) WHERE ((status = 'done'::text) AND (kind = 'order.create'::text));
 CREATE INDEX outbox_attempts_by_row ON sync.outbox_attempts USING btree (outbox_id, id);
 CREATE INDEX outbox_by_end ON fulfilment.outbox USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX outbox_by_reference ON fulfilment.outbox USING btree (client, reference, id);
@@ -988,7 +1068,7 @@ CREATE INDEX rescans_by_end ON sync.rescans USING btree (finished_at) WHERE (fin
 CREATE INDEX rescans_by_stream ON sync.rescans USING btree (client, stream, kind, id DESC);
 CREATE INDEX return_items_by_day ON fulfilment.return_items USING btree (client, processed_on) WHERE (processed_on IS NOT NULL);
 CREATE INDEX return_items_by_order ON fulfilment.return_items USING btree (client, order_id);
-CREATE INDEX return_items_to_restock ON fulfilment.return_items USING btree (client, processed_on) WHERE (restock_on IS NULL);
+CREATE INDEX return_items_to_restock ON fulfilment.return_items USING btree (client, processed_on) WHERE (sync.real_time(restock_on) IS NULL);
 CREATE INDEX return_merchandise_authorization_items_by_parent ON fulfilment.return_merchandise_authorization_items USING btree (client, return_merchandise_authorization_id);
 CREATE INDEX return_merchandise_authorizations_by_reference ON fulfilment.return_merchandise_authorizations USING btree (external_reference, client) WHERE (external_reference IS NOT NULL);
 CREATE INDEX return_merchandise_authorizations_by_shipment ON fulfilment.return_merchandise_authorizations USING btree (client, shipment_id) WHERE (shipment_id IS NOT NULL);
@@ -1011,37 +1091,23 @@ CREATE UNIQUE INDEX rescans_open ON sync.rescans USING btree (client, stream, ki
 CREATE UNIQUE INDEX runs_by_lease ON sync.runs USING btree (client, job, lease_key);
 
 create view fulfilment.backorders as -- Lines with pieces that are on no shipment, although the order is not on hold, is due, and was placed before today or has a shipment
- SELECT o.client,
-    o.external_order_number,
-    i.order_id,
-    i.id AS order_item_id,
-    i.sku,
-    i.quantity,
-    (COALESCE(g.shipped, (0)::bigint))::integer AS shipped,
-    ((COALESCE(g.pieces, (0)::bigint) - COALESCE(g.shipped, (0)::bigint)))::integer AS in_warehouse,
-    ((i.quantity - COALESCE(g.pieces, (0)::bigint)))::integer AS missing,
+ SELECT l.client,
+    l.external_order_number,
+    l.order_id,
+    l.order_item_id,
+    l.sku,
+    l.quantity,
+    l.shipped,
+    l.in_warehouse,
+    l.missing,
     o.ordered_on,
     t.stock
-   FROM (((fulfilment.order_items i
-     JOIN fulfilment.orders o ON (((o.client = i.client) AND (o.id = i.order_id))))
-     LEFT JOIN ( SELECT l.client,
-            l.order_item_id,
-            sum(l.quantity) AS pieces,
-            sum(l.quantity) FILTER (WHERE (s.status = 'SHIPPED'::text)) AS shipped
-           FROM (fulfilment.shipment_items l
-             JOIN fulfilment.shipments s ON (((s.client = l.client) AND (s.id = l.shipment_id))))
-          WHERE ((s.unlisted_since IS NULL) AND (l.unlisted_since IS NULL))
-          GROUP BY l.client, l.order_item_id) g ON (((g.client = i.client) AND (g.order_item_id = i.id))))
-     LEFT JOIN fulfilment.stock_levels t ON (((t.client = i.client) AND (t.sku = i.sku))))
-  WHERE ((i.quantity > COALESCE(g.pieces, (0)::bigint)) AND (i.unlisted_since IS NULL) AND (o.unlisted_since IS NULL) AND (o.on_hold IS NOT TRUE) AND ((o.preferred_shipping_date IS NULL) OR (o.preferred_shipping_date <= CURRENT_DATE)) AND ((o.ordered_on < CURRENT_DATE) OR (EXISTS ( SELECT
+   FROM ((fulfilment.orders o
+     JOIN fulfilment.order_lines l ON (((l.client = o.client) AND (l.order_id = o.id))))
+     LEFT JOIN fulfilment.stock_levels t ON (((t.client = l.client) AND (t.sku = l.sku))))
+  WHERE ((l.missing > 0) AND (o.unlisted_since IS NULL) AND (o.on_hold IS NOT TRUE) AND ((o.preferred_shipping_date IS NULL) OR (o.preferred_shipping_date <= CURRENT_DATE)) AND ((sync.real_day(o.ordered_on) < CURRENT_DATE) OR (EXISTS ( SELECT
            FROM fulfilment.shipments s
-          WHERE ((s.client = o.client) AND (s.order_id = o.id) AND (s.unlisted_since IS NULL))))) AND (NOT (EXISTS ( SELECT
-           FROM fulfilment.service_products p
-          WHERE ((p.client = i.client) AND
-                CASE
-                    WHEN p.is_pattern THEN (i.sku ~~ p.sku)
-                    ELSE (i.sku = p.sku)
-                END)))));
+          WHERE ((s.client = o.client) AND (s.order_id = o.id) AND (s.unlisted_since IS NULL))))));
 create view fulfilment.erased_orders as -- Orders whose personal data was erased here; erase your own copies too
  SELECT client,
     id AS order_id,
@@ -1056,153 +1122,380 @@ create view fulfilment.open_inbound_expectations as -- Announced goods that have
     s.expected_in,
     s.expected_on,
     s.status,
-    s.received_on,
+    sync.real_time(s.received_on) AS received_on,
     i.id AS inbound_packing_slip_item_id,
     i.sku,
     i.quantity,
     i.received,
-    GREATEST((COALESCE(i.quantity, 0) - COALESCE(i.received, 0)), 0) AS outstanding,
+    GREATEST(((COALESCE(i.quantity, 0))::bigint - COALESCE(i.received, 0)), (0)::bigint) AS outstanding,
     s.inbound_id
    FROM (fulfilment.inbound_packing_slips s
      JOIN fulfilment.inbound_packing_slip_items i ON (((i.client = s.client) AND (i.inbound_packing_slip_id = s.id))))
   WHERE ((s.status IS DISTINCT FROM 'COMPLETED'::text) AND (s.unlisted_since IS NULL));
-create view fulfilment.order_lines as -- Lines of orders, with the pieces that were shipped, are in the warehouse, are to come, and came back
+create view fulfilment.order_lines as -- Lines of orders, with the pieces that were shipped, are in the warehouse, are to come, and came back. ordered = cancelled + shipped + to_come, and to_come = in_warehouse + missing. Name orders: it computes each order whole
  SELECT o.client,
     o.external_order_number,
-    i.order_id,
-    i.id AS order_item_id,
-    i.sku,
-    v.is_service,
-    i.ordered_quantity AS ordered,
-    (i.ordered_quantity - i.quantity) AS cancelled,
-    i.quantity,
-    s.shipped,
-    s.in_warehouse,
+    o.id AS order_id,
+    l.id AS order_item_id,
+    l.sku,
+    l.name,
+    l.is_service,
+    l.price,
+    l.vat,
+    l.metadata,
+    l.ordered_quantity AS ordered,
+    ((l.ordered_quantity)::bigint - l.quantity) AS cancelled,
+    l.quantity,
+    l.shipped,
+    l.over_shipped,
+    (l.moved - l.shipped) AS in_warehouse,
         CASE
-            WHEN v.is_service THEN 0
-            ELSE GREATEST((i.quantity - s.shipped), 0)
+            WHEN l.is_service THEN (0)::bigint
+            ELSE (l.wanted - l.moved)
+        END AS missing,
+        CASE
+            WHEN l.is_service THEN (0)::bigint
+            ELSE (l.wanted - l.shipped)
         END AS to_come,
-    r.returned,
-    s.first_shipped_on,
-    s.last_shipped_on,
+    l.returned,
+    l.first_shipped_on,
+    l.last_shipped_on,
     o.unlisted_since
-   FROM ((((fulfilment.orders o
-     JOIN fulfilment.order_items i ON (((i.client = o.client) AND (i.order_id = o.id))))
-     CROSS JOIN LATERAL ( SELECT (EXISTS ( SELECT
-                   FROM fulfilment.service_products p
-                  WHERE ((p.client = i.client) AND
+   FROM (fulfilment.orders o
+     CROSS JOIN LATERAL ( WITH lines AS (
+                 SELECT i.client,
+                    i.id,
+                    i.order_id,
+                    i.sku,
+                    i.quantity,
+                    i.ordered_quantity,
+                    i.fulfill_from,
+                    i.price,
+                    i.vat,
+                    i.name,
+                    i.channel_identifier,
+                    i.metadata,
+                    i.product_id,
+                    i.raw,
+                    i.first_seen_at,
+                    i.changed_at,
+                    i.unlisted_since,
+                    (GREATEST(COALESCE(i.quantity, 0), 0))::bigint AS wanted,
+                    (EXISTS ( SELECT
+                           FROM sync.service_products p
+                          WHERE ((p.client = i.client) AND
+                                CASE
+                                    WHEN p.is_pattern THEN (i.sku ~~ p.sku)
+                                    ELSE (i.sku = p.sku)
+                                END))) AS is_service
+                   FROM fulfilment.order_items i
+                  WHERE ((i.client = o.client) AND (i.order_id = o.id) AND (i.unlisted_since IS NULL))
+                ), moves AS (
+                 SELECT i.order_item_id,
+                    i.sku,
+                    (s_1.status = 'SHIPPED'::text) AS is_shipped,
+                    sync.real_time(s_1.shipped_on) AS shipped_on,
+                    i.quantity AS moved,
+                    0 AS returned
+                   FROM (fulfilment.shipments s_1
+                     JOIN fulfilment.shipment_items i ON (((i.client = s_1.client) AND (i.shipment_id = s_1.id))))
+                  WHERE ((s_1.client = o.client) AND (s_1.order_id = o.id) AND (s_1.unlisted_since IS NULL) AND (i.unlisted_since IS NULL))
+                UNION ALL
+                 SELECT r.order_item_id,
+                    r.sku,
+                    NULL::boolean,
+                    NULL::timestamp with time zone,
+                    0,
+                    r.quantity
+                   FROM fulfilment.return_items r
+                  WHERE ((r.client = o.client) AND (r.order_id = o.id) AND (r.unlisted_since IS NULL))
+                ), pieces AS (
+                 SELECT l_2.id AS line,
                         CASE
-                            WHEN p.is_pattern THEN (i.sku ~~ p.sku)
-                            ELSE (i.sku = p.sku)
-                        END))) AS is_service) v)
-     LEFT JOIN LATERAL ( SELECT (COALESCE(sum(l.quantity) FILTER (WHERE (s_1.status = 'SHIPPED'::text)), (0)::bigint))::integer AS shipped,
-            (COALESCE(sum(l.quantity) FILTER (WHERE (s_1.status IS DISTINCT FROM 'SHIPPED'::text)), (0)::bigint))::integer AS in_warehouse,
-            min(s_1.shipped_on) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS first_shipped_on,
-            max(s_1.shipped_on) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS last_shipped_on
-           FROM (fulfilment.shipments s_1
-             JOIN fulfilment.shipment_items l ON (((l.client = s_1.client) AND (l.shipment_id = s_1.id))))
-          WHERE ((s_1.client = i.client) AND (s_1.order_id = i.order_id) AND (l.order_item_id = i.id) AND (s_1.unlisted_since IS NULL) AND (l.unlisted_since IS NULL))) s ON (true))
-     LEFT JOIN LATERAL ( SELECT (COALESCE(sum(r_1.quantity), (0)::bigint))::integer AS returned
-           FROM fulfilment.return_items r_1
-          WHERE ((r_1.client = i.client) AND (r_1.order_id = i.order_id) AND (r_1.order_item_id = i.id) AND (r_1.unlisted_since IS NULL))) r ON (true))
-  WHERE (i.unlisted_since IS NULL);
+                            WHEN (l_2.id IS NULL) THEN COALESCE(m.sku, ( SELECT f.sku
+                               FROM lines f
+                              WHERE (NOT f.is_service)
+                              ORDER BY f.id
+                             LIMIT 1))
+                            ELSE NULL::text
+                        END AS sku,
+                    GREATEST(COALESCE(sum(m.moved) FILTER (WHERE m.is_shipped), (0)::bigint), (0)::bigint) AS shipped,
+                    GREATEST(COALESCE(sum(m.moved), (0)::bigint), (0)::bigint) AS moved,
+                    GREATEST(COALESCE(sum(m.returned), (0)::bigint), (0)::bigint) AS returned,
+                    min(m.shipped_on) FILTER (WHERE m.is_shipped) AS first_shipped_on,
+                    max(m.shipped_on) FILTER (WHERE m.is_shipped) AS last_shipped_on
+                   FROM (moves m
+                     LEFT JOIN lines l_2 ON ((l_2.id = m.order_item_id)))
+                  GROUP BY l_2.id,
+                        CASE
+                            WHEN (l_2.id IS NULL) THEN COALESCE(m.sku, ( SELECT f.sku
+                               FROM lines f
+                              WHERE (NOT f.is_service)
+                              ORDER BY f.id
+                             LIMIT 1))
+                            ELSE NULL::text
+                        END
+                ), own AS (
+                 SELECT l_2.id,
+                    l_2.sku,
+                    l_2.wanted,
+                    COALESCE(p.shipped, (0)::bigint) AS all_shipped,
+                    LEAST(l_2.wanted, COALESCE(p.shipped, (0)::bigint)) AS shipped,
+                    LEAST(l_2.wanted, COALESCE(p.moved, (0)::bigint)) AS moved,
+                    LEAST(l_2.wanted, COALESCE(p.returned, (0)::bigint)) AS returned,
+                    p.first_shipped_on,
+                    p.last_shipped_on
+                   FROM (lines l_2
+                     LEFT JOIN pieces p ON ((p.line = l_2.id)))
+                ), room AS (
+                 SELECT w.id,
+                    w.sku,
+                    w.wanted,
+                    w.all_shipped,
+                    w.shipped,
+                    w.moved,
+                    w.returned,
+                    w.first_shipped_on,
+                    w.last_shipped_on,
+                    (lead(w.id) OVER earlier IS NULL) AS is_last,
+                    COALESCE(sum((w.wanted - w.shipped)) OVER earlier, (0)::numeric) AS to_ship_before,
+                    COALESCE(sum((w.wanted - w.moved)) OVER earlier, (0)::numeric) AS to_move_before,
+                    COALESCE(sum((w.wanted - w.returned)) OVER earlier, (0)::numeric) AS to_return_before
+                   FROM own w
+                  WINDOW earlier AS (PARTITION BY w.sku ORDER BY w.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+                ), spread AS (
+                 SELECT r.id,
+                    r.sku,
+                    r.wanted,
+                    r.all_shipped,
+                    r.shipped,
+                    r.moved,
+                    r.returned,
+                    r.first_shipped_on,
+                    r.last_shipped_on,
+                    r.is_last,
+                    r.to_ship_before,
+                    r.to_move_before,
+                    r.to_return_before,
+                    ((COALESCE(p.shipped, (0)::bigint))::numeric - r.to_ship_before) AS left_to_ship,
+                    ((COALESCE(p.moved, (0)::bigint))::numeric - r.to_move_before) AS left_to_move,
+                    ((COALESCE(p.returned, (0)::bigint))::numeric - r.to_return_before) AS left_to_return,
+                    p.first_shipped_on AS first_without_line,
+                    p.last_shipped_on AS last_without_line
+                   FROM (room r
+                     LEFT JOIN pieces p ON (((p.line IS NULL) AND (p.sku = r.sku))))
+                )
+         SELECT l_1.client,
+            l_1.id,
+            l_1.order_id,
+            l_1.sku,
+            l_1.quantity,
+            l_1.ordered_quantity,
+            l_1.fulfill_from,
+            l_1.price,
+            l_1.vat,
+            l_1.name,
+            l_1.channel_identifier,
+            l_1.metadata,
+            l_1.product_id,
+            l_1.raw,
+            l_1.first_seen_at,
+            l_1.changed_at,
+            l_1.unlisted_since,
+            l_1.wanted,
+            l_1.is_service,
+            (((s.shipped)::numeric + GREATEST(LEAST(((s.wanted - s.shipped))::numeric, s.left_to_ship), (0)::numeric)))::bigint AS shipped,
+            (((s.moved)::numeric + GREATEST(LEAST(((s.wanted - s.moved))::numeric, s.left_to_move), (0)::numeric)))::bigint AS moved,
+            (((s.returned)::numeric + GREATEST(LEAST(((s.wanted - s.returned))::numeric, s.left_to_return), (0)::numeric)))::bigint AS returned,
+            ((((s.all_shipped - s.shipped))::numeric +
+                CASE
+                    WHEN s.is_last THEN GREATEST((s.left_to_ship - ((s.wanted - s.shipped))::numeric), (0)::numeric)
+                    ELSE (0)::numeric
+                END))::bigint AS over_shipped,
+                CASE
+                    WHEN (s.left_to_ship > (0)::numeric) THEN LEAST(s.first_shipped_on, s.first_without_line)
+                    ELSE s.first_shipped_on
+                END AS first_shipped_on,
+                CASE
+                    WHEN (s.left_to_ship > (0)::numeric) THEN GREATEST(s.last_shipped_on, s.last_without_line)
+                    ELSE s.last_shipped_on
+                END AS last_shipped_on
+           FROM (lines l_1
+             JOIN spread s ON ((s.id = l_1.id)))) l);
 create view fulfilment.order_overview as -- Orders at the service, one row each: state, pieces without service products, parcels, problems. order_state also knows orders that are not there yet
  SELECT o.client,
     o.id AS order_id,
     o.external_order_number,
+    o.email,
     o.ordered_on,
     o.preferred_shipping_date,
-        CASE
-            WHEN (o.unlisted_since IS NOT NULL) THEN 'unlisted'::text
-            WHEN (((l.all_lines > 0) AND (l.all_pieces = 0)) OR ((l.goods_lines > 0) AND (l.pieces = 0))) THEN 'cancelled'::text
-            WHEN ((l.all_lines > 0) AND (l.goods_lines = 0)) THEN 'nothing_to_ship'::text
-            WHEN ((s.shipped > 0) AND (s.shipped >= l.pieces)) THEN 'shipped'::text
-            WHEN (s.errors > 0) THEN 'warehouse_error'::text
-            WHEN (s.shipped > 0) THEN 'partly_shipped'::text
-            WHEN o.on_hold THEN 'on_hold'::text
-            WHEN (s.shipments > 0) THEN 'in_warehouse'::text
-            WHEN (EXISTS ( SELECT
-               FROM fulfilment.order_addresses a
-              WHERE ((a.client = o.client) AND (a.order_id = o.id) AND (a.role = 'delivery'::text) AND (a.country_code = ANY (ARRAY['NL'::text, 'BE'::text, 'DE'::text])) AND (COALESCE(a.house_number, ''::text) = ''::text) AND (a.street1 !~* '\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$'::text)))) THEN 'check_address'::text
-            ELSE 'accepted'::text
-        END AS state,
-    ( SELECT t.name
-           FROM fulfilment.setting_options t
-          WHERE ((t.client = o.client) AND (t.list = 'orderTypes'::text) AND (t.id = o.order_type_id))) AS order_type,
-    ( SELECT m.name
+    t.state,
+    ( SELECT t_1.code
+           FROM fulfilment.setting_options t_1
+          WHERE ((t_1.client = o.client) AND (t_1.list = 'orderTypes'::text) AND (t_1.id = o.order_type_id))) AS order_type,
+    ( SELECT t_1.name
+           FROM fulfilment.setting_options t_1
+          WHERE ((t_1.client = o.client) AND (t_1.list = 'orderTypes'::text) AND (t_1.id = o.order_type_id))) AS order_type_name,
+    ( SELECT m.code
            FROM fulfilment.setting_options m
           WHERE ((m.client = o.client) AND (m.list = ANY (ARRAY['mainShippingMethods'::text, 'shippingMethods'::text])) AND (m.id = o.preferred_shipping_method_id))
           ORDER BY m.list
          LIMIT 1) AS shipping_method,
+    ( SELECT m.name
+           FROM fulfilment.setting_options m
+          WHERE ((m.client = o.client) AND (m.list = ANY (ARRAY['mainShippingMethods'::text, 'shippingMethods'::text])) AND (m.id = o.preferred_shipping_method_id))
+          ORDER BY m.list
+         LIMIT 1) AS shipping_method_name,
     l.ordered,
-    (l.ordered - l.pieces) AS cancelled,
-    s.shipped,
-    GREATEST((l.pieces - s.shipped), 0) AS to_come,
-    r.returned,
+    l.cancelled,
+    l.shipped,
+    l.to_come,
+    l.returned,
     s.shipments,
     p.parcels,
     s.first_shipped_on,
     s.last_shipped_on,
-    NULLIF(concat_ws('; '::text,
+    b.problem_code,
+    b.problem,
+    o.unlisted_since,
         CASE
-            WHEN (s.errors > 0) THEN ('shipments with the status ERROR: '::text || s.errors)
+            WHEN (p.tracked > 0) THEN 'on_its_way'::text
+            WHEN ((p.parcels > 0) AND (p.ended = p.parcels)) THEN 'ended'::text
             ELSE NULL::text
-        END,
+        END AS tracking_state,
         CASE
-            WHEN (p.exceptions > 0) THEN ('parcels with an exception level: '::text || p.exceptions)
-            ELSE NULL::text
-        END, ( SELECT format('outbox row %s (%s) is %s: %s'::text, w.id, w.kind, w.status, w.last_error) AS format
-           FROM fulfilment.outbox w
-          WHERE ((w.client = o.client) AND (w.family = 'order'::text) AND (w.reference = o.external_order_number) AND (w.status = ANY (ARRAY['dead'::text, 'unknown'::text])) AND (w.next_attempt_at IS NULL))
-          ORDER BY w.id
-         LIMIT 1)), ''::text) AS problem,
-    o.unlisted_since
-   FROM ((((fulfilment.orders o
+            WHEN (p.tracked > 0) THEN p.tracked_since
+            WHEN ((p.parcels > 0) AND (p.ended = p.parcels)) THEN p.ended_at
+            ELSE NULL::timestamp with time zone
+        END AS tracking_since
+   FROM (((((fulfilment.orders o
      CROSS JOIN LATERAL ( SELECT count(*) AS all_lines,
-            count(*) FILTER (WHERE (NOT v.is_service)) AS goods_lines,
-            COALESCE(sum(i.quantity), (0)::bigint) AS all_pieces,
-            (COALESCE(sum(i.quantity) FILTER (WHERE (NOT v.is_service)), (0)::bigint))::integer AS pieces,
-            (COALESCE(sum(i.ordered_quantity) FILTER (WHERE (NOT v.is_service)), (0)::bigint))::integer AS ordered
-           FROM (fulfilment.order_items i
-             CROSS JOIN LATERAL ( SELECT (EXISTS ( SELECT
-                           FROM fulfilment.service_products p_1
-                          WHERE ((p_1.client = i.client) AND
-                                CASE
-                                    WHEN p_1.is_pattern THEN (i.sku ~~ p_1.sku)
-                                    ELSE (i.sku = p_1.sku)
-                                END))) AS is_service
-                 OFFSET 0) v)
-          WHERE ((i.client = o.client) AND (i.order_id = o.id) AND (i.unlisted_since IS NULL))) l)
-     CROSS JOIN LATERAL ( SELECT (count(*))::integer AS shipments,
+            count(*) FILTER (WHERE (NOT i.is_service)) AS goods_lines,
+            COALESCE(sum(GREATEST(i.quantity, 0)), (0)::bigint) AS all_pieces,
+            COALESCE(sum((i.shipped + i.to_come)) FILTER (WHERE (NOT i.is_service)), (0)::numeric) AS pieces,
+            COALESCE(sum(i.ordered) FILTER (WHERE (NOT i.is_service)), (0)::bigint) AS ordered,
+            (COALESCE(sum(i.cancelled) FILTER (WHERE (NOT i.is_service)), (0)::numeric))::bigint AS cancelled,
+            (COALESCE(sum(i.shipped) FILTER (WHERE (NOT i.is_service)), (0)::numeric))::bigint AS shipped,
+            (COALESCE(sum(i.to_come), (0)::numeric))::bigint AS to_come,
+            COALESCE(sum(i.over_shipped), (0)::numeric) AS over_shipped,
+            (COALESCE(sum(i.returned) FILTER (WHERE (NOT i.is_service)), (0)::numeric))::bigint AS returned
+           FROM fulfilment.order_lines i
+          WHERE ((i.client = o.client) AND (i.order_id = o.id))) l)
+     CROSS JOIN LATERAL ( SELECT count(*) AS shipments,
             count(*) FILTER (WHERE (s_1.status = 'ERROR'::text)) AS errors,
-            min(s_1.shipped_on) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS first_shipped_on,
-            max(s_1.shipped_on) AS last_shipped_on,
-            (COALESCE(sum(g.pieces) FILTER (WHERE (s_1.status = 'SHIPPED'::text)), (0)::numeric))::integer AS shipped
-           FROM (fulfilment.shipments s_1
-             CROSS JOIN LATERAL ( SELECT sum(i.quantity) AS pieces
-                   FROM fulfilment.shipment_items i
-                  WHERE ((i.client = s_1.client) AND (i.shipment_id = s_1.id) AND (i.unlisted_since IS NULL) AND (NOT (EXISTS ( SELECT
-                           FROM fulfilment.service_products p_1
-                          WHERE ((p_1.client = i.client) AND
-                                CASE
-                                    WHEN p_1.is_pattern THEN (i.sku ~~ p_1.sku)
-                                    ELSE (i.sku = p_1.sku)
-                                END)))))) g)
+            min(sync.real_time(s_1.shipped_on)) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS first_shipped_on,
+            max(sync.real_time(s_1.shipped_on)) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS last_shipped_on
+           FROM fulfilment.shipments s_1
           WHERE ((s_1.client = o.client) AND (s_1.order_id = o.id) AND (s_1.unlisted_since IS NULL))) s)
-     LEFT JOIN LATERAL ( SELECT (count(*))::integer AS parcels,
-            count(*) FILTER (WHERE (p_1.current_track_trace_exception_level ~ '^[1-9]'::text)) AS exceptions
-           FROM (fulfilment.shipments s_1
-             JOIN fulfilment.parcels p_1 ON (((p_1.client = s_1.client) AND (p_1.shipment_id = s_1.id))))
-          WHERE ((s_1.client = o.client) AND (s_1.order_id = o.id) AND (s_1.unlisted_since IS NULL) AND (p_1.unlisted_since IS NULL))) p ON (true))
-     LEFT JOIN LATERAL ( SELECT (COALESCE(sum(r_1.quantity), (0)::bigint))::integer AS returned
-           FROM fulfilment.return_items r_1
-          WHERE ((r_1.client = o.client) AND (r_1.order_id = o.id) AND (r_1.unlisted_since IS NULL) AND (NOT (EXISTS ( SELECT
-                   FROM fulfilment.service_products p_1
-                  WHERE ((p_1.client = r_1.client) AND
+     CROSS JOIN LATERAL ( SELECT c.state,
+            ((c.state <> ALL (ARRAY['unlisted'::text, 'cancelled'::text, 'nothing_to_ship'::text, 'shipped'::text])) AND (COALESCE(sync.real_day(o.ordered_on), (o.first_seen_at)::date) <= (CURRENT_DATE - 2))) AS is_late
+           FROM ( SELECT
                         CASE
-                            WHEN p_1.is_pattern THEN (r_1.sku ~~ p_1.sku)
-                            ELSE (r_1.sku = p_1.sku)
-                        END)))))) r ON (true));
+                            WHEN (o.unlisted_since IS NOT NULL) THEN 'unlisted'::text
+                            WHEN (((l.all_lines > 0) AND (l.all_pieces = 0)) OR ((l.goods_lines > 0) AND (l.pieces = (0)::numeric))) THEN 'cancelled'::text
+                            WHEN ((l.all_lines > 0) AND (l.goods_lines = 0)) THEN 'nothing_to_ship'::text
+                            WHEN ((l.shipped > 0) AND (l.to_come = 0)) THEN 'shipped'::text
+                            WHEN (s.errors > 0) THEN 'warehouse_error'::text
+                            WHEN (l.shipped > 0) THEN 'partly_shipped'::text
+                            WHEN o.on_hold THEN 'on_hold'::text
+                            WHEN (s.shipments > 0) THEN 'in_warehouse'::text
+                            WHEN (EXISTS ( SELECT
+                               FROM fulfilment.order_addresses a
+                              WHERE ((a.client = o.client) AND (a.order_id = o.id) AND (a.role = 'delivery'::text) AND (a.country_code = ANY (ARRAY['NL'::text, 'BE'::text, 'DE'::text])) AND (COALESCE(a.house_number, ''::text) = ''::text) AND (a.street1 !~* '\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$'::text)))) THEN 'check_address'::text
+                            ELSE 'accepted'::text
+                        END AS state) c
+         OFFSET 0) t)
+     LEFT JOIN LATERAL ( SELECT count(*) AS parcels,
+            count(*) FILTER (WHERE (p_1.current_track_trace_exception_level ~ '^[1-9]'::text)) AS exceptions,
+            count(*) FILTER (WHERE (p_1.tracking_state = 'on_its_way'::text)) AS tracked,
+            count(*) FILTER (WHERE (p_1.tracking_state = 'ended'::text)) AS ended,
+            min(p_1.tracking_since) FILTER (WHERE (p_1.tracking_state = 'on_its_way'::text)) AS tracked_since,
+            max(p_1.tracking_since) AS ended_at
+           FROM (fulfilment.shipments s_1
+             JOIN sync.tracked_parcels p_1 ON (((p_1.client = s_1.client) AND (p_1.shipment_id = s_1.id))))
+          WHERE ((s_1.client = o.client) AND (s_1.order_id = o.id) AND (s_1.unlisted_since IS NULL) AND (p_1.unlisted_since IS NULL))) p ON (true))
+     LEFT JOIN LATERAL ( SELECT (array_agg(r.code ORDER BY r.nth))[1] AS problem_code,
+            string_agg(r.words, '; '::text ORDER BY r.nth) AS problem
+           FROM ( SELECT 1 AS "?column?",
+                    'warehouse_error'::text AS "?column?",
+                    ('shipments with the status ERROR: '::text || s.errors) AS "?column?"
+                  WHERE (s.errors > 0)
+                UNION ALL
+                 SELECT 2,
+                    'parcel_exception'::text,
+                    ('parcels with an exception level: '::text || p.exceptions)
+                  WHERE (p.exceptions > 0)
+                UNION ALL
+                ( SELECT 3,
+                    ('row_'::text ||
+                        CASE
+                            WHEN (w.status = ANY (ARRAY['dead'::text, 'unknown'::text])) THEN w.status
+                            ELSE 'waiting'::text
+                        END),
+                    format('outbox row %s (%s) is %s%s'::text, w.id, w.kind, w.status, (': '::text || w.last_error)) AS format
+                   FROM fulfilment.outbox w
+                  WHERE ((w.client = o.client) AND (w.family = 'order'::text) AND (w.reference = o.external_order_number) AND (((w.status = ANY (ARRAY['dead'::text, 'unknown'::text])) AND (w.next_attempt_at IS NULL)) OR (t.is_late AND (w.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text])))))
+                  ORDER BY ((w.status = ANY (ARRAY['dead'::text, 'unknown'::text])) AND (w.next_attempt_at IS NULL)) DESC, w.id
+                 LIMIT 1)
+                UNION ALL
+                 SELECT 4,
+                    'on_hold'::text,
+                    'it is on hold'::text
+                  WHERE (t.is_late AND o.on_hold)
+                UNION ALL
+                 SELECT 5,
+                    'check_address'::text,
+                    'its address has no house number that the service could find'::text
+                  WHERE (t.is_late AND (t.state = 'check_address'::text))
+                UNION ALL
+                 SELECT 6,
+                    'not_due'::text,
+                    ('it is not to be shipped before '::text || o.preferred_shipping_date)
+                  WHERE (t.is_late AND (o.preferred_shipping_date > CURRENT_DATE))
+                UNION ALL
+                 SELECT 7,
+                    'no_lines'::text,
+                    'none of its lines is stored here'::text
+                  WHERE (t.is_late AND (l.all_lines = 0))
+                UNION ALL
+                 SELECT 8,
+                    'back_order'::text,
+                    (('on no shipment: '::text || string_agg(m.article, ', '::text ORDER BY m.nth) FILTER (WHERE (m.nth <= 10))) ||
+                        CASE
+                            WHEN (max(m.nth) > 10) THEN format(' and %s more'::text, (max(m.nth) - 10))
+                            ELSE ''::text
+                        END)
+                   FROM ( SELECT row_number() OVER (ORDER BY (min(i.order_item_id))) AS nth,
+                            format('%s (%s%s)'::text, i.sku, sum(i.missing), (', stock '::text || min(k.stock))) AS article
+                           FROM (fulfilment.order_lines i
+                             LEFT JOIN fulfilment.stock_levels k ON (((k.client = i.client) AND (k.sku = i.sku))))
+                          WHERE (t.is_late AND (o.on_hold IS NOT TRUE) AND COALESCE((o.preferred_shipping_date <= CURRENT_DATE), true) AND (i.client = o.client) AND (i.order_id = o.id) AND (i.missing > 0))
+                          GROUP BY i.sku) m
+                 HAVING (count(*) > 0)
+                UNION ALL
+                 SELECT 9,
+                        CASE
+                            WHEN bool_or((h.status = 'READY_TO_PICK'::text)) THEN 'not_picked'::text
+                            ELSE 'not_shipped'::text
+                        END AS "case",
+                    (('shipments that have not left: '::text || string_agg(format('%s (%s)'::text, h.id, "left"(h.status, 50)), ', '::text ORDER BY h.id) FILTER (WHERE (h.nth <= 10))) ||
+                        CASE
+                            WHEN (max(h.nth) > 10) THEN format(' and %s more'::text, (max(h.nth) - 10))
+                            ELSE ''::text
+                        END)
+                   FROM ( SELECT h_1.id,
+                            COALESCE(h_1.status, 'no status'::text) AS status,
+                            row_number() OVER (ORDER BY h_1.id) AS nth
+                           FROM fulfilment.shipments h_1
+                          WHERE (t.is_late AND (h_1.client = o.client) AND (h_1.order_id = o.id) AND (h_1.unlisted_since IS NULL) AND ((h_1.status = ANY (ARRAY['SHIPPED'::text, 'ERROR'::text])) IS NOT TRUE))) h
+                 HAVING (count(*) > 0)
+                UNION ALL
+                 SELECT 10,
+                    'over_shipped'::text,
+                    ('more was shipped than ordered: '::text || string_agg(format('%s (%s)'::text, i.sku, i.over_shipped), ', '::text ORDER BY i.order_item_id))
+                   FROM fulfilment.order_lines i
+                  WHERE ((l.over_shipped > (0)::numeric) AND (i.client = o.client) AND (i.order_id = o.id) AND (i.over_shipped > 0))
+                 HAVING (count(*) > 0)) r(nth, code, words)) b ON (true));
 create view fulfilment.outbox_open as -- Rows of the outbox that are not done or cancelled, and what each row waits for
  SELECT o.id,
     o.client,
@@ -1264,7 +1557,7 @@ create view fulfilment.parcel_overview as -- Packages with their order, shipping
     s.order_id,
     o.external_order_number,
     s.status,
-    s.shipped_on,
+    sync.real_time(s.shipped_on) AS shipped_on,
     s.warehouse_code,
     m.code AS shipping_method,
     m.name AS shipping_method_name,
@@ -1273,7 +1566,7 @@ create view fulfilment.parcel_overview as -- Packages with their order, shipping
         CASE
             WHEN (p.track_and_trace_code ~* '^https?://'::text) THEN p.track_and_trace_code
             ELSE COALESCE(( SELECT replace(replace(replace(replace(replace(l.url, '{code}'::text, sync.encode_for_url(COALESCE(p.track_and_trace_code, ''::text))), '{barcode}'::text, sync.encode_for_url(COALESCE(p.track_and_trace_bar_code, ''::text))), '{package}'::text, sync.encode_for_url(p.package_number)), '{postcode}'::text, sync.encode_for_url(COALESCE(replace(a.postcode, ' '::text, ''::text), ''::text))), '{country}'::text, sync.encode_for_url(COALESCE(a.country_code, ''::text))) AS replace
-               FROM (fulfilment.carrier_links l
+               FROM (sync.carrier_links l
                  LEFT JOIN fulfilment.order_addresses a ON (((a.client = s.client) AND (a.order_id = s.order_id) AND (a.role = 'delivery'::text))))
               WHERE ((l.client = p.client) AND (l.shipping_method = m.code) AND ((l.url !~~ '%{code}%'::text) OR (p.track_and_trace_code IS NOT NULL)) AND ((l.url !~~ '%{barcode}%'::text) OR (p.track_and_trace_bar_code IS NOT NULL)))), sync.read_tracking_link(s.raw))
         END AS tracking_url,
@@ -1281,9 +1574,20 @@ create view fulfilment.parcel_overview as -- Packages with their order, shipping
     p.current_track_trace_exception_level,
     p.number_of_colli,
     p.tracking_number,
-    p.items,
-    p.unlisted_since
-   FROM (((fulfilment.parcels p
+    c.items,
+    p.unlisted_since,
+    (c.items IS NOT NULL) AS items_known,
+    p.tracking_state,
+    p.tracking_since
+   FROM ((((sync.tracked_parcels p
+     CROSS JOIN LATERAL ( SELECT
+                CASE
+                    WHEN ((p.unlisted_since IS NULL) AND (COALESCE(p.number_of_colli, 1) <= 1) AND (NOT (EXISTS ( SELECT
+                       FROM fulfilment.parcels o_1
+                      WHERE ((o_1.client = p.client) AND (o_1.shipment_id = p.shipment_id) AND (o_1.package_number <> p.package_number) AND (o_1.unlisted_since IS NULL)))))) THEN p.shipment_items
+                    ELSE NULL::jsonb
+                END AS items
+         OFFSET 0) c)
      LEFT JOIN fulfilment.shipments s ON (((s.client = p.client) AND (s.id = p.shipment_id))))
      LEFT JOIN fulfilment.orders o ON (((o.client = s.client) AND (o.id = s.order_id))))
      LEFT JOIN LATERAL ( SELECT t.code,
@@ -1292,7 +1596,39 @@ create view fulfilment.parcel_overview as -- Packages with their order, shipping
           WHERE ((t.client = s.client) AND (t.id = s.shipping_method_id) AND (t.list = ANY (ARRAY['mainShippingMethods'::text, 'shippingMethods'::text])))
           ORDER BY t.list
          LIMIT 1) m ON (true));
-create view fulfilment.return_overview as -- Returned lines that a warehouse has processed, with the name of the reason and the price of the order line
+create view fulfilment.received_goods as -- Lines of inbounds with their lots, and what the inbound packing slip that announced them expected and received in all
+ SELECT i.client,
+    i.id AS inbound_id,
+    i.reference,
+    i.status,
+    i.received_in,
+    sync.real_time(i.created_on) AS created_on,
+    sync.real_time(i.checking_on) AS checking_on,
+    sync.real_time(i.completed_on) AS completed_on,
+    l.id AS inbound_item_id,
+    l.sku,
+    l.quantity,
+    l.lot_number,
+    l.expiration_date,
+    COALESCE(e.inbound_packing_slip_id, i.inbound_packing_slip_id) AS inbound_packing_slip_id,
+    s.reference AS slip_reference,
+    s.status AS slip_status,
+    s.expected_on,
+    e.id AS inbound_packing_slip_item_id,
+    e.quantity AS line_expected,
+    e.received AS line_received,
+    t.slip_expected,
+    t.slip_received,
+    i.unlisted_since
+   FROM ((((fulfilment.inbounds i
+     JOIN fulfilment.inbound_items l ON (((l.client = i.client) AND (l.inbound_id = i.id) AND (l.unlisted_since IS NULL))))
+     LEFT JOIN fulfilment.inbound_packing_slip_items e ON (((e.client = l.client) AND (e.id = l.inbound_packing_slip_item_id))))
+     LEFT JOIN fulfilment.inbound_packing_slips s ON (((s.client = i.client) AND (s.id = COALESCE(e.inbound_packing_slip_id, i.inbound_packing_slip_id)))))
+     LEFT JOIN LATERAL ( SELECT sum(e_1.quantity) AS slip_expected,
+            sum(e_1.received) AS slip_received
+           FROM fulfilment.inbound_packing_slip_items e_1
+          WHERE ((e_1.client = s.client) AND (e_1.inbound_packing_slip_id = s.id) AND (e_1.unlisted_since IS NULL))) t ON (true));
+create view fulfilment.return_overview as -- Returned lines that a warehouse has processed, with reason, price of the order line, and lot and serial numbers that were shipped
  SELECT r.client,
     r.id AS return_item_id,
     r.external_order_number,
@@ -1301,19 +1637,27 @@ create view fulfilment.return_overview as -- Returned lines that a warehouse has
     a.external_reference,
     r.sku,
     r.quantity,
+    g.lot_number,
+    g.expiration_date,
+    g.serial_numbers,
     r.condition,
-    t.name AS return_reason,
-    r.processed_on,
+    COALESCE(t.code, l.reason_code) AS return_reason,
+    t.name AS return_reason_name,
+    sync.real_day(r.processed_on) AS processed_on,
     r.processed_in,
-    r.restock_on,
+    sync.real_time(r.restock_on) AS restock_on,
     r.restock_in,
     r.redeliver,
     r.comment,
+    o.currency,
     i.price,
+    i.vat,
     (i.price * (r.quantity)::numeric) AS amount,
     r.unlisted_since
-   FROM ((((fulfilment.return_items r
+   FROM ((((((fulfilment.return_items r
      LEFT JOIN fulfilment.order_items i ON (((i.client = r.client) AND (i.id = r.order_item_id))))
+     LEFT JOIN fulfilment.orders o ON (((o.client = r.client) AND (o.id = COALESCE(r.order_id, i.order_id)))))
+     LEFT JOIN fulfilment.shipment_items g ON (((g.client = r.client) AND (g.id = r.shipment_item_id))))
      LEFT JOIN fulfilment.setting_options t ON (((t.client = r.client) AND (t.list = 'returnReasons'::text) AND (t.id = r.return_reason_id))))
      LEFT JOIN fulfilment.return_merchandise_authorization_items l ON (((l.client = r.client) AND (l.id = r.return_merchandise_authorization_item_id))))
      LEFT JOIN fulfilment.return_merchandise_authorizations a ON (((a.client = l.client) AND (a.id = l.return_merchandise_authorization_id))));
@@ -1327,6 +1671,7 @@ create view fulfilment.returns_to_restock as -- Returns that were processed and 
     quantity,
     condition,
     return_reason,
+    return_reason_name,
     processed_on,
     processed_in,
     redeliver,
@@ -1354,7 +1699,7 @@ create view fulfilment.service_product_candidates as -- Articles that seem to be
                     l.sku
                    FROM fulfilment.shipment_items l) a
           WHERE (NOT (EXISTS ( SELECT
-                   FROM fulfilment.service_products p
+                   FROM sync.service_products p
                   WHERE ((p.client = a.client) AND
                         CASE
                             WHEN p.is_pattern THEN (a.sku ~~ p.sku)
@@ -1370,7 +1715,7 @@ create view fulfilment.service_product_candidates as -- Articles that seem to be
           WHERE ((i.quantity > 0) AND (i.unlisted_since IS NULL))
           GROUP BY i.client, i.order_id
          HAVING (bool_or((n.sku IS NOT NULL)) AND bool_and(((n.sku IS NOT NULL) OR (COALESCE(s.pieces, (0)::bigint) >= i.quantity) OR (EXISTS ( SELECT
-                   FROM fulfilment.service_products p
+                   FROM sync.service_products p
                   WHERE ((p.client = i.client) AND
                         CASE
                             WHEN p.is_pattern THEN (i.sku ~~ p.sku)
@@ -1437,7 +1782,9 @@ create view fulfilment.shipment_lines as -- Lines of shipments, shipped or not, 
     p.track_and_trace_codes,
     COALESCE(p.tracking_url, sync.read_tracking_link(s.raw)) AS tracking_url,
     s.order_type,
+    s.order_type_name,
     s.shipping_method,
+    s.shipping_method_name,
     s.carrier_code,
     s.carrier_name
    FROM ((fulfilment.shipment_overview s
@@ -1451,17 +1798,17 @@ create view fulfilment.shipment_lines as -- Lines of shipments, shipped or not, 
             array_agg(p_1.current_track_trace_status ORDER BY p_1.package_number) AS package_statuses,
             array_agg(p_1.track_and_trace_code ORDER BY p_1.package_number) AS track_and_trace_codes,
             min(p_1.tracking_url) AS tracking_url,
-            max(t.current_track_trace_status_date_time) AS track_trace_at
+            max(sync.real_time(t.current_track_trace_status_date_time)) AS track_trace_at
            FROM (fulfilment.parcel_overview p_1
              LEFT JOIN fulfilment.track_traces t ON (((t.client = p_1.client) AND (t.shipment_id = p_1.shipment_id) AND (t.package_number = p_1.package_number))))
           WHERE ((p_1.client = s.client) AND (p_1.shipment_id = s.id) AND (p_1.unlisted_since IS NULL))) p ON (true));
-create view fulfilment.shipment_overview as -- Shipments with the number of their order, and the names of order type, shipping method and carrier
+create view fulfilment.shipment_overview as -- Shipments with the number of their order, and code and name of order type, shipping method and carrier
  SELECT s.client,
     s.id,
     s.status,
-    s.ready_to_pick_on,
-    s.ready_to_ship_on,
-    s.shipped_on,
+    sync.real_time(s.ready_to_pick_on) AS ready_to_pick_on,
+    sync.real_time(s.ready_to_ship_on) AS ready_to_ship_on,
+    sync.real_time(s.shipped_on) AS shipped_on,
     s.warehouse_code,
     s.return_label,
     s.order_id,
@@ -1473,8 +1820,16 @@ create view fulfilment.shipment_overview as -- Shipments with the number of thei
     s.unlisted_since,
     s.read_no,
     o.external_order_number,
-    t.name AS order_type,
-    COALESCE(m.name, n.name) AS shipping_method,
+    t.code AS order_type,
+    t.name AS order_type_name,
+        CASE
+            WHEN (m.id IS NULL) THEN n.code
+            ELSE m.code
+        END AS shipping_method,
+        CASE
+            WHEN (m.id IS NULL) THEN n.name
+            ELSE m.name
+        END AS shipping_method_name,
     n.code AS carrier_code,
     n.name AS carrier_name
    FROM ((((fulfilment.shipments s
@@ -1488,6 +1843,42 @@ create view fulfilment.shipment_overview as -- Shipments with the number of thei
                FROM fulfilment.main_shipping_method_warehouses w
               WHERE ((w.client = s.client) AND (w.main_shipping_method_id = m.id) AND (w.warehouse = s.warehouse_code) AND (w.removed_at IS NULL)))
         END))));
+create view sync.tracked_parcels as -- Packages, with whether the track-trace list has them
+ SELECT p.client,
+    p.shipment_id,
+    p.package_number,
+    p.collo_number,
+    p.track_and_trace_code,
+    p.track_and_trace_bar_code,
+    p.return_package_number,
+    p.current_track_trace_status,
+    p.current_track_trace_exception_level,
+    p.shipping_date,
+    p.number_of_colli,
+    p.tracking_number,
+    p.shipment_items,
+    p.read_at,
+    p.read_no,
+    p.raw,
+    p.first_seen_at,
+    p.changed_at,
+    p.unlisted_since,
+        CASE
+            WHEN (t.listed_since IS NOT NULL) THEN
+            CASE
+                WHEN (t.unlisted_since IS NULL) THEN 'on_its_way'::text
+                ELSE 'ended'::text
+            END
+            ELSE NULL::text
+        END AS tracking_state,
+    COALESCE(t.unlisted_since, t.listed_since) AS tracking_since
+   FROM (fulfilment.parcels p
+     LEFT JOIN LATERAL ( SELECT t_1.first_seen_at AS listed_since,
+            t_1.unlisted_since
+           FROM fulfilment.track_traces t_1
+          WHERE ((t_1.client = p.client) AND (t_1.shipment_id = p.shipment_id) AND (t_1.package_number = ANY (ARRAY[p.package_number, ''::text])))
+          ORDER BY t_1.package_number DESC
+         LIMIT 1) t ON (true));
 
 CREATE OR REPLACE FUNCTION fulfilment.changes_since(after bigint, max integer DEFAULT 1000)
  RETURNS SETOF fulfilment.changes
@@ -1648,11 +2039,28 @@ AS $function$
     join fulfilment.orders r on r.client = (select order_history.client) and r.id = n.id
     cross join sync.list_stored_times(r.first_seen_at, r.changed_at, r.unlisted_since) t
     union all
+    select e.seen_at, false, 'line', i.id, case when e.unlisted_since is null then 'quantity' else 'unlisted' end,
+      e.quantity::text, e.sku, null
+    from named n
+    cross join lateral (
+      select *
+      from fulfilment.order_items i
+      where i.client = (select order_history.client) and i.order_id = n.id
+      order by i.id
+      limit 1000) i
+    cross join lateral (
+      select *
+      from fulfilment.order_line_events e
+      where e.client = i.client and e.order_item_id = i.id and e.seen_at <> i.first_seen_at
+      order by e.id desc
+      limit 30) e
+    union all
     select t.at, false, 'shipment', s.id, t.what, null, null, null
     from sent s
     cross join lateral (
-      values ('stored', s.first_seen_at), ('unlisted', s.unlisted_since), ('ready to pick', s.ready_to_pick_on),
-        ('ready to ship', s.ready_to_ship_on), ('shipped', s.shipped_on)) t (what, at)
+      values ('stored', s.first_seen_at), ('unlisted', s.unlisted_since),
+        ('ready to pick', sync.real_time(s.ready_to_pick_on)),
+        ('ready to ship', sync.real_time(s.ready_to_ship_on)), ('shipped', sync.real_time(s.shipped_on))) t (what, at)
     union all
     select e.seen_at, false, 'shipment', s.id, 'status', e.status, null, null
     from sent s
@@ -1668,10 +2076,10 @@ AS $function$
     from boxes p
     cross join sync.list_stored_times(p.first_seen_at, p.changed_at, p.unlisted_since) t
     union all
-    select p.shipping_date, false, 'parcel', p.shipment_id, 'shipped', null, p.package_number, null
+    select sync.real_time(p.shipping_date), false, 'parcel', p.shipment_id, 'shipped', null, p.package_number, null
     from boxes p
     union all
-    select coalesce(e.current_track_trace_status_date_time, e.seen_at), false, 'parcel', s.id, 'status',
+    select coalesce(sync.real_time(e.current_track_trace_status_date_time), e.seen_at), false, 'parcel', s.id, 'status',
       e.current_track_trace_status::text, e.package_number, null
     from sent s
     cross join lateral (
@@ -1695,7 +2103,8 @@ AS $function$
     cross join lateral (
       select * from sync.list_stored_times(i.first_seen_at, i.changed_at, i.unlisted_since)
       union all
-      values ('processed', i.processed_on::timestamp at time zone 'UTC'), ('restocked', i.restock_on)) t
+      values ('processed', sync.real_day(i.processed_on)::timestamp at time zone 'UTC'),
+        ('restocked', sync.real_time(i.restock_on))) t
   )
   select e.at, e.is_day, e.source, e.id, e.what, e.detail, e.name, e.error
   from events e
@@ -1704,7 +2113,7 @@ AS $function$
 $function$
 ;
 CREATE OR REPLACE FUNCTION fulfilment.order_state(number text, client text DEFAULT 'default'::text)
- RETURNS TABLE(order_id bigint, state text, waits_for text, open_rows integer, ordered integer, cancelled integer, shipped integer, returned integer, shipments integer, last_shipped_on timestamp with time zone, tracking_urls text[])
+ RETURNS TABLE(order_id bigint, state text, waits_for text, open_rows bigint, ordered bigint, cancelled bigint, shipped bigint, to_come bigint, returned bigint, shipments bigint, last_shipped_on timestamp with time zone, tracking_urls text[])
  LANGUAGE sql
  STABLE
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1745,8 +2154,8 @@ AS $function$
        and w.id in (select a.id from asked a)
      order by w.id
      limit 1),
-    (select count(*)::integer from asked a where a.status in ('pending', 'sending', 'unknown', 'dead')),
-    coalesce(f.ordered, 0), coalesce(f.cancelled, 0), coalesce(f.shipped, 0), coalesce(f.returned, 0),
+    (select count(*) from asked a where a.status in ('pending', 'sending', 'unknown', 'dead')),
+    coalesce(f.ordered, 0), coalesce(f.cancelled, 0), coalesce(f.shipped, 0), coalesce(f.to_come, 0), coalesce(f.returned, 0),
     coalesce(f.shipments, 0), f.last_shipped_on,
     coalesce((
       select array_agg(distinct p.tracking_url)
@@ -1924,6 +2333,10 @@ begin
   if new.payload_bytes > 16777216 then
     raise exception 'payload has % bytes; at most 16777216 (16 MB) are taken', new.payload_bytes using errcode = '22001';
   end if;
+  -- Programs cannot hold every time that Postgres can.
+  if new.not_before not between new.created_at - interval '100 years' and new.created_at + interval '100 years' then
+    raise exception 'not_before is %; it must be within 100 years of the insertion', new.not_before using errcode = '22008';
+  end if;
   if new.status = 'pending' then
     new.next_attempt_at := greatest(new.next_attempt_at, new.not_before);
   end if;
@@ -1937,18 +2350,24 @@ CREATE OR REPLACE FUNCTION sync.clock()
  STABLE
 AS $function$select statement_timestamp()$function$
 ;
-CREATE OR REPLACE FUNCTION sync.copy_watched()
+CREATE OR REPLACE FUNCTION sync.copy_edited()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
+declare
+  copy constant text := format('sync.%I', tg_argv[0]);
+  columns constant text := (select string_agg(quote_ident(c), ', ') from unnest(tg_argv[1:]) c);
 begin
+  if tg_op = 'TRUNCATE' then
+    execute format('delete from %s', copy);
+  end if;
   if tg_op in ('DELETE', 'UPDATE') then
-    delete from sync.watched_articles a using gone g where a.client = g.client and a.sku = g.sku;
+    execute format('delete from %1$s c using gone g where c.client = g.client and c.%2$I = g.%2$I', copy, tg_argv[1]);
   end if;
   if tg_op in ('INSERT', 'UPDATE') then
-    insert into sync.watched_articles (client, sku) select n.client, n.sku from added n on conflict do nothing;
+    execute format('insert into %1$s (client, %2$s) select client, %2$s from added on conflict do nothing', copy, columns);
   end if;
   return null;
 end
@@ -2238,18 +2657,6 @@ AS $function$
   where c.client = of_client;
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.find_status_time(shipment fulfilment.shipments)
- RETURNS timestamp with time zone
- LANGUAGE sql
- IMMUTABLE
-AS $function$
-  select case shipment.status
-    when 'READY_TO_PICK' then shipment.ready_to_pick_on
-    when 'READY_TO_SHIP' then shipment.ready_to_ship_on
-    when 'SHIPPED' then shipment.shipped_on
-  end
-$function$
-;
 CREATE OR REPLACE FUNCTION sync.find_warehouse_problems(payload jsonb, of_client text)
  RETURNS TABLE(path text, problem text)
  LANGUAGE sql
@@ -2280,18 +2687,6 @@ AS $function$
     from jsonb_path_query(payload, 'lax $.items[0 to 4999]') with ordinality as e (value, nth)
   ) n
   where n.warehouse <> all(o.warehouses) and n.warehouse <> ''
-$function$
-;
-CREATE OR REPLACE FUNCTION sync.forget_watched()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-begin
-  delete from sync.watched_articles;
-  return null;
-end
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.format_time(at timestamp with time zone)
@@ -2341,22 +2736,6 @@ BEGIN ATOMIC
  SELECT (kind <> ALL (ARRAY['order_attachment.create'::text, 'return_label.create'::text, 'order_item.cancel'::text, 'order.cancel'::text]));
 END
 ;
-CREATE OR REPLACE FUNCTION sync.note_changed_shipments()
- RETURNS trigger
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-begin
-  insert into fulfilment.shipment_events (client, shipment_id, status, warehouse_code, source_time)
-  select n.client, n.id, n.status, n.warehouse_code, sync.find_status_time(n)
-  from written n
-  join former f on f.client = n.client and f.id = n.id
-  where (f.status, f.warehouse_code) is distinct from (n.status, n.warehouse_code)
-  order by n.id;
-  return null;
-end
-$function$
-;
 CREATE OR REPLACE FUNCTION sync.note_outcome()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2372,31 +2751,6 @@ begin
     case when old.finished_at is distinct from new.finished_at then 'finished_at' end], null));
   -- Any role that may connect can listen: the id tells it nothing.
   perform pg_notify('fulfilment_outbox_settled', new.id::text) where pg_notification_queue_usage() < 0.5;
-  return null;
-end
-$function$
-;
-CREATE OR REPLACE FUNCTION sync.note_shipments()
- RETURNS trigger
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-begin
-  insert into fulfilment.shipment_events (client, shipment_id, status, warehouse_code, source_time)
-  select n.client, n.id, n.status, n.warehouse_code, sync.find_status_time(n)
-  from written n
-  order by n.id;
-  return null;
-end
-$function$
-;
-CREATE OR REPLACE FUNCTION sync.note_stock()
- RETURNS trigger
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-begin
-  insert into fulfilment.stock_events (client, sku, stock) values (new.client, new.sku, new.stock);
   return null;
 end
 $function$
@@ -2478,6 +2832,22 @@ BEGIN ATOMIC
  SELECT "substring"((raw #>> '{attributes,tracking,url}'::text[]), '(?i)^https?://.*'::text) AS "substring";
 END
 ;
+CREATE OR REPLACE FUNCTION sync.real_day(day date)
+ RETURNS date
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select case when day >= '1970-01-01' then day end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.real_time(at timestamp with time zone)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select case when at >= '1970-01-01 00:00:00+00' then at end
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.record_abandoned(clients text[], jobs text[])
  RETURNS void
  LANGUAGE sql
@@ -2490,6 +2860,33 @@ AS $function$
   set due_at = sync.clock(), last_finished_at = now(), last_outcome = 'abandoned'
   from unnest(clients, jobs) as l (client, job)
   where j.client = l.client and j.job = l.job;
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.record_events()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  written_key text := regexp_replace(tg_argv[1], '[a-z_]+', E'n.\\&', 'g');
+  written_values text := regexp_replace(tg_argv[3], '[a-z_]+', E'n.\\&', 'g');
+  former_values text := regexp_replace(tg_argv[3], '[a-z_]+', E'f.\\&', 'g');
+begin
+  -- Most statements write nothing.
+  if not exists (select from written) then
+    return null;
+  end if;
+  execute format('insert into fulfilment.%I (client, %s, %s%s) select n.client, %s, %s%s from written n ',
+      tg_argv[0], tg_argv[2], tg_argv[3], ', ' || nullif(tg_argv[4], ''),
+      written_key, written_values, ', ' || nullif(tg_argv[5], ''))
+    || case tg_op
+      when 'INSERT' then format('where not (row(%s) is null) ', written_values)
+      else format('join former f using (client, %s) where row(%s) is distinct from row(%s) ',
+        tg_argv[1], former_values, written_values)
+    end
+    || format('order by %s', written_key);
+  return null;
+end
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.record_run(of_client text, of_job text, of_lease_key bigint, of_trigger text, of_worker text, began_at timestamp with time zone, of_status text, totals jsonb, of_error_code text DEFAULT NULL::text, of_error text DEFAULT NULL::text)
@@ -2673,19 +3070,25 @@ CREATE OR REPLACE FUNCTION sync.store_documents(outbox_ids bigint[])
  LANGUAGE sql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-  insert into fulfilment.documents (id, client, kind, reference, order_id, shipment_id, order_attachment_id, file_name,
+  insert into fulfilment.documents (id, client, kind, reference, order_id, shipment_id, order_attachment_id, state, file_name,
     mime_type, package_number, shipping_method_id, is_paperless, result, created_at)
   select d.id, d.client, d.document_kind, d.reference, coalesce(sync.read_document_id(d.result -> 'orderId'), s.order_id),
     d.shipment_id, sync.read_document_id(d.result -> 'orderAttachmentId'),
+    case when d.with_order and d.result -> 'orderAttachmentId' is null then 'sent' else 'stored' end,
     coalesce(d.result ->> 'fileName', d.payload ->> 'filename'),
     coalesce(d.result ->> 'mimeType', case d.document_kind when 'order_attachment' then 'application/pdf' end),
     d.result ->> 'packageNumber', sync.read_document_id(d.result -> 'shippingMethodId'),
     case d.result ->> 'isPaperlessReturnShippingMethod' when 'true' then true when 'false' then false end,
     d.result, d.finished_at
   from (
-    select o.id, o.client, o.reference, o.payload, o.result, o.finished_at,
-      split_part(o.kind, '.', 1) as document_kind, sync.read_document_id(o.payload -> 'shipmentId') as shipment_id
+    select o.id, o.client, o.reference, o.finished_at, w.with_order,
+      case when w.with_order then 'order_attachment' else split_part(o.kind, '.', 1) end as document_kind,
+      case when w.with_order then o.payload #> '{attachments,0}' else o.payload end as payload,
+      case when w.with_order then jsonb_strip_nulls(jsonb_build_object(
+        'orderId', o.result -> 'orderId', 'orderAttachmentId', o.result -> 'orderAttachmentId')) else o.result end as result,
+      sync.read_document_id(o.payload -> 'shipmentId') as shipment_id
     from fulfilment.outbox o
+    cross join lateral (select o.kind in ('order.create', 'order.replace') as with_order) w
     where o.id = any(outbox_ids)
   ) d
   left join fulfilment.shipments s on s.client = d.client and s.id = d.shipment_id
@@ -2694,23 +3097,43 @@ AS $function$
 $function$
 ;
 
+CREATE TRIGGER carrier_links_added AFTER INSERT ON fulfilment.carrier_links REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('carrier_links', 'shipping_method', 'url');
+CREATE TRIGGER carrier_links_changed AFTER UPDATE ON fulfilment.carrier_links REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('carrier_links', 'shipping_method', 'url');
+CREATE TRIGGER carrier_links_emptied AFTER TRUNCATE ON fulfilment.carrier_links FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('carrier_links', 'shipping_method', 'url');
+CREATE TRIGGER carrier_links_gone AFTER DELETE ON fulfilment.carrier_links REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('carrier_links', 'shipping_method', 'url');
 CREATE TRIGGER changes_in_commit_order BEFORE INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.order_changes();
 CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_changes();
 CREATE CONSTRAINT TRIGGER documents_entered AFTER INSERT OR DELETE ON fulfilment.documents DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sync.enter_document();
+CREATE TRIGGER inbound_packing_slips_changed AFTER UPDATE ON fulfilment.inbound_packing_slips REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_packing_slip_events', 'id', 'inbound_packing_slip_id', 'status, expected_in, expected_on', 'source_time', 'sync.real_time(case n.status when ''IN_PROGRESS'' then n.received_on when ''COMPLETED'' then n.completed_on end)');
+CREATE TRIGGER inbound_packing_slips_first AFTER INSERT ON fulfilment.inbound_packing_slips REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_packing_slip_events', 'id', 'inbound_packing_slip_id', 'status, expected_in, expected_on', 'source_time', 'sync.real_time(case n.status when ''IN_PROGRESS'' then n.received_on when ''COMPLETED'' then n.completed_on end)');
+CREATE TRIGGER inbounds_changed AFTER UPDATE ON fulfilment.inbounds REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_events', 'id', 'inbound_id', 'status, received_in', 'source_time', 'sync.real_time(case n.status when ''PROCESSING'' then n.created_on when ''CHECKING'' then n.checking_on
+          when ''COMPLETED'' then n.completed_on end)');
+CREATE TRIGGER inbounds_first AFTER INSERT ON fulfilment.inbounds REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_events', 'id', 'inbound_id', 'status, received_in', 'source_time', 'sync.real_time(case n.status when ''PROCESSING'' then n.created_on when ''CHECKING'' then n.checking_on
+          when ''COMPLETED'' then n.completed_on end)');
+CREATE TRIGGER order_items_changed AFTER UPDATE ON fulfilment.order_items REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id');
+CREATE TRIGGER order_items_first AFTER INSERT ON fulfilment.order_items REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id');
 CREATE TRIGGER order_items_ordered BEFORE INSERT OR UPDATE OF quantity ON fulfilment.order_items FOR EACH ROW EXECUTE FUNCTION sync.keep_ordered_quantity();
-CREATE TRIGGER outbox_documents AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = ANY (ARRAY['return_label.create'::text, 'order_attachment.create'::text])) AND (new.status = 'done'::text) AND (old.status <> 'done'::text) AND (new.result <> '{}'::jsonb))) EXECUTE FUNCTION sync.store_document();
-CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
+CREATE TRIGGER outbox_documents AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.status = 'done'::text) AND (old.status <> 'done'::text) AND (new.result <> '{}'::jsonb) AND ((new.kind = ANY (ARRAY['return_label.create'::text, 'order_attachment.create'::text])) OR ((new.kind = ANY (ARRAY['order.create'::text, 'order.replace'::text])) AND ((new.payload #> '{attachments,0}'::text[]) IS NOT NULL))))) EXECUTE FUNCTION sync.store_document();
+CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload, not_before ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
 CREATE TRIGGER outbox_product_through AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = 'product.save'::text) AND (old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.release_product_waiters();
 CREATE TRIGGER outbox_settled AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.note_outcome();
-CREATE TRIGGER shipments_first_status AFTER INSERT ON fulfilment.shipments REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.note_shipments();
-CREATE TRIGGER shipments_next_status AFTER UPDATE ON fulfilment.shipments REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.note_changed_shipments();
-CREATE TRIGGER stock_levels_first AFTER INSERT ON fulfilment.stock_levels FOR EACH ROW WHEN ((new.stock IS NOT NULL)) EXECUTE FUNCTION sync.note_stock();
-CREATE TRIGGER stock_levels_next AFTER UPDATE OF stock ON fulfilment.stock_levels FOR EACH ROW WHEN ((old.stock IS DISTINCT FROM new.stock)) EXECUTE FUNCTION sync.note_stock();
-CREATE TRIGGER stock_watch_added AFTER INSERT ON fulfilment.stock_watch REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
-CREATE TRIGGER stock_watch_changed AFTER UPDATE ON fulfilment.stock_watch REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
-CREATE TRIGGER stock_watch_emptied AFTER TRUNCATE ON fulfilment.stock_watch FOR EACH STATEMENT EXECUTE FUNCTION sync.forget_watched();
-CREATE TRIGGER stock_watch_gone AFTER DELETE ON fulfilment.stock_watch REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
+CREATE TRIGGER service_products_added AFTER INSERT ON fulfilment.service_products REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');
+CREATE TRIGGER service_products_changed AFTER UPDATE ON fulfilment.service_products REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');
+CREATE TRIGGER service_products_emptied AFTER TRUNCATE ON fulfilment.service_products FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');
+CREATE TRIGGER service_products_gone AFTER DELETE ON fulfilment.service_products REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');
+CREATE TRIGGER shipments_changed AFTER UPDATE ON fulfilment.shipments REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('shipment_events', 'id', 'shipment_id', 'status, warehouse_code', 'source_time', 'sync.real_time(case n.status when ''READY_TO_PICK'' then n.ready_to_pick_on
+          when ''READY_TO_SHIP'' then n.ready_to_ship_on when ''SHIPPED'' then n.shipped_on end)');
+CREATE TRIGGER shipments_first AFTER INSERT ON fulfilment.shipments REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('shipment_events', 'id', 'shipment_id', 'status, warehouse_code', 'source_time', 'sync.real_time(case n.status when ''READY_TO_PICK'' then n.ready_to_pick_on
+          when ''READY_TO_SHIP'' then n.ready_to_ship_on when ''SHIPPED'' then n.shipped_on end)');
+CREATE TRIGGER stock_levels_changed AFTER UPDATE ON fulfilment.stock_levels REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('stock_events', 'sku', 'sku', 'stock', '', '');
+CREATE TRIGGER stock_levels_first AFTER INSERT ON fulfilment.stock_levels REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('stock_events', 'sku', 'sku', 'stock', '', '');
+CREATE TRIGGER stock_watch_added AFTER INSERT ON fulfilment.stock_watch REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('watched_articles', 'sku');
+CREATE TRIGGER stock_watch_changed AFTER UPDATE ON fulfilment.stock_watch REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('watched_articles', 'sku');
+CREATE TRIGGER stock_watch_emptied AFTER TRUNCATE ON fulfilment.stock_watch FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('watched_articles', 'sku');
+CREATE TRIGGER stock_watch_gone AFTER DELETE ON fulfilment.stock_watch REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('watched_articles', 'sku');
+CREATE TRIGGER track_traces_changed AFTER UPDATE ON fulfilment.track_traces REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('track_trace_events', 'shipment_id, package_number', 'shipment_id, package_number', 'current_track_trace_status, current_track_trace_status_date_time, current_track_trace_exception_level', 'raw', 'n.raw');
+CREATE TRIGGER track_traces_first AFTER INSERT ON fulfilment.track_traces REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('track_trace_events', 'shipment_id, package_number', 'shipment_id, package_number', 'current_track_trace_status, current_track_trace_status_date_time, current_track_trace_exception_level', 'raw', 'n.raw');
 
 grant select on fulfilment.backorders to fulfilment_reader;
 grant select on fulfilment.backorders to fulfilment_writer;
@@ -2724,8 +3147,12 @@ grant select on fulfilment.documents to fulfilment_reader;
 grant select on fulfilment.documents to fulfilment_writer;
 grant select on fulfilment.erased_orders to fulfilment_reader;
 grant select on fulfilment.erased_orders to fulfilment_writer;
+grant select on fulfilment.inbound_events to fulfilment_reader;
+grant select on fulfilment.inbound_events to fulfilment_writer;
 grant select on fulfilment.inbound_items to fulfilment_reader;
 grant select on fulfilment.inbound_items to fulfilment_writer;
+grant select on fulfilment.inbound_packing_slip_events to fulfilment_reader;
+grant select on fulfilment.inbound_packing_slip_events to fulfilment_writer;
 grant select on fulfilment.inbound_packing_slip_items to fulfilment_reader;
 grant select on fulfilment.inbound_packing_slip_items to fulfilment_writer;
 grant select on fulfilment.inbound_packing_slips to fulfilment_reader;
@@ -2740,6 +3167,8 @@ grant select on fulfilment.order_addresses to fulfilment_reader;
 grant select on fulfilment.order_addresses to fulfilment_writer;
 grant select on fulfilment.order_items to fulfilment_reader;
 grant select on fulfilment.order_items to fulfilment_writer;
+grant select on fulfilment.order_line_events to fulfilment_reader;
+grant select on fulfilment.order_line_events to fulfilment_writer;
 grant select on fulfilment.order_lines to fulfilment_reader;
 grant select on fulfilment.order_lines to fulfilment_writer;
 grant select on fulfilment.order_overview to fulfilment_reader;
@@ -2754,6 +3183,8 @@ grant select on fulfilment.parcel_overview to fulfilment_reader;
 grant select on fulfilment.parcel_overview to fulfilment_writer;
 grant select on fulfilment.parcels to fulfilment_reader;
 grant select on fulfilment.parcels to fulfilment_writer;
+grant select on fulfilment.received_goods to fulfilment_reader;
+grant select on fulfilment.received_goods to fulfilment_writer;
 grant select on fulfilment.return_items to fulfilment_reader;
 grant select on fulfilment.return_items to fulfilment_writer;
 grant select on fulfilment.return_merchandise_authorization_items to fulfilment_reader;

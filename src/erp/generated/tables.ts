@@ -90,7 +90,7 @@ export interface FulfilmentCarrierLinks {
    */
   created_at: Generated<Timestamp>;
   /**
-   * Code of the list mainShippingMethods or shippingMethods, as in parcel_overview.shipping_method
+   * Code of the list mainShippingMethods or shippingMethods, as shipping_method of the views
    */
   shipping_method: string;
   /**
@@ -187,7 +187,7 @@ export interface FulfilmentDocuments {
    */
   mime_type: string | null;
   /**
-   * order_attachment: its id at the service
+   * order_attachment: its id at the service; null if no answer shows it
    */
   order_attachment_id: number | null;
   /**
@@ -203,7 +203,7 @@ export interface FulfilmentDocuments {
    */
   reference: string;
   /**
-   * result of the outbox row: for a return_label the answer as received, with the content of the document
+   * result of the outbox row, of an order only the ids: for a return_label the answer as received, with the content of the document
    */
   result: Json;
   /**
@@ -214,6 +214,10 @@ export interface FulfilmentDocuments {
    * return_label: shippingMethodId (service list returnShippingMethods)
    */
   shipping_method_id: number | null;
+  /**
+   * stored: the service answered with it; sent: the first attachment of an order, which went with it, and which the answer does not show
+   */
+  state: Generated<string>;
 }
 
 export interface FulfilmentErasedOrders {
@@ -233,6 +237,37 @@ export interface FulfilmentErasedOrders {
    * Order (orders.id)
    */
   order_id: number | null;
+}
+
+export interface FulfilmentInboundEvents {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Number of the event
+   */
+  id: Generated<number>;
+  /**
+   * Inbound
+   */
+  inbound_id: number;
+  /**
+   * Warehouse from then on
+   */
+  received_in: string | null;
+  /**
+   * When it was read
+   */
+  seen_at: Generated<Timestamp>;
+  /**
+   * Time that the service gives for this status; null for a status without a time
+   */
+  source_time: Timestamp | null;
+  /**
+   * Status from then on
+   */
+  status: string | null;
 }
 
 export interface FulfilmentInboundItems {
@@ -288,6 +323,41 @@ export interface FulfilmentInboundItems {
    * Since when the service no longer knows it; null while it does
    */
   unlisted_since: Timestamp | null;
+}
+
+export interface FulfilmentInboundPackingSlipEvents {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Warehouse it is announced for from then on
+   */
+  expected_in: string | null;
+  /**
+   * Day it is announced for from then on
+   */
+  expected_on: string | null;
+  /**
+   * Number of the event
+   */
+  id: Generated<number>;
+  /**
+   * Inbound packing slip
+   */
+  inbound_packing_slip_id: number;
+  /**
+   * When it was read
+   */
+  seen_at: Generated<Timestamp>;
+  /**
+   * Time that the service gives for this status; null for a status without a time
+   */
+  source_time: Timestamp | null;
+  /**
+   * Status from then on
+   */
+  status: string | null;
 }
 
 export interface FulfilmentInboundPackingSlipItems {
@@ -347,7 +417,7 @@ export interface FulfilmentInboundPackingSlips {
    */
   comments: string | null;
   /**
-   * When it finished with no further items expected; its own zone, else the client's
+   * When it finished with no further items expected; its own zone, else the client's; before 1970 it means none
    */
   completed_on: Timestamp | null;
   /**
@@ -414,7 +484,7 @@ export interface FulfilmentInbounds {
    */
   client: string;
   /**
-   * completedOn
+   * completedOn; before 1970 it means none
    */
   completed_on: Timestamp | null;
   /**
@@ -675,6 +745,41 @@ export interface FulfilmentOrderItems {
   vat: Numeric | null;
 }
 
+export interface FulfilmentOrderLineEvents {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Number of the event
+   */
+  id: Generated<number>;
+  /**
+   * Order
+   */
+  order_id: number | null;
+  /**
+   * Line of the order
+   */
+  order_item_id: number;
+  /**
+   * Pieces from then on; fewer than before, or 0, if some were cancelled
+   */
+  quantity: number | null;
+  /**
+   * When it was read
+   */
+  seen_at: Generated<Timestamp>;
+  /**
+   * Article from then on
+   */
+  sku: string | null;
+  /**
+   * When the service no longer had the line; null if it has the line from then on
+   */
+  unlisted_since: Timestamp | null;
+}
+
 export interface FulfilmentOrderLines {
   /**
    * Pieces of them that were cancelled
@@ -693,7 +798,7 @@ export interface FulfilmentOrderLines {
    */
   first_shipped_on: Timestamp | null;
   /**
-   * Pieces of shipments that have not left
+   * Pieces of shipments that have not left, as far as they are to come
    */
   in_warehouse: number | null;
   /**
@@ -704,6 +809,18 @@ export interface FulfilmentOrderLines {
    * When the last of its shipped pieces left
    */
   last_shipped_on: Timestamp | null;
+  /**
+   * serviceLevel, purchases, reference, extra6 and extra7
+   */
+  metadata: Json | null;
+  /**
+   * Pieces that are to come and on no shipment; 0 for a service product
+   */
+  missing: number | null;
+  /**
+   * Name of the article on the order (personal data, if it was made for a person)
+   */
+  name: string | null;
   /**
    * Order
    */
@@ -717,15 +834,23 @@ export interface FulfilmentOrderLines {
    */
   ordered: number | null;
   /**
+   * Pieces that a carrier took beyond quantity
+   */
+  over_shipped: number | null;
+  /**
+   * Price of one piece; its currency is orders.currency
+   */
+  price: Numeric | null;
+  /**
    * Pieces that were not cancelled
    */
   quantity: number | null;
   /**
-   * Pieces that came back and were processed
+   * Pieces that came back and were processed, at most quantity
    */
   returned: number | null;
   /**
-   * Pieces that a carrier took
+   * Pieces that a carrier took, at most quantity
    */
   shipped: number | null;
   /**
@@ -740,6 +865,10 @@ export interface FulfilmentOrderLines {
    * Since when the service no longer knows the order
    */
   unlisted_since: Timestamp | null;
+  /**
+   * Rate, such as 0.21
+   */
+  vat: Numeric | null;
 }
 
 export interface FulfilmentOrderOverview {
@@ -751,6 +880,10 @@ export interface FulfilmentOrderOverview {
    * Client key
    */
   client: string | null;
+  /**
+   * Consumer's address (personal data); compare lower(email), which has an index
+   */
+  email: string | null;
   /**
    * Your order number
    */
@@ -768,9 +901,13 @@ export interface FulfilmentOrderOverview {
    */
   order_id: number | null;
   /**
-   * Name of the order type
+   * Code of the order type
    */
   order_type: string | null;
+  /**
+   * Its name
+   */
+  order_type_name: string | null;
   /**
    * Pieces that were ordered first
    */
@@ -788,9 +925,13 @@ export interface FulfilmentOrderOverview {
    */
   preferred_shipping_date: string | null;
   /**
-   * Shipments with the status ERROR, parcels with an exception level, and the first outbox row that waits for a person; null if there is none
+   * All its problems in words; null if there is none. An order that is not shipped two days after it was ordered has at least one
    */
   problem: string | null;
+  /**
+   * The first problem in one word: warehouse_error, parcel_exception, row_dead, row_unknown, row_waiting, on_hold, check_address, not_due, no_lines, back_order, not_picked, not_shipped or over_shipped
+   */
+  problem_code: string | null;
   /**
    * Pieces that came back and were processed
    */
@@ -804,9 +945,13 @@ export interface FulfilmentOrderOverview {
    */
   shipped: number | null;
   /**
-   * Name of the shipping method that was asked for, main or nested
+   * Code of the shipping method that was asked for, main or nested
    */
   shipping_method: string | null;
+  /**
+   * Its name
+   */
+  shipping_method_name: string | null;
   /**
    * accepted, check_address, on_hold, in_warehouse, warehouse_error, partly_shipped, shipped, nothing_to_ship, cancelled or unlisted (docs/erp.md)
    */
@@ -816,6 +961,14 @@ export interface FulfilmentOrderOverview {
    */
   to_come: number | null;
   /**
+   * on_its_way: when the list first had one of these packages; ended: when the last of them had left it
+   */
+  tracking_since: Timestamp | null;
+  /**
+   * on_its_way: a package of it is on the track-trace list; ended: all its packages so far have left the list, so they are delivered, at a pick-up point, or returned to the sender; null: there is none, or one was never listed
+   */
+  tracking_state: string | null;
+  /**
    * Since when the service no longer knows the order
    */
   unlisted_since: Timestamp | null;
@@ -823,7 +976,7 @@ export interface FulfilmentOrderOverview {
 
 export interface FulfilmentOrders {
   /**
-   * allowPartialDelivery
+   * True if it may be shipped in parts; null: the default of the order type
    */
   allow_partial_delivery: boolean | null;
   /**
@@ -855,7 +1008,7 @@ export interface FulfilmentOrders {
    */
   delivery_address_id: number | null;
   /**
-   * Consumer's address (personal data)
+   * Consumer's address (personal data); without one, the service uses a no-reply address of its own
    */
   email: string | null;
   /**
@@ -946,7 +1099,7 @@ export interface FulfilmentOutbox {
    */
   absences: Generated<number>;
   /**
-   * Time of the last look-up that did not find the change, and counts
+   * Time of the last look-up since the last attempt that did not find the change
    */
   absent_at: Timestamp | null;
   /**
@@ -1010,7 +1163,7 @@ export interface FulfilmentOutbox {
    */
   next_attempt_at: Generated<Timestamp | null>;
   /**
-   * The row is not sent before this time; the writer may set it. Later rows of its lane wait for it
+   * The row is not sent before this time, within 100 years; the writer may set it. Later rows of its lane wait for it
    */
   not_before: Timestamp | null;
   /**
@@ -1029,6 +1182,10 @@ export interface FulfilmentOutbox {
    * While unknown: the reason with which the service refused the row. The row becomes dead with it unless a look-up finds the change
    */
   refusal: string | null;
+  /**
+   * True if refusal may say that the service already has what the row asks for
+   */
+  refused_as_taken: Generated<boolean>;
   /**
    * Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
    */
@@ -1120,9 +1277,13 @@ export interface FulfilmentParcelOverview {
    */
   external_order_number: string | null;
   /**
-   * What the package holds: an array of {shipmentItemId, quantity, sku, lotNumber}; null if the look-up does not say
+   * What the package holds: an array of {shipmentItemId, quantity, sku, lotNumber}; null if that is not known
    */
   items: Json | null;
+  /**
+   * True if items has the contents; false if the shipment has several packages, because the look-up does not say which line is in which (shipment_lines has all lines, once), or if it names no lines
+   */
+  items_known: boolean | null;
   /**
    * Number of packages of the shipment
    */
@@ -1168,6 +1329,14 @@ export interface FulfilmentParcelOverview {
    */
   tracking_number: string | null;
   /**
+   * When the list first had the package; if ended: when it was missing for the first time, up to an hour late
+   */
+  tracking_since: Timestamp | null;
+  /**
+   * on_its_way: the track-trace list has the package; ended: it has left the list, so it is delivered, at a pick-up point, or returned to the sender; null: it was never listed
+   */
+  tracking_state: string | null;
+  /**
    * Address for tracking: a code that is a link, else the link of carrier_links, else the one that the service gives for the shipment
    */
   tracking_url: string | null;
@@ -1207,10 +1376,6 @@ export interface FulfilmentParcels {
    */
   first_seen_at: Generated<Timestamp>;
   /**
-   * shipmentItems: an array of {shipmentItemId, quantity, sku, lotNumber}; null if the look-up names none
-   */
-  items: Json | null;
-  /**
    * numberOfColli: packages of the shipment
    */
   number_of_colli: number | null;
@@ -1239,6 +1404,10 @@ export interface FulfilmentParcels {
    */
   shipment_id: number;
   /**
+   * shipmentItems: an array of {shipmentItemId, quantity, sku, lotNumber}, which each package of a shipment repeats; do not add them up: parcel_overview has the contents of packages, shipment_items the lines. Null if the look-up names none
+   */
+  shipment_items: Json | null;
+  /**
    * shippingDate, read in the client's zone
    */
   shipping_date: Timestamp | null;
@@ -1256,6 +1425,101 @@ export interface FulfilmentParcels {
   tracking_number: string | null;
   /**
    * Since when the look-up of its shipment no longer returns the package
+   */
+  unlisted_since: Timestamp | null;
+}
+
+export interface FulfilmentReceivedGoods {
+  /**
+   * When checking began
+   */
+  checking_on: Timestamp | null;
+  /**
+   * Client key
+   */
+  client: string | null;
+  /**
+   * When it was completed
+   */
+  completed_on: Timestamp | null;
+  /**
+   * When it arrived
+   */
+  created_on: Timestamp | null;
+  /**
+   * Day for which the slip announced the goods
+   */
+  expected_on: string | null;
+  /**
+   * Use before
+   */
+  expiration_date: string | null;
+  /**
+   * Inbound
+   */
+  inbound_id: number | null;
+  /**
+   * Line of the inbound
+   */
+  inbound_item_id: number | null;
+  /**
+   * Slip that announced the goods; null if there is none
+   */
+  inbound_packing_slip_id: number | null;
+  /**
+   * Line of the slip
+   */
+  inbound_packing_slip_item_id: number | null;
+  /**
+   * Pieces that this line of the slip announced
+   */
+  line_expected: number | null;
+  /**
+   * Pieces of it that were received so far, by all inbounds
+   */
+  line_received: number | null;
+  /**
+   * Lot
+   */
+  lot_number: string | null;
+  /**
+   * Pieces of this line
+   */
+  quantity: number | null;
+  /**
+   * Warehouse that received it
+   */
+  received_in: string | null;
+  /**
+   * Its reference, as announced
+   */
+  reference: string | null;
+  /**
+   * Article
+   */
+  sku: string | null;
+  /**
+   * Pieces that the whole slip announced
+   */
+  slip_expected: number | null;
+  /**
+   * Pieces of them that were received so far, by all inbounds
+   */
+  slip_received: number | null;
+  /**
+   * Reference of the slip
+   */
+  slip_reference: string | null;
+  /**
+   * EXPECTED, IN_PROGRESS, CHECKING or COMPLETED
+   */
+  slip_status: string | null;
+  /**
+   * PROCESSING, CHECKING, CHECKED or COMPLETED. Book it when it is COMPLETED
+   */
+  status: string | null;
+  /**
+   * Since when the service no longer knows the inbound
    */
   unlisted_since: Timestamp | null;
 }
@@ -1302,7 +1566,7 @@ export interface FulfilmentReturnItems {
    */
   processed_in: string | null;
   /**
-   * Day the warehouse processed it
+   * Day the warehouse processed it; before 1970 it means none
    */
   processed_on: string | null;
   /**
@@ -1330,7 +1594,7 @@ export interface FulfilmentReturnItems {
    */
   restock_in: string | null;
   /**
-   * restockOn, read in the client's zone if it names no zone
+   * restockOn, read in the client's zone if it names no zone; before 1970 it means none
    */
   restock_on: Timestamp | null;
   /**
@@ -1503,6 +1767,14 @@ export interface FulfilmentReturnOverview {
    */
   condition: string | null;
   /**
+   * Currency of the order
+   */
+  currency: string | null;
+  /**
+   * Use before, of the same line
+   */
+  expiration_date: string | null;
+  /**
    * Your order number
    */
   external_order_number: string | null;
@@ -1510,6 +1782,10 @@ export interface FulfilmentReturnOverview {
    * Your number of the announced return; null if it was not announced from here
    */
   external_reference: string | null;
+  /**
+   * Lot of the shipment line that delivered it
+   */
+  lot_number: string | null;
   /**
    * Order
    */
@@ -1519,7 +1795,7 @@ export interface FulfilmentReturnOverview {
    */
   order_item_id: number | null;
   /**
-   * Price of the order line
+   * Price of one piece, of the order line
    */
   price: Numeric | null;
   /**
@@ -1551,9 +1827,17 @@ export interface FulfilmentReturnOverview {
    */
   return_item_id: number | null;
   /**
-   * Name of the return reason
+   * Code of the return reason; if the return item has none, that of its announcement
    */
   return_reason: string | null;
+  /**
+   * Name of the return reason
+   */
+  return_reason_name: string | null;
+  /**
+   * Serial numbers of the same line; of several pieces it is not known which one came back
+   */
+  serial_numbers: string[] | null;
   /**
    * Article
    */
@@ -1562,6 +1846,10 @@ export interface FulfilmentReturnOverview {
    * Since when the service no longer knows the return item
    */
   unlisted_since: Timestamp | null;
+  /**
+   * Rate of the order line, such as 0.21
+   */
+  vat: Numeric | null;
 }
 
 export interface FulfilmentReturnsToRestock {
@@ -1610,9 +1898,13 @@ export interface FulfilmentReturnsToRestock {
    */
   return_item_id: number | null;
   /**
-   * Name of the return reason
+   * Code of the return reason
    */
   return_reason: string | null;
+  /**
+   * Its name
+   */
+  return_reason_name: string | null;
   /**
    * Article
    */
@@ -1820,9 +2112,13 @@ export interface FulfilmentShipmentLines {
    */
   order_item_id: number | null;
   /**
-   * Name of the order type
+   * Code of the order type
    */
   order_type: string | null;
+  /**
+   * Its name
+   */
+  order_type_name: string | null;
   /**
    * Packages of the whole shipment; it is not known which line is in which package
    */
@@ -1852,9 +2148,13 @@ export interface FulfilmentShipmentLines {
    */
   shipped_on: Timestamp | null;
   /**
-   * Name of the shipping method, main or nested
+   * Code of the shipping method, main or nested
    */
   shipping_method: string | null;
+  /**
+   * Its name
+   */
+  shipping_method_name: string | null;
   /**
    * Article
    */
@@ -1923,13 +2223,17 @@ export interface FulfilmentShipmentOverview {
    */
   order_id: number | null;
   /**
-   * Name of the order type
+   * Code of the order type
    */
   order_type: string | null;
   /**
    * Order type (service list orderTypes)
    */
   order_type_id: number | null;
+  /**
+   * Its name
+   */
+  order_type_name: string | null;
   /**
    * The resource as received, without its included
    */
@@ -1951,17 +2255,21 @@ export interface FulfilmentShipmentOverview {
    */
   return_label: string | null;
   /**
-   * shippedOn, read in the client's zone
+   * shippedOn, read in the client's zone; before 1970 it means none
    */
   shipped_on: Timestamp | null;
   /**
-   * Name of the shipping method, main or nested
+   * Code of the shipping method, main or nested
    */
   shipping_method: string | null;
   /**
    * Shipping method; the interface does not show whether it is a main or a nested id
    */
   shipping_method_id: number | null;
+  /**
+   * Its name
+   */
+  shipping_method_name: string | null;
   /**
    * READY_TO_PICK, READY_TO_SORT, READY_TO_SHIP, SHIPPED or ERROR; another value is kept as received
    */
@@ -2022,7 +2330,7 @@ export interface FulfilmentShipments {
    */
   return_label: string | null;
   /**
-   * shippedOn, read in the client's zone
+   * shippedOn, read in the client's zone; before 1970 it means none
    */
   shipped_on: Timestamp | null;
   /**
@@ -2266,45 +2574,6 @@ export interface SyncAlertChecks {
   scope: string;
 }
 
-export interface SyncAlertPosts {
-  /**
-   * When it was given up, because it was too old
-   */
-  abandoned_at: Timestamp | null;
-  /**
-   * Occurrence of the problem (sync.alerts.id)
-   */
-  alert_id: string;
-  /**
-   * Number of attempts
-   */
-  attempts: Generated<number>;
-  /**
-   * What is posted
-   */
-  body: Json;
-  /**
-   * When the beginning or end was found
-   */
-  created_at: Generated<Timestamp>;
-  /**
-   * When the receiver took it
-   */
-  delivered_at: Timestamp | null;
-  /**
-   * Number of the post. Retries have the same number, so a receiver can drop duplicates
-   */
-  id: Generated<number>;
-  /**
-   * Why the last attempt failed
-   */
-  last_error: string | null;
-  /**
-   * Time of the next attempt. A worker that posts sets it beyond the end of its attempt
-   */
-  next_attempt_at: Generated<Timestamp>;
-}
-
 export interface SyncAlerts {
   /**
    * When the post of its beginning was queued; null: it has not lasted long enough
@@ -2412,6 +2681,21 @@ export interface SyncAudit {
    * Number of the row
    */
   id: Generated<number>;
+}
+
+export interface SyncCarrierLinks {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Code of the shipping method
+   */
+  shipping_method: string;
+  /**
+   * Address for tracking, with placeholders
+   */
+  url: string;
 }
 
 export interface SyncClients {
@@ -2543,6 +2827,89 @@ export interface SyncCursors {
   watermark: string | null;
 }
 
+export interface SyncDeliveries {
+  /**
+   * What is posted; null for events: their row is read when they are posted
+   */
+  body: Json | null;
+  /**
+   * Client key; empty: every client
+   */
+  client: string;
+  /**
+   * When it was made
+   */
+  created_at: Generated<Timestamp>;
+  /**
+   * When it was delivered or given up
+   */
+  finished_at: Timestamp | null;
+  /**
+   * Transaction time of the change, or when the problem began or ended
+   */
+  happened_at: Timestamp;
+  /**
+   * Order in which they were made
+   */
+  id: Generated<number>;
+  /**
+   * Order, or what else it is about. Only the first waiting delivery of a lane has a next_at
+   */
+  lane: string;
+  /**
+   * How the last attempt failed, in words
+   */
+  last_error: string | null;
+  /**
+   * Code of how the last attempt failed
+   */
+  last_error_code: string | null;
+  /**
+   * webhook-id of every attempt. Random: after a restore, no receiver takes a new delivery for an old one
+   */
+  message_id: Generated<string>;
+  /**
+   * When the next attempt may begin; while one is under way, when another worker may take over; null: an earlier one of its lane waits, or it is finished
+   */
+  next_at: Timestamp | null;
+  /**
+   * shipment.shipped without packages waits for them until then
+   */
+  not_before: Timestamp | null;
+  /**
+   * Order number, or reference of an inbound, when it was made
+   */
+  number: string | null;
+  /**
+   * Receiver (sync.receivers.name)
+   */
+  receiver: string;
+  /**
+   * Id of the row it is about: an outbox row, shipment, return item or inbound
+   */
+  source_id: number | null;
+  /**
+   * Article or package it is about
+   */
+  source_key: string | null;
+  /**
+   * waiting, delivered, or dead: given up; events retry sends it again
+   */
+  status: Generated<string>;
+  /**
+   * Number of attempts
+   */
+  tries: Generated<number>;
+  /**
+   * Clients take turns. The client key; empty for all clients that were not known here, because a role can invent any number
+   */
+  turn: string;
+  /**
+   * Type, such as shipment.shipped or problem.began
+   */
+  type: string;
+}
+
 export interface SyncErasures {
   /**
    * Client key
@@ -2570,94 +2937,15 @@ export interface SyncErasures {
   id: number;
 }
 
-export interface SyncEvents {
+export interface SyncEventCheckpoint {
   /**
-   * Number of attempts
+   * Always true: there is one row
    */
-  attempts: Generated<number>;
+  only_row: Generated<boolean>;
   /**
-   * Client key
+   * Last seq that events were made from
    */
-  client: string;
-  /**
-   * When it was given up; events retry sends it again
-   */
-  dead_at: Timestamp | null;
-  /**
-   * When the receiver took it
-   */
-  delivered_at: Timestamp | null;
-  /**
-   * Transaction time of the change
-   */
-  happened_at: Timestamp;
-  /**
-   * Order in which they were made
-   */
-  id: Generated<number>;
-  /**
-   * Names of the order and of its number, or of what it is about. It waits for undelivered, earlier events that share one
-   */
-  lanes: string[];
-  /**
-   * Why the last attempt failed
-   */
-  last_error: string | null;
-  /**
-   * webhook-id of every attempt. Random: after a restore, no receiver takes a new event for an old one
-   */
-  message_id: Generated<string>;
-  /**
-   * When the next attempt may begin; while one is under way, when another worker may take over
-   */
-  next_attempt_at: Generated<Timestamp>;
-  /**
-   * Order number, or reference of an inbound, when it was made
-   */
-  number: string | null;
-  /**
-   * Id of the row it is about: an outbox row, shipment, return item or inbound
-   */
-  source_id: number | null;
-  /**
-   * Article it is about, for stock.changed
-   */
-  source_key: string | null;
-  /**
-   * Receiver (sync.event_subscribers.name)
-   */
-  subscriber: string;
-  /**
-   * Type, such as shipment.shipped
-   */
-  type: string;
-}
-
-export interface SyncEventSubscribers {
-  /**
-   * Clients of its events; null: all
-   */
-  clients: string[] | null;
-  /**
-   * When the feed no longer had all changes that events had to be made from, because no worker had made any for too long
-   */
-  missed_at: Timestamp | null;
-  /**
-   * Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL
-   */
-  name: string;
-  /**
-   * When a worker last had it, within some minutes. After 7 days without one it is deleted
-   */
-  seen_at: Generated<Timestamp>;
-  /**
-   * When a worker first had it; it gets later changes only
-   */
-  started_at: Generated<Timestamp>;
-  /**
-   * Types of its events; null: all
-   */
-  types: string[] | null;
+  seq: number;
 }
 
 export interface SyncFeedMark {
@@ -2949,6 +3237,25 @@ export interface SyncLeases {
    * Job name
    */
   name: string;
+}
+
+export interface SyncListLags {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * When a time was last longer than lists are taken to lag (docs/assumptions.md); null: never
+   */
+  exceeded_at: Timestamp | null;
+  /**
+   * When it was measured
+   */
+  longest_at: Timestamp;
+  /**
+   * The longest time so far, in milliseconds
+   */
+  longest_ms: number;
 }
 
 export interface SyncLocks {
@@ -3309,6 +3616,57 @@ export interface SyncQuarantine {
   times: Generated<number>;
 }
 
+export interface SyncReceivers {
+  /**
+   * Since when it does not answer, answers 5xx or asks to wait; null: it answers
+   */
+  away_since: Timestamp | null;
+  /**
+   * Clients of its events; null: all
+   */
+  clients: string[] | null;
+  /**
+   * Number of posts in vain since it went away
+   */
+  failures: Generated<number>;
+  /**
+   * What it gets: event or alert
+   */
+  kind: string;
+  /**
+   * How the last post in vain failed
+   */
+  last_error: string | null;
+  /**
+   * When events were last not made for it: the feed no longer had all changes, or it had been away for 7 days
+   */
+  missed_at: Timestamp | null;
+  /**
+   * Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL; ALERT_WEBHOOK_URL: the receiver of problems
+   */
+  name: string;
+  /**
+   * When one delivery tries whether it is back; null: it is not away
+   */
+  next_at: Timestamp | null;
+  /**
+   * Number of deliveries that each worker may post at the same time
+   */
+  places: Generated<number>;
+  /**
+   * When a worker last had it, within some minutes. After 7 days without one it is deleted
+   */
+  seen_at: Generated<Timestamp>;
+  /**
+   * When a worker first had it; it gets later changes only
+   */
+  started_at: Generated<Timestamp>;
+  /**
+   * Types of its events; null: all
+   */
+  types: string[] | null;
+}
+
 export interface SyncRequestBudgets {
   /**
    * Fingerprint of the account
@@ -3349,6 +3707,17 @@ export interface SyncRereads {
    * Number of reads so far that did not help
    */
   tries: Generated<number>;
+}
+
+export interface SyncRescannedChanges {
+  /**
+   * First seq of a transaction
+   */
+  first_seq: number;
+  /**
+   * Last seq of the transaction
+   */
+  last_seq: number;
 }
 
 export interface SyncRescanPages {
@@ -3552,6 +3921,21 @@ export interface SyncRuns {
   worker: string;
 }
 
+export interface SyncServiceProducts {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * True if sku is a pattern
+   */
+  is_pattern: boolean;
+  /**
+   * Article, or a pattern as of LIKE
+   */
+  sku: string;
+}
+
 export interface SyncSettingsReads {
   /**
    * Client key
@@ -3565,6 +3949,30 @@ export interface SyncSettingsReads {
    * When they were last asked for
    */
   tried_at: Timestamp;
+}
+
+export interface SyncTrackedParcels {
+  changed_at: Timestamp | null;
+  client: string | null;
+  collo_number: string | null;
+  current_track_trace_exception_level: string | null;
+  current_track_trace_status: string | null;
+  first_seen_at: Timestamp | null;
+  number_of_colli: number | null;
+  package_number: string | null;
+  raw: Json | null;
+  read_at: Timestamp | null;
+  read_no: number | null;
+  return_package_number: string | null;
+  shipment_id: number | null;
+  shipment_items: Json | null;
+  shipping_date: Timestamp | null;
+  track_and_trace_bar_code: string | null;
+  track_and_trace_code: string | null;
+  tracking_number: string | null;
+  tracking_since: Timestamp | null;
+  tracking_state: string | null;
+  unlisted_since: Timestamp | null;
 }
 
 export interface SyncWatchedArticles {
@@ -3585,7 +3993,9 @@ export interface DB {
   "fulfilment.consumers": FulfilmentConsumers;
   "fulfilment.documents": FulfilmentDocuments;
   "fulfilment.erased_orders": FulfilmentErasedOrders;
+  "fulfilment.inbound_events": FulfilmentInboundEvents;
   "fulfilment.inbound_items": FulfilmentInboundItems;
+  "fulfilment.inbound_packing_slip_events": FulfilmentInboundPackingSlipEvents;
   "fulfilment.inbound_packing_slip_items": FulfilmentInboundPackingSlipItems;
   "fulfilment.inbound_packing_slips": FulfilmentInboundPackingSlips;
   "fulfilment.inbounds": FulfilmentInbounds;
@@ -3593,6 +4003,7 @@ export interface DB {
   "fulfilment.open_inbound_expectations": FulfilmentOpenInboundExpectations;
   "fulfilment.order_addresses": FulfilmentOrderAddresses;
   "fulfilment.order_items": FulfilmentOrderItems;
+  "fulfilment.order_line_events": FulfilmentOrderLineEvents;
   "fulfilment.order_lines": FulfilmentOrderLines;
   "fulfilment.order_overview": FulfilmentOrderOverview;
   "fulfilment.orders": FulfilmentOrders;
@@ -3600,6 +4011,7 @@ export interface DB {
   "fulfilment.outbox_open": FulfilmentOutboxOpen;
   "fulfilment.parcel_overview": FulfilmentParcelOverview;
   "fulfilment.parcels": FulfilmentParcels;
+  "fulfilment.received_goods": FulfilmentReceivedGoods;
   "fulfilment.return_items": FulfilmentReturnItems;
   "fulfilment.return_merchandise_authorization_items": FulfilmentReturnMerchandiseAuthorizationItems;
   "fulfilment.return_merchandise_authorizations": FulfilmentReturnMerchandiseAuthorizations;
@@ -3622,16 +4034,16 @@ export interface DB {
   "sync.admin_secrets": SyncAdminSecrets;
   "sync.admin_sessions": SyncAdminSessions;
   "sync.alert_checks": SyncAlertChecks;
-  "sync.alert_posts": SyncAlertPosts;
   "sync.alerts": SyncAlerts;
   "sync.api_keys": SyncApiKeys;
   "sync.audit": SyncAudit;
+  "sync.carrier_links": SyncCarrierLinks;
   "sync.clients": SyncClients;
   "sync.confirmations": SyncConfirmations;
   "sync.cursors": SyncCursors;
+  "sync.deliveries": SyncDeliveries;
   "sync.erasures": SyncErasures;
-  "sync.event_subscribers": SyncEventSubscribers;
-  "sync.events": SyncEvents;
+  "sync.event_checkpoint": SyncEventCheckpoint;
   "sync.feed_mark": SyncFeedMark;
   "sync.figure_marks": SyncFigureMarks;
   "sync.figures": SyncFigures;
@@ -3641,6 +4053,7 @@ export interface DB {
   "sync.gates": SyncGates;
   "sync.jobs": SyncJobs;
   "sync.leases": SyncLeases;
+  "sync.list_lags": SyncListLags;
   "sync.locks": SyncLocks;
   "sync.migrations": SyncMigrations;
   "sync.outbox_attempts": SyncOutboxAttempts;
@@ -3655,11 +4068,15 @@ export interface DB {
   "sync.push_holds": SyncPushHolds;
   "sync.push_workers": SyncPushWorkers;
   "sync.quarantine": SyncQuarantine;
+  "sync.receivers": SyncReceivers;
   "sync.request_budgets": SyncRequestBudgets;
   "sync.rereads": SyncRereads;
   "sync.rescan_pages": SyncRescanPages;
+  "sync.rescanned_changes": SyncRescannedChanges;
   "sync.rescans": SyncRescans;
   "sync.runs": SyncRuns;
+  "sync.service_products": SyncServiceProducts;
   "sync.settings_reads": SyncSettingsReads;
+  "sync.tracked_parcels": SyncTrackedParcels;
   "sync.watched_articles": SyncWatchedArticles;
 }

@@ -123,7 +123,7 @@ async function readFacts(trx: Transaction<DB>, { client, days, limit }: AgedStep
 const selectLines = (client: string) => sql`
   select count(*) as lines, count(*) filter (where i.quantity is distinct from 0) as ordered,
     bool_or(i.quantity > shipped.pieces and not exists (
-      select from fulfilment.service_products v
+      select from sync.service_products v
       where v.client = i.client and case when v.is_pattern then i.sku like v.sku else i.sku = v.sku end)) as is_open
   from fulfilment.order_items i
   cross join lateral (
