@@ -11,7 +11,7 @@ import {
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
-import { promoteHeads } from './lanes.ts';
+import { promoteHeads } from './delivery-lanes.ts';
 
 /** A delivery that this worker posts now. */
 export interface ClaimedDelivery {

@@ -1,6 +1,6 @@
 import type { EventType } from '../../../config/events.ts';
 import { dayMs, minuteMs } from '../../core/time.ts';
-import type { NewDelivery } from './lanes.ts';
+import type { NewDelivery } from './delivery-lanes.ts';
 
 /** A change of the feed that may be an event. */
 export interface EventFact {

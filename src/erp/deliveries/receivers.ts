@@ -8,7 +8,7 @@ import type { EventType } from '../../../config/events.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
-import { promoteHeads } from './lanes.ts';
+import { promoteHeads } from './delivery-lanes.ts';
 
 /** A receiver, and which events it gets. Null: all. */
 export interface RegisteredReceiver {

@@ -4,7 +4,7 @@ import { type Kysely, sql } from 'kysely';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
-import { type Lane, promoteHeads } from './lanes.ts';
+import { type Lane, promoteHeads } from './delivery-lanes.ts';
 import { lockReceivers } from './receivers.ts';
 
 /** A delivery that is not delivered. */

@@ -303,7 +303,8 @@ async function markDead(db: Kysely<DB>, worker: string, pairs: readonly PendingP
         cross join lateral (
           select q.id
           from fulfilment.outbox q
-          where q.status = 'pending' and (u.is_unknown_kind or q.created_at < statement_timestamp() - ${unknownClientSpan})
+          where q.status = 'pending'
+            and (u.is_unknown_kind or q.created_at < statement_timestamp() - ${unknownClientSpan})
             -- With a plain join, a plan made while the table was empty would read all pending rows.
             and q.id = any(array(
               select i.id

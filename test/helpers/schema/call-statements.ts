@@ -20,7 +20,7 @@ import type { Family } from '../../../src/erp/mirror/mirror-tables.ts';
 import { markChildrenUnlisted, markUnlisted, recordAbsences } from '../../../src/erp/mirror/unlisted.ts';
 import { upsertFamilies } from '../../../src/erp/mirror/upsert.ts';
 import { acceptDatabase } from '../../../src/erp/outbox/accept-database.ts';
-import { renewClaims, returnClaims, stampSent } from '../../../src/erp/outbox/held-claims.ts';
+import { markUnsendableRowsDead, renewClaims, returnClaims, stampSent } from '../../../src/erp/outbox/held-claims.ts';
 import * as holds from '../../../src/erp/outbox/holds.ts';
 import { insertRows } from '../../../src/erp/outbox/insert-rows.ts';
 import { releaseLanes } from '../../../src/erp/outbox/lanes.ts';
@@ -101,6 +101,8 @@ export async function callStatements(db: Database, url: string, outboxId: number
   await within((trx) => callRuns(trx));
   await callSchedules(db);
   await within((trx) => callOutbox(trx, outboxId));
+  await sql`insert into fulfilment.outbox (kind, reference) values ('no.such', 'X')`.execute(db);
+  await markUnsendableRowsDead(db, 'x', null);
   await callOperator(db, outboxId);
   await callAlerts(db);
   await hasFullDisk(db);

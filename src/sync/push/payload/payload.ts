@@ -129,7 +129,7 @@ function checkInPieces(schema: z.ZodType, value: Json): Checked {
       Array.isArray(member) ? member.slice(from, from + pieceLength) : member,
     ]);
     const checked = checkWhole(schema, Object.fromEntries(piece));
-    if ('issues' in checked) found.push(...moveIssues(checked.issues, from));
+    if ('issues' in checked) for (const issue of moveIssues(checked.issues, from)) found.push(issue);
   }
   return found.length > 0 ? { issues: found } : checkWhole(schema, value);
 }
@@ -247,7 +247,7 @@ export function describeIssues(
 ): readonly MemberProblem[] {
   const found: MemberProblem[] = [];
   for (const issue of issues) {
-    found.push(...describeIssue(issue, refused));
+    for (const problem of describeIssue(issue, refused)) found.push(problem);
     if (found.length > maxProblems) break;
   }
   return found.slice(0, maxProblems + 1);
