@@ -2,7 +2,7 @@
 
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Database } from '../connection/pool.ts';
-import { findWaitingLanes, insertDeliveries } from '../deliveries/lanes.ts';
+import { findWaitingLanes, insertDeliveries } from '../deliveries/delivery-lanes.ts';
 import { alertReceiver, lockReceivers } from '../deliveries/receivers.ts';
 import type { DB } from '../generated/tables.ts';
 

@@ -4,7 +4,7 @@ import { sql, type Transaction } from 'kysely';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction, readSqlState } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
-import { findWaitingLanes, insertDeliveries } from './lanes.ts';
+import { findWaitingLanes, insertDeliveries } from './delivery-lanes.ts';
 import {
   type EventFact,
   type EventReceiver,

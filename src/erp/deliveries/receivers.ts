@@ -8,7 +8,7 @@ import type { EventType } from '../../../config/events.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
-import { promoteHeads } from './lanes.ts';
+import { promoteHeads } from './delivery-lanes.ts';
 
 /** A receiver, and which events it gets. Null: all. */
 export interface RegisteredReceiver {
@@ -35,7 +35,8 @@ export function registerReceivers(db: Database, receivers: readonly RegisteredRe
     await sql`
       insert into sync.receivers as r (name, kind, types, clients)
       select n.name, n.kind, n.types, n.clients
-      from jsonb_to_recordset(${JSON.stringify(receivers)}::jsonb) as n (name text, kind text, types text[], clients text[])
+      from jsonb_to_recordset(${JSON.stringify(receivers)}::jsonb)
+        as n (name text, kind text, types text[], clients text[])
       order by n.name
       on conflict (name) do update
       set types = excluded.types, clients = excluded.clients, seen_at = now()`.execute(trx);

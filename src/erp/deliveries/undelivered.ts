@@ -4,7 +4,7 @@ import { type Kysely, sql } from 'kysely';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
-import { type Lane, promoteHeads } from './lanes.ts';
+import { type Lane, promoteHeads } from './delivery-lanes.ts';
 import { lockReceivers } from './receivers.ts';
 
 /** A delivery that is not delivered. */
@@ -53,7 +53,8 @@ export function retryDeliveries(db: Database, ids: readonly number[] | null): Pr
     );
     const { rows } = await sql<Lane>`
       update sync.deliveries
-      set status = 'waiting', finished_at = null, not_before = null, tries = case status when 'dead' then 0 else tries end,
+      set status = 'waiting', finished_at = null, not_before = null,
+        tries = case status when 'dead' then 0 else tries end,
         next_at = case when next_at is not null then clock_timestamp() end
       where status <> 'delivered'
         and case when ${ids}::bigint[] is null then status = 'dead' else id = any(${ids}::bigint[]) end

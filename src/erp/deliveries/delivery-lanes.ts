@@ -37,9 +37,8 @@ export async function findWaitingLanes(trx: Transaction<DB>, lanes: readonly Lan
     select l.receiver, l.lane
     from ${laneSet(lanes)}
     where exists (
-      select from sync.deliveries d where d.receiver = l.receiver and d.lane = l.lane and d.status = 'waiting')`.execute(
-    trx,
-  );
+      select from sync.deliveries d
+      where d.receiver = l.receiver and d.lane = l.lane and d.status = 'waiting')`.execute(trx);
   const waiting = new Set(rows.map(toKey));
   return (lane) => waiting.has(toKey(lane));
 }
