@@ -73,7 +73,9 @@ export async function startCheckpoint(trx: Transaction<DB>, move: boolean): Prom
     insert into sync.event_checkpoint as c (seq)
     select coalesce((select f.seq from fulfilment.changes f order by f.seq desc limit 1), m.pruned_until)
     from sync.feed_mark m
-    on conflict (only_row) do update set seq = excluded.seq where ${move}::boolean`.execute(trx);
+    on conflict (only_row) do update
+    set seq = excluded.seq
+    where ${move}::boolean`.execute(trx);
 }
 
 /** Renews when a worker last had its receivers. */

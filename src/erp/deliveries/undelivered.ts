@@ -33,9 +33,11 @@ export async function listUndelivered(db: Kysely<DB>, maxRows: number): Promise<
       order by id
       limit ${maxRows})`;
   const { rows } = await sql<Undelivered>`
-    ${select('dead')}
+    select d.*
+    from ${select('dead')} d
     union all
-    ${select('waiting')}`.execute(db);
+    select w.*
+    from ${select('waiting')} w`.execute(db);
   return rows.slice(0, maxRows);
 }
 
