@@ -39,7 +39,7 @@ export interface GiveUp {
   readonly minTries: number;
 }
 
-/** What becomes of a delivery after an attempt. */
+/** The state of a delivery after an attempt. */
 export type DeliveryEnd =
   | { readonly status: 'delivered' | 'dead' }
   | { readonly status: 'waiting'; readonly delayMs: number };

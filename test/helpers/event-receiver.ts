@@ -13,7 +13,7 @@ import type { useServices } from './processes/service.ts';
 import { makeConfig } from './puller.ts';
 import type { SandboxControl } from './sandbox-control.ts';
 
-export const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`;
+const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`;
 
 /** A business event as a receiver gets it. */
 export interface ReceivedEvent {

@@ -179,9 +179,8 @@ async function endDelivery(trx: Transaction<DB>, { delivery, end, failure }: Att
     set status = ${end.status}, finished_at = case when ${delayMs}::float8 is null then clock_timestamp() end,
       next_at = clock_timestamp() + make_interval(secs => ${delayMs}::float8 / 1000),
       last_error_code = ${failure?.code ?? null}, last_error = ${failure?.error ?? null}
-    where id = ${delivery.id} and status = 'waiting' and (${end.status} = 'delivered' or tries = ${delivery.tries})`.execute(
-    trx,
-  );
+    where id = ${delivery.id} and status = 'waiting'
+      and (${end.status} = 'delivered' or tries = ${delivery.tries})`.execute(trx);
 }
 
 async function storeState(trx: Transaction<DB>, { receiver, failure }: Attempt, next: ReceiverEnd): Promise<void> {

@@ -37,9 +37,8 @@ export async function findWaitingLanes(trx: Transaction<DB>, lanes: readonly Lan
     select l.receiver, l.lane
     from ${laneSet(lanes)}
     where exists (
-      select from sync.deliveries d where d.receiver = l.receiver and d.lane = l.lane and d.status = 'waiting')`.execute(
-    trx,
-  );
+      select from sync.deliveries d
+      where d.receiver = l.receiver and d.lane = l.lane and d.status = 'waiting')`.execute(trx);
   const waiting = new Set(rows.map(toKey));
   return (lane) => waiting.has(toKey(lane));
 }
@@ -67,11 +66,12 @@ export async function insertDeliveries(
       (receiver, type, client, turn, lane, source_id, source_key, number, body, happened_at, not_before, next_at)
     select n.receiver, n.type, n.client, n.turn, n.lane, n."sourceId", n."sourceKey", n.number, n.body, n."happenedAt",
       case when n."delayMs" > 0 then s.starts_at end, case when n."isHead" then s.starts_at end
-    from rows from (json_to_recordset(${JSON.stringify(rows)}::json) as (
-        receiver text, type text, client text, turn text, lane text, "sourceId" bigint, "sourceKey" text, number text,
-        body jsonb, "happenedAt" timestamptz, "delayMs" float8, "isHead" boolean)) with ordinality as n
+    from json_array_elements(${JSON.stringify(rows)}::json) with ordinality as e (value, place)
+    cross join lateral json_to_record(e.value) as n (
+      receiver text, type text, client text, turn text, lane text, "sourceId" bigint, "sourceKey" text, number text,
+      body jsonb, "happenedAt" timestamptz, "delayMs" float8, "isHead" boolean)
     cross join lateral (select now() + make_interval(secs => n."delayMs" / 1000) as starts_at) s
-    order by n.ordinality`.execute(trx);
+    order by e.place`.execute(trx);
 }
 
 /** Makes the first waiting delivery of each of these lanes due, unless it has a time already. Lock their receivers before. */

@@ -1,44 +1,30 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { Database } from '../connection/pool.ts';
-import { isLockTimeout } from '../connection/transaction.ts';
-import { type PersonalTable, personalColumns } from '../mirror/erasures.ts';
-
-/** Milliseconds that a statement waits for a table that the ERP has locked. */
-const lockWaitMs = 1_000;
+import { findPersonalColumns } from '../mirror/erasures.ts';
 
 /**
  * Reads what is posted of an event: type, timestamp, and data with the row as it is now, as JSON text; null if the delivery was
- * deleted. While the ERP locks `carrier_links`, packages come without what the view adds to them.
+ * deleted.
  * @param id id of the delivery
  * @param personalData true if names, addresses and other personal data are posted
  */
 export async function readEventBody(db: Database, id: string, personalData: boolean): Promise<string | null> {
-  const read = (packages: string) =>
-    db.transaction().execute(async (trx) => {
-      await sql`select set_config('lock_timeout', ${String(lockWaitMs)}, true)`.execute(trx);
-      const { rows } = await selectBody(id, personalData, packages).execute(trx);
-      return rows[0]?.body ?? null;
-    });
-  try {
-    return await read('parcel_overview');
-  } catch (error) {
-    if (!isLockTimeout(error)) throw error;
-    return read('parcels');
-  }
+  const { rows } = await selectBody(id, personalData).execute(db);
+  return rows[0]?.body ?? null;
 }
 
-const selectBody = (id: string, personalData: boolean, packages: string) =>
+const selectBody = (id: string, personalData: boolean) =>
   sql<{ body: string }>`
     select json_build_object(
         'type', e.type, 'timestamp', to_char(e.happened_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
         'data', json_build_object('client', e.client, 'id', coalesce(r.id, e.source_id),
           'number', coalesce(r.number, e.number), 'row', r.row))::text as body
     from sync.deliveries e
-    left join lateral (${selectRow(personalData, packages)}) r on true
+    left join lateral (${selectRow(personalData)}) r on true
     where e.id = ${id}`;
 
 /** SQL: the row that event `e` is about, as it is now, with the id and number that a receiver knows it by. */
-function selectRow(personalData: boolean, packages: string): RawBuilder<unknown> {
+function selectRow(personalData: boolean): RawBuilder<unknown> {
   const row = (alias: string, table: string) =>
     sql`to_jsonb(${sql.ref(alias)}) - ${findHidden(table, personalData)}::text[]`;
   const address = personalData
@@ -64,18 +50,18 @@ function selectRow(personalData: boolean, packages: string): RawBuilder<unknown>
       from fulfilment.outbox x
       where e.type = 'order.rejected' and x.id = e.source_id
       union all
-      select s.id, s.external_order_number, ${row('s', 'shipments')} || jsonb_build_object('items', (
+      select s.id, s.external_order_number, ${row('s', 'shipment_overview')} || jsonb_build_object('items', (
           select coalesce(jsonb_agg(${row('i', 'shipment_items')} order by i.id), '[]')
           from fulfilment.shipment_items i
           where i.client = s.client and i.shipment_id = s.id), 'parcels', (
-          select coalesce(jsonb_agg(${row('p', 'parcels')} order by p.package_number), '[]')
-          from ${sql.table(`fulfilment.${packages}`)} p
+          select coalesce(jsonb_agg(${row('p', 'parcel_overview')} order by p.package_number), '[]')
+          from fulfilment.parcel_overview p
           where p.client = s.client and p.shipment_id = s.id and p.unlisted_since is null))
       from fulfilment.shipment_overview s
       where e.type like 'shipment.%' and s.client = e.client and s.id = e.source_id
       union all
-      select p.shipment_id, null, ${row('p', 'parcels')}
-      from ${sql.table(`fulfilment.${packages}`)} p
+      select p.shipment_id, null, ${row('p', 'parcel_overview')}
+      from fulfilment.parcel_overview p
       where e.type = 'parcel.tracking_ended' and p.client = e.client and p.shipment_id = e.source_id
         and p.package_number = e.source_key
       union all
@@ -98,12 +84,8 @@ function selectRow(personalData: boolean, packages: string): RawBuilder<unknown>
       where e.type = 'stock.changed' and t.client = e.client and t.sku = e.source_key`;
 }
 
-/** Columns of views that are made from personal ones. A carrier's link may contain the postcode. */
-const madeFromPersonal: Readonly<Record<string, readonly string[]>> = { parcels: ['tracking_url'] };
-
 /** Returns the columns of a table that are not posted: the resource as received, and those with personal data. */
 function findHidden(table: string, personalData: boolean): readonly string[] {
   if (personalData) return ['raw'];
-  const personal = Object.keys(personalColumns[table as PersonalTable] ?? {});
-  return [...new Set(['raw', ...personal, ...(madeFromPersonal[table] ?? [])])];
+  return [...new Set(['raw', ...findPersonalColumns(table)])];
 }

@@ -103,7 +103,7 @@ const newestOf = (stream: string) => sql`(
 
 /** SQL: the names of a package and of its shipment in the feed. */
 const shipmentIdOf = sql`case when b.entity in ('parcels', 'track_traces') then split_part(b.key, ':', 1)::bigint end`;
-const packageOf = sql`substr(b.key, strpos(b.key, ':') + 1)`;
+const packageOf = sql`substr(b.key, position(':' in b.key) + 1)`;
 
 /** SQL: the order of a change `b` that the service took, or whose row was given up. */
 const findOrderFact = sql`

@@ -33,7 +33,7 @@ export interface EventReceiver {
   readonly types: readonly string[] | null;
   readonly clients: readonly string[] | null;
   readonly startedAt: Date;
-  /** True if it has been away for so long that no events are made for it. */
+  /** True if it has been away for 7 days: no events are made for it. */
   readonly isGone: boolean;
 }
 

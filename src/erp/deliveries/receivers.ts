@@ -35,7 +35,8 @@ export function registerReceivers(db: Database, receivers: readonly RegisteredRe
     await sql`
       insert into sync.receivers as r (name, kind, types, clients)
       select n.name, n.kind, n.types, n.clients
-      from jsonb_to_recordset(${JSON.stringify(receivers)}::jsonb) as n (name text, kind text, types text[], clients text[])
+      from jsonb_to_recordset(${JSON.stringify(receivers)}::jsonb)
+        as n (name text, kind text, types text[], clients text[])
       order by n.name
       on conflict (name) do update
       set types = excluded.types, clients = excluded.clients, seen_at = now()`.execute(trx);
@@ -72,7 +73,9 @@ export async function startCheckpoint(trx: Transaction<DB>, move: boolean): Prom
     insert into sync.event_checkpoint as c (seq)
     select coalesce((select f.seq from fulfilment.changes f order by f.seq desc limit 1), m.pruned_until)
     from sync.feed_mark m
-    on conflict (only_row) do update set seq = excluded.seq where ${move}::boolean`.execute(trx);
+    on conflict (only_row) do update
+    set seq = excluded.seq
+    where ${move}::boolean`.execute(trx);
 }
 
 /** Renews when a worker last had its receivers. */

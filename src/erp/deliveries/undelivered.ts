@@ -33,9 +33,11 @@ export async function listUndelivered(db: Kysely<DB>, maxRows: number): Promise<
       order by id
       limit ${maxRows})`;
   const { rows } = await sql<Undelivered>`
-    ${select('dead')}
+    select d.*
+    from ${select('dead')} d
     union all
-    ${select('waiting')}`.execute(db);
+    select w.*
+    from ${select('waiting')} w`.execute(db);
   return rows.slice(0, maxRows);
 }
 
@@ -53,7 +55,8 @@ export function retryDeliveries(db: Database, ids: readonly number[] | null): Pr
     );
     const { rows } = await sql<Lane>`
       update sync.deliveries
-      set status = 'waiting', finished_at = null, not_before = null, tries = case status when 'dead' then 0 else tries end,
+      set status = 'waiting', finished_at = null, not_before = null,
+        tries = case status when 'dead' then 0 else tries end,
         next_at = case when next_at is not null then clock_timestamp() end
       where status <> 'delivered'
         and case when ${ids}::bigint[] is null then status = 'dead' else id = any(${ids}::bigint[]) end

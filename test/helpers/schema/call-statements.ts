@@ -16,6 +16,7 @@ import { acceptIdentity } from '../../../src/erp/maintenance/accept-identity.ts'
 import * as adminSessions from '../../../src/erp/maintenance/admin-sessions.ts';
 import { readAdminSecret } from '../../../src/erp/maintenance/admin-sessions.ts';
 import { maskErasedFamilies, recordErasures } from '../../../src/erp/mirror/erasures.ts';
+import { appendChanges } from '../../../src/erp/mirror/feed.ts';
 import type { Family } from '../../../src/erp/mirror/mirror-tables.ts';
 import { markChildrenUnlisted, markUnlisted, recordAbsences } from '../../../src/erp/mirror/unlisted.ts';
 import { upsertFamilies } from '../../../src/erp/mirror/upsert.ts';
@@ -193,6 +194,8 @@ async function callEvents(db: Database): Promise<void> {
   await receivers.touchReceivers(db, ['all']);
   await makeEvents.makeEvents(db);
   await makeEvents.skipToNewest(db);
+  const change = { entity: 'parcels', id: null, key: '1:A', operation: 'created' } as const;
+  await db.transaction().execute((trx) => appendChanges(trx, client, [change], true));
   await makeEvents.makeEvents(db);
   for (const personalData of [true, false]) await readEventBody(db, '1', personalData);
   await undelivered.listUndelivered(db, 1);
