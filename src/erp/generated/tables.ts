@@ -950,7 +950,7 @@ export interface FulfilmentOutbox {
    */
   absent_at: Timestamp | null;
   /**
-   * Number of sends; look-ups do not count
+   * Number of sends; look-ups and checks before a send do not count
    */
   attempts: Generated<number>;
   /**
@@ -973,6 +973,10 @@ export interface FulfilmentOutbox {
    * When personal data was removed from the row; null if it was not
    */
   erased_at: Timestamp | null;
+  /**
+   * Tries since limits_from that failed before the row was sent, such as while its order was read; PUSH_MAX_ATTEMPTS counts them, too
+   */
+  failed_checks: Generated<number>;
   /**
    * Kinds that share a lane: order (with order_item, order_attachment, return_label), return, inbound_packing_slip, product
    */
@@ -1065,7 +1069,7 @@ export interface FulfilmentOutbox {
 
 export interface FulfilmentOutboxOpen {
   /**
-   * Number of sends; look-ups do not count
+   * Number of sends; look-ups and checks before a send do not count
    */
   attempts: number | null;
   /**
@@ -3026,7 +3030,7 @@ export interface SyncOutboxAttempts {
    */
   outbox_id: number;
   /**
-   * sent (or tried to), looked up, taken over from a lost worker, or the action of an operator
+   * sent; checked, but not sent; looked up, taken over from a lost worker, or the action of an operator
    */
   step: string;
 }

@@ -237,7 +237,7 @@ export async function markUnsendableRowsDead(db: Kysely<DB>, worker: string): Pr
         case when f.is_unknown_kind then 'unknown_kind' else 'unknown_client' end as code
     ), noted as (
       insert into sync.outbox_attempts (outbox_id, step, by, became, error_code, error)
-      select id, 'sent', ${worker}, 'dead', code, last_error
+      select id, 'checked', ${worker}, 'dead', code, last_error
       from marked
     )
     select id, client, code
