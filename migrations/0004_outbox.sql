@@ -866,7 +866,10 @@ select o.client, o.id as order_id, o.external_order_number, o.ordered_on, o.pref
     -- The service may not ship it until somebody completes the address (docs/interface.md, 15.3 Add order: rules).
     when exists (
       select from fulfilment.order_addresses a
-      where a.client = o.client and a.order_id = o.id and a.role = 'delivery' and a.country_code in ('NL', 'BE', 'DE')
+      where a.client = o.client and a.order_id = o.id and a.role = 'delivery'
+        -- The switch houseNumberCountries, as migrate has stored it.
+        and (select k.schema -> 'x-house-number-countries' from sync.outbox_kinds k where k.kind = 'order.create')
+          ? a.country_code
         and coalesce(a.house_number, '') = ''
         and a.street1 !~* '\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$') then 'check_address'
     else 'accepted'

@@ -1131,7 +1131,9 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
             WHEN (s.shipments > 0) THEN 'in_warehouse'::text
             WHEN (EXISTS ( SELECT
                FROM fulfilment.order_addresses a
-              WHERE ((a.client = o.client) AND (a.order_id = o.id) AND (a.role = 'delivery'::text) AND (a.country_code = ANY (ARRAY['NL'::text, 'BE'::text, 'DE'::text])) AND (COALESCE(a.house_number, ''::text) = ''::text) AND (a.street1 !~* '\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$'::text)))) THEN 'check_address'::text
+              WHERE ((a.client = o.client) AND (a.order_id = o.id) AND (a.role = 'delivery'::text) AND (( SELECT (k.schema -> 'x-house-number-countries'::text)
+                       FROM sync.outbox_kinds k
+                      WHERE (k.kind = 'order.create'::text)) ? a.country_code) AND (COALESCE(a.house_number, ''::text) = ''::text) AND (a.street1 !~* '\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$'::text)))) THEN 'check_address'::text
             ELSE 'accepted'::text
         END AS state,
     ( SELECT t.name

@@ -143,7 +143,8 @@ async function writeSettlements(
         next_attempt_at = statement_timestamp() + make_interval(secs => s."delayMs" / 1000),
         finished_at = case when s.status in ('done', 'dead') then statement_timestamp() end,
         attempts = o.attempts - case when s.refund or s."isUnsent" then 1 else 0 end,
-        failed_checks = o.failed_checks + case when s."isUnsent" and not s.refund and s.status <> 'done' then 1 else 0 end,
+        failed_checks = o.failed_checks
+          + case when s."isUnsent" and not s.refund and s.status <> 'done' then 1 else 0 end,
         refused_for_others = case when s."isRefusedForOthers" then o.refused_for_others + 1
                        when s.step = 'looked up' or s.refund then o.refused_for_others else 0 end,
         written_at = case when s.written then coalesce(o.sent_at, statement_timestamp()) else o.written_at end,
