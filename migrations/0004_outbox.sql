@@ -53,6 +53,7 @@ create table fulfilment.outbox (
   replaced_at timestamptz,
   limits_from timestamptz not null default now(),
   uncounted_attempts integer not null default 0,
+  failed_checks integer not null default 0,
   refused_for_others integer not null default 0,
   database_mark text default sync.database_mark(),
   erased_at timestamptz,
@@ -102,7 +103,7 @@ comment on column fulfilment.outbox.payload is
   'Contents of the request, at most 16 MB of JSON text; fulfilment.outbox_schema(kind) returns its JSON Schema';
 comment on column fulfilment.outbox.status is
   'pending, sending, unknown (the service may have carried it out), done, dead (refused or given up) or cancelled';
-comment on column fulfilment.outbox.attempts is 'Number of sends; look-ups do not count';
+comment on column fulfilment.outbox.attempts is 'Number of sends; look-ups and checks before a send do not count';
 comment on column fulfilment.outbox.next_attempt_at is
   'pending: not sent before this time; unknown: when it is looked up, or null if an operator has to decide';
 comment on column fulfilment.outbox.lease_until is 'While sending: when another worker may take the row over';
@@ -130,6 +131,8 @@ comment on column fulfilment.outbox.replaced_at is 'When its payload was last re
 comment on column fulfilment.outbox.limits_from is
   'PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person';
 comment on column fulfilment.outbox.uncounted_attempts is 'Attempts before limits_from; PUSH_MAX_ATTEMPTS does not count them';
+comment on column fulfilment.outbox.failed_checks is
+  'Tries since limits_from that failed before the row was sent, such as while its order was read; PUSH_MAX_ATTEMPTS counts them, too';
 comment on column fulfilment.outbox.refused_for_others is
   'Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer';
 comment on column fulfilment.outbox.database_mark is
@@ -233,7 +236,7 @@ create trigger outbox_settled after update of status on fulfilment.outbox for ea
 create table sync.outbox_attempts (
   id bigint generated always as identity primary key,
   outbox_id bigint not null references fulfilment.outbox (id) on delete cascade,
-  step text not null check (step in ('sent', 'looked up', 'taken over', 'retried', 'marked done', 'replaced', 'cancelled')),
+  step text not null check (step in ('sent', 'checked', 'looked up', 'taken over', 'retried', 'marked done', 'replaced', 'cancelled')),
   by text not null,
   claim_no bigint,
   at timestamptz not null default now(),
@@ -247,7 +250,7 @@ comment on table sync.outbox_attempts is 'History of outbox rows: every attempt,
 comment on column sync.outbox_attempts.id is 'Order of the history';
 comment on column sync.outbox_attempts.outbox_id is 'Row of fulfilment.outbox';
 comment on column sync.outbox_attempts.step is
-  'sent (or tried to), looked up, taken over from a lost worker, or the action of an operator';
+  'sent; checked, but not sent; looked up, taken over from a lost worker, or the action of an operator';
 comment on column sync.outbox_attempts.by is 'Worker, or database user';
 comment on column sync.outbox_attempts.claim_no is 'Claim it belongs to';
 comment on column sync.outbox_attempts.at is 'When it was recorded';
@@ -470,7 +473,7 @@ comment on column fulfilment.outbox_open.client is 'Client key';
 comment on column fulfilment.outbox_open.kind is 'What the row asks for';
 comment on column fulfilment.outbox_open.reference is 'Reference of the row';
 comment on column fulfilment.outbox_open.status is 'pending, sending, unknown or dead';
-comment on column fulfilment.outbox_open.attempts is 'Number of sends; look-ups do not count';
+comment on column fulfilment.outbox_open.attempts is 'Number of sends; look-ups and checks before a send do not count';
 comment on column fulfilment.outbox_open.next_attempt_at is 'When it is tried or looked up next';
 comment on column fulfilment.outbox_open.created_at is 'When it was inserted';
 comment on column fulfilment.outbox_open.waits_for is
@@ -488,7 +491,8 @@ begin
   -- Where an earlier attempt may have been carried out, the worker that claims the row looks it up first, if its kind can be.
   update fulfilment.outbox o set payload = outbox_replace.payload, status = 'pending', next_attempt_at = clock_timestamp(),
     finished_at = null, last_error = null, refusal = null, claim_no = null, lookups = 0, absences = 0, absent_at = null,
-    replaced_at = clock_timestamp(), limits_from = clock_timestamp(), uncounted_attempts = o.attempts
+    replaced_at = clock_timestamp(), limits_from = clock_timestamp(), uncounted_attempts = o.attempts,
+    failed_checks = 0
   where o.id = outbox_replace.id and o.status in ('pending', 'dead') returning * into changed;
   if not found then
     raise exception 'outbox row % %: only pending and dead rows can be replaced', id,
@@ -549,7 +553,7 @@ comment on function fulfilment.outbox_schema is 'Returns the JSON Schema of the 
 -- after the first problems of a list, so that a hostile payload costs little. It knows the keywords type, anyOf, const, enum,
 -- properties, required, additionalProperties, items and the limits; workers check patterns. Codes are compared with the list of
 -- the client that x-list names; if the rule has a pattern, only if all codes of the list match it. A member with x-or needs a
--- value, or else the member that x-or names.
+-- value, or else the member that x-or names. A member with x-rate is from 0 to 1.
 create function sync.find_payload_problems(rule jsonb, given jsonb, place text, of_client text)
 returns table (path text, problem text) language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -572,6 +576,14 @@ begin
       where o.client = of_client and o.list = rule ->> 'x-list' and o.removed_at is null
       having count(*) > 0 and bool_and(o.code is distinct from given #>> '{}')
         and (not rule ? 'pattern' or bool_and(coalesce(o.code ~ (rule ->> 'pattern'), false)));
+  end if;
+  if rule ? 'x-rate' and (case
+      when given_type = 'number' then given::numeric not between 0 and 1
+      when given_type = 'string' and given #>> '{}' ~ '^-?[0-9]{1,18}([.][0-9]{1,30})?$'
+        then (given #>> '{}')::numeric not between 0 and 1
+      else false end) then
+    return query select place, 'must be a rate from 0 to 1, such as 0.21 for 21 %';
+    return;
   end if;
   if rule ? 'anyOf' then
     if given_type = 'null' and (rule -> 'anyOf') @> '[{"type": "null"}]' then
@@ -921,7 +933,10 @@ cross join lateral (
     -- The service may not ship it until somebody completes the address (docs/interface.md, 15.3 Add order: rules).
     when exists (
       select from fulfilment.order_addresses a
-      where a.client = o.client and a.order_id = o.id and a.role = 'delivery' and a.country_code in ('NL', 'BE', 'DE')
+      where a.client = o.client and a.order_id = o.id and a.role = 'delivery'
+        -- The switch houseNumberCountries, as migrate has stored it.
+        and (select k.schema -> 'x-house-number-countries' from sync.outbox_kinds k where k.kind = 'order.create')
+          ? a.country_code
         and coalesce(a.house_number, '') = ''
         and a.street1 !~* '\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$') then 'check_address'
     else 'accepted'
@@ -1158,8 +1173,7 @@ returns table (
     from asked k
     union all
     select a.at, false, 'outbox', k.id,
-      case when a.step = 'sent' and a.error_code in ('payload_refused', 'credentials_refused') then 'checked'
-        else a.step end, a.became,
+      a.step, a.became,
       k.reference, left(a.error, 500)
     from asked k
     cross join lateral (

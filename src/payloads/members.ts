@@ -35,6 +35,11 @@ const noDecimal = 'must be a number or a decimal text such as "9.95"';
 export const decimal = z.union([z.number(), z.string().regex(/^-?(0|[1-9]\d{0,17})(\.\d{1,30})?$/, noDecimal)], {
   error: noDecimal,
 });
+const noRate = 'must be a rate from 0 to 1, such as 0.21 for 21 %';
+/** A rate. `fulfilment.outbox_check` checks members that are marked with `x-rate`. */
+export const rate = decimal
+  .refine((value) => Number(value) >= 0 && Number(value) <= 1, noRate)
+  .meta({ 'x-rate': true, description: 'rate: 0.21 is 21 %' });
 /** An object with members that the ERP chooses. */
 export const anyMembers = z.record(z.string(), z.unknown()).nullish().meta(personal);
 /** Returns the schema of an object that may have these texts only. A null text is the same as absent. */

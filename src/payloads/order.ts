@@ -12,6 +12,7 @@ import {
   personal,
   personalText,
   quantity,
+  rate,
   requiredText,
   textsNamed,
 } from './members.ts';
@@ -42,24 +43,27 @@ const item = z.strictObject({
   sku: assumedRequired(requiredText),
   quantity: assumedRequired(quantity),
   price: decimal.nullish(),
-  vat: decimal.nullish(),
+  vat: rate.nullish(),
   name: optionalText,
   fulfillFrom: optionalText,
   channelIdentifier: optionalText,
   metadata: textsNamed('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
 });
 
+const email = z
+  .string()
+  .nullish()
+  .meta({ ...personal, description: 'null or none: the service uses its no-reply address' });
+const allowPartialDelivery = z.boolean().nullish().meta({ description: 'null: the default of the order type' });
 const orderNumber = z.string().min(1, 'must have 1 to 50 characters').max(50, 'must have 1 to 50 characters');
 const orderMetadata = textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5');
 
-/** Members of an order whose absence means something at the service (docs/interface.md, 7.1 Fields). */
-const email = personalText.meta({ description: 'null: the service sends from a no-reply address of its own' });
-const allowPartialDelivery = z.boolean().nullish().meta({ description: 'null: the default of the order type' });
-
-/** The members of an attachment that every order attachment has. */
-const attachment = z.strictObject({
+/** An attachment: sent with its order, or alone as the payload of order_attachment.create. */
+export const attachment = z.strictObject({
   filename: assumedRequired(requiredText.meta(personal)),
   content: documentContent,
+  contentType: z.literal('application/pdf', 'must be application/pdf').nullish(),
+  printStrategy: z.literal('REQUIRED', 'must be REQUIRED').nullish(),
 });
 
 /** Payload of order.create (docs/interface.md, 7.1 Fields and 7.6 Create). Null is the same as absent. */
@@ -114,9 +118,3 @@ export const orderRename = z.strictObject({
 
 /** Payload of order_item.cancel. The interface cancels what is left of an item, not a part of it. */
 export const cancelledItem = z.strictObject({ orderItemId: idNumber.nullish(), sku: requiredText.nullish() });
-
-/** Payload of order_attachment.create. */
-export const newAttachment = attachment.extend({
-  contentType: z.literal('application/pdf', 'must be application/pdf').nullish(),
-  printStrategy: z.literal('REQUIRED', 'must be REQUIRED').nullish(),
-});

@@ -126,6 +126,7 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
 
 /** Words of a refusal that may say that something exists already. The words of the service are not known. */
 const takenWords =
+  // cspell:disable-next-line
   /number|nummer|exist|bestaa|besteh|unique|uniek|taken|bezet|vergeben|duplicat|dubbel|doppelt|already|reeds|bereits|in use/i;
 
 /** Makes the verdict of a refusal that counts only after a look-up. A refusal without a reason may have any reason. */

@@ -109,7 +109,7 @@ async function countEvents(trx: Transaction<DB>, { since, until, attemptId }: Wi
       from sync.outbox_attempts a
       join fulfilment.outbox o on o.id = a.outbox_id
       where a.id > ${attemptId} and a.at >= ${since}::timestamptz and a.at < ${until}::timestamptz
-        and (a.step = 'sent' or a.step = 'looked up' and a.became <> 'unknown')
+        and (a.step in ('sent', 'checked') or a.step = 'looked up' and a.became <> 'unknown')
       group by 1, 2, 4
       union all
       select o.client, ${toSpan(sql`o.finished_at`, '5 minutes')}, 'waits',

@@ -152,7 +152,8 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
         from of_kind k
         cross join lateral (
           select o.id, o.next_attempt_at, k.room, k.is_windowed,
-            k.is_windowed and (o.attempts > o.uncounted_attempts or o.refused_for_others > 0) as failed
+            k.is_windowed and (o.attempts + o.failed_checks > o.uncounted_attempts
+              or o.refused_for_others > 0) as failed
           from fulfilment.outbox o
           where o.client = ${client} and o.kind = k.kind and o.status = 'pending'
             and o.next_attempt_at <= statement_timestamp()
@@ -255,7 +256,8 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
       set status = 'sending', next_attempt_at = null, claim_no = n.claim_no,
         lease_until = statement_timestamp() + ${claimSpan}, attempts = o.attempts + 1,
         -- Only attempts count: the age starts with the first attempt that counts.
-        limits_from = case when o.attempts = o.uncounted_attempts then statement_timestamp() else o.limits_from end,
+        limits_from = case when o.attempts + o.failed_checks = o.uncounted_attempts
+                           then statement_timestamp() else o.limits_from end,
         sent_at = case when o.kind = any(${kinds.stamped}::text[]) and (o.written_at is null or o.absences >= 2)
                        then statement_timestamp() end
       from chosen h, numbered n
@@ -264,7 +266,7 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
     )
     select s.postponed, s.postponed > 0 or s.ready > s.chosen or s.due >= ${searched} as more,
       c.id, c.client, c.kind, c.reference, c.payload::text as payload, c.payload_bytes as "payloadBytes", c.attempts,
-      c.attempts - c.uncounted_attempts as "countedAttempts", c.claim_no as "claimNo",
+      c.attempts + c.failed_checks - c.uncounted_attempts as "countedAttempts", c.claim_no as "claimNo",
       c.refused_for_others as "refusedForOthers", c.due_at::text as "dueAt",
       extract(epoch from statement_timestamp() - c.limits_from)::float8 * 1000 as "ageMs",
       c.sent_at is not null as stamped, c.written_at is not null as "maybeCarriedOut", c.absences >= 2 as cleared,

@@ -321,7 +321,7 @@ async function markDead(db: Kysely<DB>, worker: string, pairs: readonly PendingP
         case when f.is_unknown_kind then 'unknown_kind' else 'unknown_client' end as code
     ), noted as (
       insert into sync.outbox_attempts (outbox_id, step, by, became, error_code, error)
-      select id, 'sent', ${worker}, 'dead', code, last_error
+      select id, 'checked', ${worker}, 'dead', code, last_error
       from marked
     )
     select id, client, code

@@ -66,7 +66,7 @@ export async function takeUnknownRows(
     from fitting f
     where o.id = f.id and f.bytes_before < ${maxBytes}
     returning o.id, o.client, o.kind, o.reference, o.payload::text as payload, o.claim_no as "claimNo",
-      o.attempts - o.uncounted_attempts as "countedAttempts", ${since('limits_from')} as "ageMs",
+      o.attempts + o.failed_checks - o.uncounted_attempts as "countedAttempts", ${since('limits_from')} as "ageMs",
       ${since('written_at')} as "sinceWrittenMs", o.absences, ${since('absent_at')} as "sinceAbsentMs", o.lookups,
         o.refusal, o.refused_as_taken as "refusedAsTaken",
       extract(epoch from statement_timestamp() - f.next_attempt_at)::float8 * 1000 as "overdueMs",

@@ -105,9 +105,7 @@ export async function readOutbox(db: Kysely<DB>, id: number): Promise<OutboxDeta
       w.waits_for as "waitsFor",
       coalesce((
         select json_agg(json_build_object('at', a.at, 'step',
-          case when a.step = 'sent' and a.error_code in ('payload_refused', 'credentials_refused') then 'checked'
-            else a.step end,
-          'by', a.by, 'became', a.became, 'durationMs', a.duration_ms, 'error', a.error) order by a.id)
+          a.step, 'by', a.by, 'became', a.became, 'durationMs', a.duration_ms, 'error', a.error) order by a.id)
         from sync.outbox_attempts a where a.outbox_id = o.id), '[]') as history
     from fulfilment.outbox o
     left join fulfilment.outbox_open w on w.id = o.id

@@ -136,7 +136,7 @@ export async function findNewNumber(db: Kysely<DB>, { id, client, reference }: R
 }
 
 /**
- * Finds an unfinished row that stands against giving an order this number: an earlier `order.rename` that will free the
+ * Finds an unfinished row because of which no order may get this number: an earlier `order.rename` that will free the
  * number, else a row that makes an order with it. Rows behind the rename that change an order with the number mean the
  * renamed one. An `order.create` behind it may also follow an `order.rename` that frees the number again.
  */

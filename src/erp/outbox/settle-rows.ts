@@ -31,6 +31,8 @@ export interface Settlement {
    * this row.
    */
   readonly refund: boolean;
+  /** True if the row was only checked: the request that asks for the change was not sent. */
+  readonly isUnsent: boolean;
   /** True if it was refused for a reason outside this row. The row waits longer each time. */
   readonly isRefusedForOthers: boolean;
   /** True if a look-up did not find the row. */
@@ -123,7 +125,7 @@ async function writeSettlements(
       from json_to_recordset(${toStorableJson(given)}::json) as s (
         id bigint, "claimNo" bigint, step text, status text, error text, "errorCode" text, "delayMs" float8,
         result jsonb, written boolean, refusal text, refund boolean, "isRefusedForOthers" boolean,
-        "refusedAsTaken" boolean, "isAbsent" boolean, "absenceCounts" boolean, "durationMs" integer)
+        "refusedAsTaken" boolean, "isUnsent" boolean, "isAbsent" boolean, "absenceCounts" boolean, "durationMs" integer)
     ), free as materialized (
       select s.*, o.present_status, o.present_claim_no, o.erased_at
       from s
@@ -140,7 +142,9 @@ async function writeSettlements(
           refusal = s.refusal, refused_as_taken = s."refusedAsTaken",
         next_attempt_at = statement_timestamp() + make_interval(secs => s."delayMs" / 1000),
         finished_at = case when s.status in ('done', 'dead') then statement_timestamp() end,
-        attempts = o.attempts - case when s.refund then 1 else 0 end,
+        attempts = o.attempts - case when s.refund or s."isUnsent" then 1 else 0 end,
+        failed_checks = o.failed_checks
+          + case when s."isUnsent" and not s.refund and s.status <> 'done' then 1 else 0 end,
         refused_for_others = case when s."isRefusedForOthers" then o.refused_for_others + 1
                        when s.step = 'looked up' or s.refund then o.refused_for_others else 0 end,
         written_at = case when s.written then coalesce(o.sent_at, statement_timestamp()) else o.written_at end,
@@ -162,7 +166,7 @@ async function writeSettlements(
         o.status = 'done' or sync.is_failed_attachment(o.kind, o.status, o.next_attempt_at) as frees
     ), noted as (
       insert into sync.outbox_attempts (outbox_id, step, by, claim_no, duration_ms, became, error_code, error)
-      select s.id, s.step, ${worker}, s."claimNo", s."durationMs",
+      select s.id, case when s."isUnsent" then 'checked' else s.step end, ${worker}, s."claimNo", s."durationMs",
         case when s.id in (select id from settled) then s.status else s.present_status end, s."errorCode",
         case when s.erased_at is null then s.error end
       from free s
@@ -170,7 +174,7 @@ async function writeSettlements(
         and (s.id in (select id from settled) or s.step = 'sent' and 0 = (
           -- A count uses an index for each row. A plan for "not exists" would read the whole history into memory.
           select count(*) from sync.outbox_attempts a
-          where a.outbox_id = s.id and a.claim_no = s."claimNo" and a.step = 'sent'))
+          where a.outbox_id = s.id and a.claim_no = s."claimNo" and a.step in ('sent', 'checked')))
       order by s.id
     )
     select *, false as locked

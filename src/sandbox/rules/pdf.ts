@@ -5,7 +5,7 @@ const formats = { A4: [595.28, 841.89], A5: [419.53, 595.28] } as const;
 /** Loads the library when it is first needed: it is large, and most sandboxes never need it. */
 const loadPdfLibrary = () => import('@cantoo/pdf-lib');
 /** Points by which a page may differ from its format, because programs round differently. */
-const tolerancePoints = 3;
+const tolerancePoints = 5;
 
 /** Checks that a document is a pdf whose pages are all A4 or all A5 (docs/interface.md, 5.1 Values). */
 export async function checkPrintable(content: Uint8Array, pointer: string): Promise<void> {
@@ -31,7 +31,9 @@ async function readPageSizes(content: Uint8Array): Promise<{ width: number; heig
   if (!Buffer.from(content.subarray(0, 5)).equals(Buffer.from('%PDF-'))) return null;
   const { PDFDocument } = await loadPdfLibrary();
   try {
-    return (await PDFDocument.load(content, { updateMetadata: false })).getPages().map((page) => page.getSize());
+    return (await PDFDocument.load(content, { updateMetadata: false, ignoreEncryption: true }))
+      .getPages()
+      .map((page) => page.getSize());
   } catch (error) {
     // The library throws various errors for broken documents. All of them mean that it cannot be printed.
     if (error instanceof Error) return null;

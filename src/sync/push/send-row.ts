@@ -80,20 +80,20 @@ export async function sendRow(deps: PushDeps, row: ClaimedRow, signal: AbortSign
     if (await mustBeLookedUp(deps, kind, row)) {
       readPayload(kind, row.payload);
       const error = 'an earlier attempt may have been carried out; it is looked up before the row is sent again';
-      return toOutcome(row, { status: 'unknown', error, delayMs: 0, code: null });
+      return toOutcome(row, { status: 'unknown', error, delayMs: 0, code: null }, progress);
     }
     const context = createContext(deps, row, signal, progress);
     const payload = await checkPayload(kind, row, context);
     const pushed = await kind.push(payload, context);
     const followUps = kind.followUps?.(payload as JsonObject) ?? [];
-    return toOutcome(row, { status: 'done', pushed, followUps });
+    return toOutcome(row, { status: 'done', pushed, followUps }, progress);
   } catch (error) {
     if (error instanceof ClaimLostError) {
       // If nothing was sent, give the claim back. Otherwise the row would wait until the claim expires.
       if (!progress.sent) await returnClaims(deps.db, [row]);
       return null;
     }
-    return toOutcome(row, await judgeError(deps, row, kind, error, progress.sent));
+    return toOutcome(row, await judgeError(deps, row, kind, error, progress.sent), progress);
   }
 }
 
@@ -202,18 +202,19 @@ function toWarehouseError(error: unknown): WarehouseError {
   return new WarehouseError(code, describeError(error), { outcome: 'unknown', cause: error });
 }
 
-function toOutcome(row: ClaimedRow, conclusion: AttemptVerdict): PushOutcome {
+function toOutcome(row: ClaimedRow, conclusion: AttemptVerdict, { sent }: { readonly sent: boolean }): PushOutcome {
+  const isUnsent = !sent;
   const durationMs = Math.round(performance.now() - row.claimedAtMs);
   const readNo = row.claimNo;
   if (conclusion.status === 'done') {
     const { pushed, followUps } = conclusion;
-    const settlement = toSettlement(row, 'sent', null, { durationMs, result: pushed.result, followUps });
+    const settlement = toSettlement(row, 'sent', null, { durationMs, isUnsent, result: pushed.result, followUps });
     return { settlement, pushed, readNo, evidence: evidenceOfSuccess };
   }
   const { code: errorCode, cause, evidence = [], pushed = null } = conclusion;
   // It was no attempt if only the payload was checked, or if it failed for a reason outside this row.
   const refund = cause === undefined || (conclusion.status === 'pending' && !conclusion.countsAsAttempt);
-  const settlement = toSettlement(row, 'sent', conclusion, { durationMs, errorCode, refund });
+  const settlement = toSettlement(row, 'sent', conclusion, { durationMs, isUnsent, errorCode, refund });
   const isFault = cause !== undefined && (!(cause instanceof CodedError) || cause.code === 'database_lost');
   return { settlement, pushed, readNo, evidence, ...(isFault ? { fault: cause } : {}) };
 }
@@ -242,6 +243,7 @@ export function toSettlement(
     refusal: (verdict?.status === 'unknown' ? verdict.refusal : undefined) ?? null,
     refusedAsTaken: verdict?.status === 'unknown' && verdict.refusedAsTaken === true,
     refund: false,
+    isUnsent: false,
     isRefusedForOthers: verdict?.status === 'pending' && verdict.isRefusedForOthers === true,
     isAbsent: false,
     absenceCounts: verdict?.counts ?? false,

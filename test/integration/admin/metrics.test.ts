@@ -37,6 +37,7 @@ const settlement = {
   refund: false,
   isRefusedForOthers: false,
   refusedAsTaken: false,
+  isUnsent: false,
   isAbsent: false,
   absenceCounts: false,
   durationMs: 20,

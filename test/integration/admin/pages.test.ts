@@ -148,7 +148,7 @@ test('the page follows a retried row until it settles, and says that it failed a
   expect(await read()).toContain('http-equiv="refresh" content="2"');
   await database.query(
     `insert into sync.outbox_attempts (outbox_id, step, by, became, error_code)
-    values ($1, 'sent', 'w', 'pending', 'credentials_refused'), ($1, 'sent', 'w', 'dead', 'payload_refused')`,
+    values ($1, 'checked', 'w', 'pending', 'credentials_refused'), ($1, 'checked', 'w', 'dead', 'payload_refused')`,
     [id],
   );
   await database.query(

@@ -1,5 +1,8 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
+import { operations } from '../../../config/operations.ts';
+import { storeOutboxKinds } from '../../../src/erp/outbox/kinds.ts';
+import { listPayloadSchemas } from '../../../src/sync/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
@@ -58,6 +61,10 @@ test('an order whose house number the service may not find waits for a check of 
   await outbox.push();
   expect(await readState('SO-1')).toMatchObject({ state: 'check_address' });
   expect(await readState('SO-2')).toMatchObject({ state: 'accepted' });
+  const switches = { 'v3.orders.create': { ...operations['v3.orders.create'], houseNumberCountries: ['BE'] } };
+  await storeOutboxKinds(database.db, listPayloadSchemas({ ...operations, ...switches }));
+  expect(await readState('SO-1')).toMatchObject({ state: 'accepted' });
+  await storeOutboxKinds(database.db, listPayloadSchemas(operations));
 });
 
 test('cancelled, held, renamed and unlisted orders have states of their own', async () => {

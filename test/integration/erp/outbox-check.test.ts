@@ -24,6 +24,8 @@ describe('fulfilment.outbox_check', () => {
     ['order.create', order({ email: null, metadata: null, billingAddress: null, allowPartialDelivery: true })],
     ['order.create', order({ pickUpPoint: { any: { thing: [1, null] } }, metadata: { extra1: 'x' } })],
     ['order.create', line({ price: '9.95', vat: 0.21, quantity: 2.0 })],
+    ['order.create', line({ price: 21, vat: '1.00' })],
+    ['order.create', order({ attachments: [label({ printStrategy: 'REQUIRED', contentType: 'application/pdf' })] })],
     ['order_attachment.create', label({ printStrategy: 'REQUIRED', contentType: null })],
   ])('finds no problem in a valid %s', async (kind, payload) => {
     expect(await check(kind, payload)).toEqual([]);
@@ -45,6 +47,8 @@ describe('fulfilment.outbox_check', () => {
     ['order.create', order({ orderTypeId: 7 }), ['orderType: give either orderType (code) or orderTypeId']],
     ['order.create', line({ quantity: 1.5 }), ['items[0].quantity: must be a whole number']],
     ['order.create', line({ price: true }), ['items[0].price: has none of the permitted forms']],
+    ['order.create', line({ vat: 21 }), ['items[0].vat: must be a rate from 0 to 1, such as 0.21 for 21 %']],
+    ['order.create', line({ vat: '21.0' }), ['items[0].vat: must be a rate from 0 to 1, such as 0.21 for 21 %']],
     ['order_attachment.create', label({ printStrategy: 'NEVER' }), ['printStrategy: must be "REQUIRED"']],
     ['order.cancel', '[]', ['payload: must be an object']],
     ['order.cancel', null, ['payload: is missing']],

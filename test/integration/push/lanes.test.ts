@@ -43,7 +43,7 @@ test('a dead row blocks the rows behind it until it is replaced, and is shown as
     [head],
   );
   expect(history).toEqual([
-    { step: 'sent', became: 'dead' },
+    { step: 'checked', became: 'dead' },
     { step: 'replaced', became: 'pending' },
     { step: 'sent', became: 'done' },
   ]);

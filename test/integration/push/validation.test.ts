@@ -15,6 +15,8 @@ const base64 = (text: string) => Buffer.from(text).toString('base64');
 
 const olderOnly = 'exists only in the older order operation, which this program does not call';
 
+const noRate = 'must be a rate from 0 to 1, such as 0.21 for 21 %';
+
 /** Changes to a valid payload of order.create, each with the problem that is reported for it. */
 const orders: [string, Record<string, unknown>, string][] = [
   ['no order type', { orderType: undefined }, 'orderType: give either orderType (code) or orderTypeId'],
@@ -52,6 +54,8 @@ const orders: [string, Record<string, unknown>, string][] = [
     { items: [{ sku: 'A', quantity: 1, price: '9,95' }] },
     'items[0].price: must be a number or a decimal text such as "9.95"',
   ],
+  ['a rate in percent', { items: [{ sku: 'A', quantity: 1, vat: 21 }] }, `items[0].vat: ${noRate}`],
+  ['a rate in percent, as a text', { items: [{ sku: 'A', quantity: 1, vat: '21.00' }] }, `items[0].vat: ${noRate}`],
   [
     'no house number',
     withAddress({ houseNumber: undefined, street1: 'Keizersgracht' }),
@@ -233,5 +237,38 @@ describe('a payload with more problems than anybody can read', () => {
     expect(second?.[0]).toBe('dead');
     for (const error of [first?.[1] ?? '', second?.[1] ?? '']) expect(Buffer.byteLength(error)).toBeLessThan(4_097);
     expect(second?.[1]).toMatch(/x…$/);
+  });
+});
+
+describe('attempts of a row that was never sent', () => {
+  /** Reads the attempts and the history of a row. */
+  const readTries = async (id: number) => {
+    const steps = await database.query('select step, became from sync.outbox_attempts where outbox_id = $1', [id]);
+    const { status, attempts } = await outbox.row(id);
+    return { status, attempts, history: steps.map(({ step, became }) => `${step} ${became}`) };
+  };
+  const dead = { status: 'dead', attempts: 0, history: ['checked dead'] };
+
+  test.each<[string, string, unknown]>([
+    ['an unknown order', 'order.update', { reference: 'new' }],
+    ['an unknown order to cancel', 'order.cancel', {}],
+    ['an unknown order of an item', 'order_item.cancel', { sku: 'A' }],
+    ['an unknown return', 'return.delete', {}],
+    ['a wrong payload', 'order.create', { nonsense: 1 }],
+    ['an unknown kind', 'order.invent', {}],
+  ])('are 0, and its history says that it was only checked: %s', async (_name, kind, payload) => {
+    const id = await outbox.insert(kind, 'SO-9', payload);
+    await outbox.push();
+    expect(await readTries(id)).toEqual(dead);
+  });
+
+  test('are 0 while its order cannot be read, and it is given up after PUSH_MAX_ATTEMPTS tries', async () => {
+    await sandbox.faults({ operation: 'v3.orders.list', effect: { status: 404 } });
+    const id = await outbox.insert('order.update', 'SO-9', { reference: 'new' });
+    for (const status of ['pending', 'dead']) {
+      await outbox.push({ PUSH_MAX_ATTEMPTS: '2' });
+      expect(await outbox.row(id)).toMatchObject({ status, attempts: 0 });
+      await outbox.hurry();
+    }
   });
 });

@@ -42,7 +42,10 @@ export const outboxKinds: readonly AnyKind[] = [
 
 /** Returns the JSON Schemas of all payloads, as the switches of the operations make them. */
 export const listPayloadSchemas = (operations: Operations): { readonly kind: string; readonly schema: Json }[] =>
-  outboxKinds.map((kind) => ({ kind: kind.name, schema: toPayloadSchema(applyOperations(kind, operations)) }));
+  outboxKinds.map((kind) => {
+    const schema = { ...toPayloadSchema(applyOperations(kind, operations)), ...kind.notes?.(operations) };
+    return { kind: kind.name, schema };
+  });
 
 const kindsWithFollowUps = outboxKinds.filter(({ followUps }) => followUps !== undefined);
 

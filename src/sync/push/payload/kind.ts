@@ -244,6 +244,8 @@ export interface OutboxKind<P> {
   readonly refused?: Readonly<Record<string, string>>;
   /** The operation that asks for the change. */
   readonly operation: OperationName;
+  /** Returns members of the kind's JSON Schema that SQL reads. */
+  readonly notes?: (operations: Operations) => JsonObject;
   /** Returns the members that the switches make optional; by default those that the operation's entry names. */
   readonly optional?: (operations: Operations) => readonly string[];
   /** True if a 404 of that operation can only mean that the service has no such path. */

@@ -191,7 +191,7 @@ export async function findDocumentProblems(
  * Returns the JSON Schema of a kind's payload, as `fulfilment.outbox_schema(kind)` shows it. `x-refused` has the reasons why
  * certain members are refused.
  */
-export function toPayloadSchema(kind: AnyKind): Json {
+export function toPayloadSchema(kind: AnyKind): JsonObject {
   const schema = z.toJSONSchema(kind.schema, { io: 'input', unrepresentable: 'any' });
   const refused = kind.refused === undefined ? {} : { 'x-refused': kind.refused };
   return { title: kind.name, ...(schema as { [member: string]: Json }), ...refused };

@@ -1,6 +1,5 @@
-import type { z } from 'zod';
 import { makeUndecodableError } from '../../../../core/errors.ts';
-import { newAttachment } from '../../../../payloads/order.ts';
+import { attachment, type OrderAttachment } from '../../../../payloads/order.ts';
 import { decodeDocument, readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { findDocumentProblems } from '../../payload/payload.ts';
@@ -8,15 +7,14 @@ import { findOrder } from './find-order.ts';
 import { toAttachmentAttributes } from './order-payload.ts';
 
 const operation = 'v3.orderAttachments.create';
-type Attachment = z.infer<typeof newAttachment>;
 
 /**
  * Adds a pdf to an order. The warehouse prints it during picking (docs/interface.md, 9.2 Operations). The service has
  * no operation to look up attachments.
  */
-export const orderAttachmentCreate = defineKind<Attachment>({
+export const orderAttachmentCreate = defineKind<OrderAttachment>({
   name: 'order_attachment.create',
-  schema: newAttachment,
+  schema: attachment,
   operation,
   notFoundMeansRoute: true,
   unknown: { do: 'ask operator' },
@@ -24,7 +22,7 @@ export const orderAttachmentCreate = defineKind<Attachment>({
   push: createAttachment,
 });
 
-async function createAttachment(payload: Attachment, context: PushContext): Promise<PushResult> {
+async function createAttachment(payload: OrderAttachment, context: PushContext): Promise<PushResult> {
   const { order } = await findOrder(context);
   const answer = await context.send({
     operation,

@@ -251,6 +251,10 @@ export const creationRules = {
     ...(operations['v3.orders.create'].optional ?? []),
     ...(operations['v3.orderAttachments.create'].optional ?? []).map((member) => `attachments.${member}`),
   ],
+  // The view order_overview reads it.
+  notes: (operations: Operations) => ({
+    'x-house-number-countries': [...(operations['v3.orders.create'].houseNumberCountries ?? defaultCountries)],
+  }),
   notFoundMeansRoute: true,
   check: findOrderProblems,
   // The first attachment is sent with the order, the others become follow-ups.
