@@ -59,10 +59,20 @@ export async function postWebhook(
     const error = `the receiver answered ${status}${redirected}`;
     return { delivered: false, code: `http_${status}`, error, ...readRetryAfter(headers['retry-after']) };
   } catch (failure) {
+    if (isLate(failure)) {
+      const error = `the receiver did not answer within ${timeoutMs} ms`;
+      return { delivered: false, code: 'timeout', error };
+    }
     const { code, error } = errorFields(failure);
-    return { delivered: false, code, error };
+    return { delivered: false, code: stop.aborted ? 'stopped' : code, error };
   }
 }
+
+/** Returns true for the errors of a post that was not answered in time. The one of our own limit has no code as text. */
+const isLate = (failure: unknown): boolean =>
+  failure instanceof Error &&
+  (failure.name === 'TimeoutError' ||
+    ('code' in failure && /^UND_ERR_(HEADERS|BODY)_TIMEOUT$/.test(String(failure.code))));
 
 /** Returns the time to wait that a receiver names in seconds. Other forms of Retry-After are ignored. */
 function readRetryAfter(header: string | string[] | undefined): { retryAfterMs?: number } {
