@@ -585,6 +585,10 @@ create table sync.gates (
   taken bigint not null default 1, -- Number of times that the gate was passed
   spent bigint not null default 0, -- Number of times that a worker was lost between passing the gate and the end of the call
 ) with (fillfactor=50); -- Calls that may be made only once in a while, by all workers together
+create table sync.installation (
+  only_row boolean not null default true, -- Always true: there is one row
+  id uuid not null default gen_random_uuid(), -- Random, and kept by a restore
+); -- Name of this installation for what it shares with others, such as one Redis
 create table sync.jobs (
   client text not null, -- Client key
   job text not null, -- Job name
@@ -896,6 +900,8 @@ alter table sync.findings add constraint findings_finding_check CHECK ((finding 
 alter table sync.freshness add constraint freshness_pkey PRIMARY KEY (client, stream);
 alter table sync.gaps add constraint gaps_pkey PRIMARY KEY (client, stream, from_at);
 alter table sync.gates add constraint gates_pkey PRIMARY KEY (gate, identity);
+alter table sync.installation add constraint installation_only_row_check CHECK (only_row);
+alter table sync.installation add constraint installation_pkey PRIMARY KEY (only_row);
 alter table sync.jobs add constraint jobs_check CHECK (((fast_ms IS NULL) = (slow_ms IS NULL)));
 alter table sync.jobs add constraint jobs_pkey PRIMARY KEY (client, job);
 alter table sync.leases add constraint leases_check CHECK (((holder IS NULL) = (expires_at IS NULL)));

@@ -2817,6 +2817,17 @@ export interface SyncGates {
   taken_at: Timestamp;
 }
 
+export interface SyncInstallation {
+  /**
+   * Random, and kept by a restore
+   */
+  id: Generated<string>;
+  /**
+   * Always true: there is one row
+   */
+  only_row: Generated<boolean>;
+}
+
 export interface SyncJobs {
   /**
    * Client key
@@ -3627,6 +3638,7 @@ export interface DB {
   "sync.freshness": SyncFreshness;
   "sync.gaps": SyncGaps;
   "sync.gates": SyncGates;
+  "sync.installation": SyncInstallation;
   "sync.jobs": SyncJobs;
   "sync.leases": SyncLeases;
   "sync.locks": SyncLocks;
