@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { ConfigError, describeFileError } from './config-error.ts';
+import { readTextFile } from './text-file.ts';
 
 /**
  * Reads the NAME=value lines of a file.
@@ -8,7 +8,7 @@ import { ConfigError, describeFileError } from './config-error.ts';
  */
 function readEnvFile(file: string): NodeJS.Dict<string> {
   try {
-    return parseEnv(readFileSync(file, 'utf8'));
+    return parseEnv(readTextFile(file));
   } catch (cause) {
     throw new ConfigError([`--env-file: ${file} cannot be read: ${describeFileError(cause)}`]);
   }

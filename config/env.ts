@@ -12,16 +12,18 @@ import {
   type ApiToken,
   baseUrlSchema,
   defaultTimeZone,
+  listSecretFiles,
   readApiTokensFile,
   readClientsFile,
   readOperationsFile,
-  readSecretFile,
   timeZoneSchema,
   type WarehouseClient,
 } from './files.ts';
 import { defaultSchedules, type JobName, jobNames, polledStreams, pushJob, toScheduleVariable } from './jobs.ts';
 import { type Operations, operations } from './operations.ts';
+import { findProxyProblems } from './proxy.ts';
 import { parseSchedule, type Schedule } from './schedules.ts';
+import { findOpenAccess, type OpenAccess, readSecretFile } from './text-file.ts';
 import { findTlsProblems } from './tls.ts';
 import { databaseUrl, proxyUrl, redisUrl, span, webhookSecret, webhookUrl, wholeNumber, yesNo } from './values.ts';
 
@@ -131,13 +133,32 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
     problems.push('DATABASE_URL: is required, for example postgres://user:password@localhost:5432/erp');
   if (env.DATABASE_DIRECT_URL !== undefined && env.DATABASE_URL === undefined)
     problems.push('DATABASE_DIRECT_URL: is set without DATABASE_URL');
-  for (const problem of [...findAdminProblems(env), ...findTlsProblems(env)]) problems.push(problem);
+  for (const problem of [...findAdminProblems(env), ...findTlsProblems(env), ...findProxyProblems(env)])
+    problems.push(problem);
   const tokensFile = env.API_TOKENS_FILE;
   const apiTokens = tokensFile === undefined ? null : readApiTokensFile(tokensFile, clients, problems);
   if (apiTokens === null && env.API_PORT !== undefined)
     problems.push('API_PORT: requires API_TOKENS_FILE, because every request to the API needs a token (docs/api.md)');
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
   return { ...result.data, clients, apiTokens, subscribers, operations: merged, schedules, pushSweepMs };
+}
+
+/**
+ * Finds secrets that were set and are not any more. A file that is being written, or that its writer has emptied, looks
+ * like that; without its secret, pages would be open and posts unsigned.
+ * @returns a problem for each; none if there is no former configuration
+ */
+export function findDroppedSecrets(former: Config, next: Config): string[] {
+  const names = ['API_TOKENS_FILE', ...secretNames] as const;
+  const dropped: string[] = names.filter((name) => former[name] !== undefined && next[name] === undefined);
+  const hasSecret = (config: Config, wanted: string) =>
+    config.subscribers.find(({ name }) => name === wanted)?.secret !== undefined;
+  const unsigned = next.subscribers
+    .filter(({ name, secret }) => secret === undefined && name !== 'default' && hasSecret(former, name))
+    .map(({ name }) => `EVENT_SUBSCRIBERS_FILE: the secret of ${name}`);
+  return [...dropped, ...unsigned].map(
+    (name) => `${name}: was set and is not any more, as in a half-written file; to unset it, restart the process`,
+  );
 }
 
 type Environment = Record<string, string | undefined>;
@@ -163,6 +184,43 @@ function readSecretFiles(given: Environment, problems: string[]): Environment {
     }
   }
   return env;
+}
+
+/** Variables that name a file, and whether it holds secrets. */
+const fileVariables: readonly (readonly [name: string, isSecret: boolean])[] = [
+  ...secretNames.map((name) => [`${name}_FILE`, true] as const),
+  ['WAREHOUSE_CLIENTS_FILE', true],
+  ['WAREHOUSE_OPERATIONS_FILE', false],
+  ['API_TOKENS_FILE', true],
+  ['EVENT_SUBSCRIBERS_FILE', true],
+];
+
+/** A file of the configuration that more users of this machine may use than should. */
+export interface OpenFile {
+  /** The variable that names the file, or `--env-file`. */
+  readonly name: string;
+  readonly path: string;
+  readonly access: NonNullable<OpenAccess>;
+}
+
+/**
+ * Finds the files of the configuration that every user of this machine may write, and those with secrets that every user
+ * may read.
+ * @param envFile the file of `--env-file`
+ */
+export function findOpenFiles(envFile: string | undefined, source: NodeJS.ProcessEnv = process.env): OpenFile[] {
+  const named = fileVariables.flatMap(([name, isSecret]) => {
+    const path = source[name] ?? '';
+    const inside = /^(WAREHOUSE_CLIENTS|EVENT_SUBSCRIBERS)_FILE$/.test(name) ? listSecretFiles(path) : [];
+    return [{ name, path, isSecret }, ...inside.map((inner) => ({ name, path: inner, isSecret: true }))];
+  });
+  const files = [{ name: '--env-file', path: envFile ?? '', isSecret: true }, ...named].filter(
+    ({ path }) => path !== '',
+  );
+  return files.flatMap(({ name, path, isSecret }) => {
+    const access = findOpenAccess(path);
+    return access === 'write' || (access === 'read' && isSecret) ? [{ name, path, access }] : [];
+  });
 }
 
 const knownNames = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);

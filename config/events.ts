@@ -2,7 +2,8 @@
 
 import { z } from 'zod';
 import { describeFileError } from './config-error.ts';
-import { parseJsonFile, readSecretFile } from './files.ts';
+import { parseJsonFile } from './files.ts';
+import { readSecretFile } from './text-file.ts';
 import { webhookSecret, webhookUrl } from './values.ts';
 
 /** The types of business events. docs/events.md says when each one is made. */

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { describeFileError } from './config-error.ts';
 import { type Operation, type OperationName, type Operations, operations } from './operations.ts';
 import { entrySchema, findSwitchProblems } from './switches.ts';
+import { readSecretFile, readTextFile } from './text-file.ts';
 
 /** One client of the service, with its account and credentials (docs/interface.md, 3.1 Rules). */
 export interface WarehouseClient {
@@ -77,16 +77,6 @@ const clientFileSchema = z
   )
   .min(1, 'must name at least one client');
 
-/**
- * Reads a secret from a file, without one trailing newline.
- * @throws Error if the file cannot be read, or is empty and must not be; its message never holds the content
- */
-export function readSecretFile(path: string, { mayBeEmpty = false } = {}): string {
-  const secret = readFileSync(path, 'utf8').replace(/\r?\n$/, '');
-  if (secret === '' && !mayBeEmpty) throw new Error('it is empty');
-  return secret;
-}
-
 /** Reads WAREHOUSE_CLIENTS_FILE. Adds one line per problem to `problems`; the result is valid only if it adds none. */
 export function readClientsFile(path: string, problems: string[]): WarehouseClient[] {
   const parsed = parseJsonFile('WAREHOUSE_CLIENTS_FILE', path, clientFileSchema, problems) ?? [];
@@ -108,6 +98,13 @@ export function readClientsFile(path: string, problems: string[]): WarehouseClie
       return { ...client, password };
     }
   });
+}
+
+/** Returns the files of secrets that a JSON file names; none if it cannot be read. */
+export function listSecretFiles(path: string): string[] {
+  const named = z.array(z.object({ passwordFile: z.string().optional(), secretFile: z.string().optional() }));
+  const entries = path === '' ? [] : (parseJsonFile('', path, named, []) ?? []);
+  return entries.flatMap(({ passwordFile, secretFile }) => passwordFile ?? secretFile ?? []);
 }
 
 /** What a token of the API allows. */
@@ -177,7 +174,7 @@ export function parseJsonFile<T>(
 ): T | undefined {
   let parsed: unknown;
   try {
-    parsed = JSON.parse(readFileSync(path, 'utf8'));
+    parsed = JSON.parse(readTextFile(path));
   } catch (error) {
     // The message of JSON.parse quotes the text that it could not parse, which may be a password.
     const reason = error instanceof SyntaxError ? 'is not valid JSON' : `cannot be read: ${describeFileError(error)}`;

@@ -104,6 +104,15 @@ $$;
 create trigger changes_notify after insert on fulfilment.changes
   for each statement execute function sync.notify_changes();
 
+create table sync.installation (
+  only_row boolean primary key default true check (only_row),
+  id uuid not null default gen_random_uuid()
+);
+insert into sync.installation default values;
+comment on table sync.installation is 'Name of this installation for what it shares with others, such as one Redis';
+comment on column sync.installation.only_row is 'Always true: there is one row';
+comment on column sync.installation.id is 'Random, and kept by a restore';
+
 create table sync.feed_mark (
   only_row boolean primary key default true check (only_row),
   pruned_until bigint not null default 0

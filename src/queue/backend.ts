@@ -115,17 +115,27 @@ export function buildPostgresBackend(pool: PgPool): QueueBackend {
   };
 }
 
-/**
- * Builds the queue in Redis.
- * @param producer connection that answers at once or fails (no offline queue)
- * @param consumer connection that waits until Redis is available again
- */
-export function buildRedisBackend(producer: Redis, consumer: Redis): QueueBackend {
+/** Connections and keys of the queue in Redis. */
+interface RedisConnections {
+  /** Answers at once or fails (no offline queue). */
+  readonly producer: Redis;
+  /** Waits until Redis is available again. */
+  readonly consumer: Redis;
+  /** Begin of all keys. Installations that share one Redis have their own. */
+  readonly prefix: string;
+}
+
+/** Builds the queue in Redis. */
+export function buildRedisBackend({ producer, consumer, prefix }: RedisConnections): QueueBackend {
   return {
     kind: 'redis',
-    queue: (name) => new Queue<JobData>(name, { ...queueOptions, connection: producer }),
+    queue: (name) => new Queue<JobData>(name, { ...queueOptions, connection: producer, prefix }),
     worker: (name, processor, concurrency) =>
-      new Worker<JobData>(name, processor, { ...makeWorkerOptions('redis', concurrency), connection: consumer }),
+      new Worker<JobData>(name, processor, {
+        ...makeWorkerOptions('redis', concurrency),
+        connection: consumer,
+        prefix,
+      }),
   };
 }
 

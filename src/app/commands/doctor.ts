@@ -11,6 +11,7 @@ import {
   checkClients,
   checkConfiguration,
   checkDatabase,
+  checkFiles,
   checkPayloadSchemas,
   checkPushes,
   checkQueue,
@@ -21,7 +22,7 @@ import { formatCount } from '../health/problem.ts';
 import { silentLogger } from '../logging/logger.ts';
 
 /** Checks everything that a worker needs, and prints what to do. Changes nothing. */
-async function doctorCommand({ json }: CommonOptions): Promise<number> {
+async function doctorCommand({ json }: CommonOptions, envFile: string | undefined): Promise<number> {
   const config = readConfig({ database: true, clients: true });
   const { db, close } = connectDatabase(toAddress(config), silentLogger, 'doctor', 2);
   try {
@@ -35,7 +36,14 @@ async function doctorCommand({ json }: CommonOptions): Promise<number> {
       config.REDIS_URL === undefined && !isUsable ? [] : checkQueue(config, silentLogger),
       checkClients(config, known),
     ]);
-    const findings = [...database, ...ofDatabase, ...queue, ...clients, ...checkConfiguration(config, watched)];
+    const findings = [
+      ...database,
+      ...ofDatabase,
+      ...queue,
+      ...clients,
+      ...checkConfiguration(config, watched),
+      ...checkFiles(envFile),
+    ];
     if (json) printJson(findings);
     else printStyled(formatFindings(findings));
     return findings.some(({ state }) => state === 'fail') ? 1 : 0;
@@ -69,5 +77,5 @@ export function addDoctorCommand(cli: Command): void {
   const description = 'check everything that a worker needs, and say what to do; changes nothing';
   addCommand(cli, 'doctor', description, 'fulfilment-sync doctor', 'Exits with 1 if there is a problem.')
     .option(...asJson)
-    .action(exitWith(doctorCommand));
+    .action(exitWith((options: CommonOptions) => doctorCommand(options, cli.opts<{ envFile?: string }>().envFile)));
 }

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { ConfigError } from '../../../config/config-error.ts';
-import { type Config, readConfig } from '../../../config/env.ts';
+import { type Config, findDroppedSecrets, readConfig } from '../../../config/env.ts';
 import { rememberEnvironment } from '../../../config/env-file.ts';
 import { pauses } from '../../core/backoff.ts';
 import { describeError } from '../../core/errors.ts';
@@ -50,13 +50,13 @@ async function workerCommand(envFile: string | undefined): Promise<number> {
   try {
     while (true) {
       const restart = new AbortController();
-      const next = findNextConfig(nextHangUp, () => inPresentEnvironment(() => readConfig(needs)), log).then(
-        (found) => {
-          if (!stop.aborted) log.info({ event: 'worker_restarting', cause: 'SIGHUP' });
-          restart.abort();
-          return { config: found, askedAtMs: performance.now() };
-        },
-      );
+      const former = config;
+      const reread = () => inPresentEnvironment(() => readNextConfig(former));
+      const next = findNextConfig(nextHangUp, reread, log).then((found) => {
+        if (!stop.aborted) log.info({ event: 'worker_restarting', cause: 'SIGHUP' });
+        restart.abort();
+        return { config: found, askedAtMs: performance.now() };
+      });
       const asked = AbortSignal.any([stop, restart.signal]);
       const hasStarted = await runWorker({ config, log, work, stop: asked, idleSinceMs });
       if (stop.aborted) return 0;
@@ -82,6 +82,14 @@ function listenForHangUps(): () => Promise<void> {
     await hangUp.promise;
     hangUp = Promise.withResolvers();
   };
+}
+
+/** @throws ConfigError if the configuration is wrong, or lacks a secret that the former one has */
+function readNextConfig(former: Config): Config {
+  const next = readConfig(needs);
+  const problems = findDroppedSecrets(former, next);
+  if (problems.length > 0) throw new ConfigError(problems);
+  return next;
 }
 
 /** Waits for a SIGHUP after which the configuration is right, and returns it. Logs what is wrong in others. */

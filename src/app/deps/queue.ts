@@ -1,5 +1,6 @@
 import type { PgPool } from 'bullmq';
 import type { Config } from '../../../config/env.ts';
+import { readInstallationName } from '../../erp/connection/installation-name.ts';
 import { idleTimeoutMillis, keepAliveInitialDelayMillis, type PoolOptions } from '../../erp/connection/pool.ts';
 import { pinnedSettings, prepareSession } from '../../erp/connection/session-settings.ts';
 import {
@@ -11,7 +12,7 @@ import {
   type QueueBackend,
 } from '../../queue/backend.ts';
 import type { Logger } from '../logging/logger.ts';
-import { openPool } from './database.ts';
+import { connectDatabase, openPool } from './database.ts';
 
 /** Connections of the queue: two BullMQ workers keep one each for LISTEN, and everything else shares the others. */
 const queuePoolSize = 4;
@@ -31,7 +32,7 @@ export async function openQueueBackend(
   databaseUrl: string,
   log: Logger,
 ): Promise<OpenQueueBackend> {
-  if (config.REDIS_URL !== undefined) return openRedisBackend(config.REDIS_URL, log);
+  if (config.REDIS_URL !== undefined) return openRedisBackend(config.REDIS_URL, databaseUrl, log);
   const pool = openQueuePool(databaseUrl, log);
   try {
     await assertPostgresQueueFits(pool);
@@ -68,15 +69,25 @@ export function openQueuePool(databaseUrl: string, log: Logger): PgPool {
   return openPool(options, log) as unknown as PgPool;
 }
 
-async function openRedisBackend(url: string, log: Logger): Promise<OpenQueueBackend> {
+async function openRedisBackend(url: string, databaseUrl: string, log: Logger): Promise<OpenQueueBackend> {
   const { openRedisConnections } = await import('./redis.ts');
   const { producer, consumer, connect, close } = openRedisConnections(url, longestBlockMs, log);
   try {
     await connect();
     await assertRedisFits(producer);
+    const prefix = `fulfilment-sync-${await readName(databaseUrl, log)}`;
+    return { backend: buildRedisBackend({ producer, consumer, prefix }), close };
   } catch (error) {
     await close();
     throw error;
   }
-  return { backend: buildRedisBackend(producer, consumer), close };
+}
+
+async function readName(databaseUrl: string, log: Logger): Promise<string> {
+  const { db, close } = connectDatabase(databaseUrl, log, 'queue', 1);
+  try {
+    return await readInstallationName(db);
+  } finally {
+    await close();
+  }
 }

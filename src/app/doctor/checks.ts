@@ -3,9 +3,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { isLoopback } from '../../../config/admin.ts';
-import { type Config, findSetVariables, isKnownVariable } from '../../../config/env.ts';
+import { type Config, findOpenFiles, findSetVariables, isKnownVariable } from '../../../config/env.ts';
 import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
 import type { OperationName, Operations } from '../../../config/operations.ts';
+import { findProxy } from '../../../config/proxy.ts';
 import { listSetSwitches } from '../../../config/switches.ts';
 import { parseConnectionUrl } from '../../../config/values.ts';
 import { changeInWords } from '../../core/database-mark.ts';
@@ -204,6 +205,19 @@ function checkVariables(): Finding[] {
   );
 }
 
+const wordsForAccess = { write: 'change', read: 'read' } as const;
+
+/** Names the files of the configuration that every user of this machine may change, or read although they hold secrets. */
+export function checkFiles(envFile: string | undefined): Finding[] {
+  const open = findOpenFiles(envFile);
+  if (open.length === 0) return [ok('files', 'no file of the configuration is open to all users of this machine')];
+  return open.map(({ name, path, access }) => {
+    const found = `every user of this machine may ${wordsForAccess[access]} ${path} (${name})`;
+    const remedy = access === 'write' ? `chmod o-w ${path}, and its folder` : `chmod o-rwx ${path}`;
+    return warn('files', found, remedy);
+  });
+}
+
 /** Names the operations in use whose method and path are assumed (docs/assumptions.md), and the switches that are set. */
 function checkOperations({ operations, schedules, pushSweepMs }: Config): Finding {
   const set = listSetSwitches(operations);
@@ -264,10 +278,22 @@ export function checkTransport(config: Config): Finding[] {
     const remedy = 'use sslmode=verify-full, and name the certificate of the authority as sslrootcert';
     findings.push(warn('certificates', found, remedy));
   }
-  const proxies = [config.HTTP_PROXY, config.HTTPS_PROXY].flatMap((url) => parse(url)?.host ?? []);
-  if (proxies.length > 0)
-    findings.push(ok('proxy', `requests to the service go by ${[...new Set(proxies)].join(', ')}`));
-  return findings;
+  return [...findings, ...checkProxies(config)];
+}
+
+/** Names the way of each outgoing request, if there is a proxy. Shows only hosts: proxies may have passwords. */
+function checkProxies(config: Config): Finding[] {
+  if (config.HTTP_PROXY === undefined && config.HTTPS_PROXY === undefined) return [];
+  const targets: (readonly [string, URL])[] = [
+    ...config.clients.map(({ key, baseUrl }) => [`the service of ${key}`, baseUrl] as const),
+    ...config.subscribers.map(({ name, url }) => [`events of ${name}`, new URL(url)] as const),
+    ...(config.ALERT_WEBHOOK_URL === undefined ? [] : [['alerts', new URL(config.ALERT_WEBHOOK_URL)] as const]),
+  ];
+  const ways = targets.map(([what, url]) => {
+    const proxy = findProxy(config, url);
+    return `${what} ${proxy === null ? 'direct' : `by ${proxy}`}`;
+  });
+  return [ok('proxy', `requests go to ${ways.join(', to ')}`)];
 }
 
 /** Returns true for a socket, and for an address that only this machine can reach. */

@@ -168,3 +168,33 @@ describe('a schema of the queue whose tables were all emptied', () => {
     await close();
   });
 });
+
+describe('two installations on one Redis', () => {
+  const database = useDatabase();
+  const other = useDatabase();
+
+  test.skipIf(!redis.available)('have their own schedulers and take only their own jobs', async () => {
+    const opened = await Promise.all(
+      [database, other].map((one) => openQueueBackend({ REDIS_URL: redis.url }, one.url, silentLogger)),
+    );
+    const [mine, theirs] = opened.map(({ backend }) => backend.queue('poll'));
+    try {
+      for (const queue of [mine, theirs]) {
+        queue?.on('error', () => undefined);
+        await queue?.waitUntilReady();
+      }
+      await mine?.upsertJobScheduler('pull-orders', { every: 600_000 }, { name: 'pull-orders', data: {} });
+      expect(await mine?.getJobSchedulers(0, -1)).toHaveLength(1);
+      expect(await theirs?.getJobSchedulers(0, -1)).toEqual([]);
+      // Another worker of the same database finds them, also after a restart.
+      const again = await openQueueBackend({ REDIS_URL: redis.url }, database.url, silentLogger);
+      opened.push(again);
+      const same = again.backend.queue('poll');
+      expect(await same.getJobSchedulers(0, -1)).toHaveLength(1);
+      await same.close();
+    } finally {
+      await Promise.all([mine?.close(), theirs?.close()]);
+      await Promise.all(opened.map(({ close }) => close()));
+    }
+  });
+});

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, request, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
+import { openDispatcher } from '../../../src/app/deps/dispatcher.ts';
 import { checkTransport } from '../../../src/app/doctor/checks.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, makeConfig, usePuller } from '../../helpers/puller.ts';
@@ -77,7 +78,7 @@ test('doctor names proxies without their password, and remote connections withou
       state: 'warn',
       found: expect.stringMatching(/service of default .*Postgres/),
     }),
-    expect.objectContaining({ state: 'ok', found: 'requests to the service go by proxy.test:3128' }),
+    expect.objectContaining({ state: 'ok', found: 'requests go to the service of default direct' }),
   ]);
 });
 
@@ -91,4 +92,56 @@ test('doctor warns if the certificate of Postgres is not checked', () => {
       found: expect.stringMatching(/^TLS: .*no-verify/),
     }),
   ]);
+});
+
+// Each way is what a request really does, and what doctor says.
+test.each<[string, string, boolean]>([
+  ['', 'other.test', true],
+  ['other.test', 'other.test', false],
+  ['OTHER.test.', 'other.test', false],
+  ['.test', 'other.test', false],
+  ['*.test', 'other.test', false],
+  ['*.other.test', 'other.test', true],
+  ['her.test', 'other.test', true],
+  ['*', 'other.test', false],
+  ['none.test other.test:81', 'other.test', true],
+  ['none.test\tother.test:80', 'other.test', false],
+  ['*:81', 'other.test', true],
+  ['127.0.0.9', '127.0.0.9', false],
+  ['[::1]:80', '[::1]', false],
+  ['::1', '[::1]', false],
+])('with NO_PROXY=%s, a request to %s goes by the proxy: %s', async (noProxy, host, byProxy) => {
+  const { url, requests } = await startProxy();
+  const base = `http://${host}/`;
+  const config = makeConfig(database, sandbox, { HTTP_PROXY: url, no_proxy: noProxy, WAREHOUSE_BASE_URL: base });
+  const dispatcher = openDispatcher(config, 1_000);
+  const asked = dispatcher.request({ origin: base, path: '/', method: 'GET' });
+  await asked.then(({ body }) => body.dump()).catch(() => undefined);
+  await dispatcher.destroy();
+  expect(requests.length > 0).toBe(byProxy);
+  const proxy = checkTransport(config).find(({ check }) => check === 'proxy');
+  const way = byProxy ? `by ${new URL(url).host}` : 'direct';
+  expect(proxy?.found).toBe(`requests go to the service of default ${way}`);
+});
+
+test.each([
+  '127.0.0.0/8',
+  '10.*',
+  '*test',
+  'a*.test',
+  '127.1',
+  'http://a.test',
+  'a.test:99999',
+  '0:0:0:0:0:0:0:1',
+  '.*',
+])('NO_PROXY=%s, which would be ignored, is refused in any spelling if there is a proxy', (entry) => {
+  const refuse = (env: Record<string, string>) => () => makeConfig(database, sandbox, env);
+  for (const [proxy, name] of [
+    ['HTTP_PROXY', 'NO_PROXY'],
+    ['https_proxy', 'no_proxy'],
+  ] as const)
+    expect(refuse({ [proxy]: 'http://proxy.test', [name]: `a.test,${entry}` })).toThrow(
+      `NO_PROXY: ${entry} is not supported`,
+    );
+  expect(refuse({ NO_PROXY: entry })).not.toThrow();
 });

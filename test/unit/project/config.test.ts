@@ -1,10 +1,18 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ConfigError } from '../../../config/config-error.ts';
-import { readConfig, replaceClients, secretNames, variableNames } from '../../../config/env.ts';
+import {
+  findDroppedSecrets,
+  findOpenFiles,
+  readConfig,
+  replaceClients,
+  secretNames,
+  variableNames,
+} from '../../../config/env.ts';
+import { rememberEnvironment } from '../../../config/env-file.ts';
 import { jobNames, polledStreams, pushJob } from '../../../config/jobs.ts';
 import { parseSchedule } from '../../../config/schedules.ts';
 import { jobs } from '../../../jobs/registry.ts';
@@ -98,6 +106,79 @@ describe('readConfig', () => {
     // An empty file of docker-compose.yml means that nothing is posted.
     const config = readConfig(needs, { ...base, ALERT_WEBHOOK_URL_FILE: file('no-url', '') });
     expect(config.ALERT_WEBHOOK_URL).toBeUndefined();
+  });
+
+  test('takes a secret without the mark of UTF-8 and without line ends, and refuses what else is around it', () => {
+    const { WAREHOUSE_PASSWORD: _, ...rest } = base;
+    const readPassword = (content: string | Buffer) => {
+      const path = join(folder, 'secret');
+      writeFileSync(path, content);
+      return { ...rest, WAREHOUSE_PASSWORD_FILE: path };
+    };
+    for (const content of ['\ufeffsecret\r\n', 'secret\n\n', 'secret\r\n\r\n'])
+      expect(readConfig(needs, readPassword(content)).clients[0]?.password).toBe('secret');
+    for (const content of [' secret', 'secret \n', 'secret\t', '\u00a0secret'])
+      expect(readProblems(readPassword(content)).join()).toContain('it begins or ends with a blank');
+    expect(readProblems(readPassword('secret\nsecond\n')).join()).toContain('it has several lines');
+    for (const content of [Buffer.from('secret', 'utf16le'), Buffer.from([0xff, 0xfe, 0x41])])
+      expect(readProblems(readPassword(content)).join()).toContain('it is not text in UTF-8');
+    expect(readProblems(readPassword('\ufeff\n')).join()).toContain('it is empty');
+  });
+
+  test('reads JSON and NAME=value lines behind the mark of UTF-8', () => {
+    const entry = { key: 'north', baseUrl: 'https://a.example', username: 'n', password: 'p' };
+    const path = file('clients.json', `\ufeff${JSON.stringify([entry])}`);
+    const env = { DATABASE_URL: base.DATABASE_URL, WAREHOUSE_CLIENTS_FILE: path };
+    expect(readConfig(needs, env).clients).toMatchObject([{ key: 'north' }]);
+    const read = rememberEnvironment(file('.env', '\ufeffFULFILMENT_MARKED=1\n'));
+    const former = process.env;
+    process.env = { ...former };
+    expect(read(() => process.env.FULFILMENT_MARKED)).toBe('1');
+    process.env = former;
+  });
+
+  test('names each secret that was set before and is not any more', () => {
+    const secrets = { ADMIN_TOKEN: 'x'.repeat(40), REDIS_URL: 'redis://localhost' };
+    const subscriber = { name: 'shop', url: 'https://shop.example/' };
+    const secret = `whsec_${'A'.repeat(32)}`;
+    const path = file('subscribers.json', JSON.stringify([{ ...subscriber, secret }]));
+    const former = readConfig(needs, { ...base, ...secrets, EVENT_SUBSCRIBERS_FILE: path });
+    file('subscribers.json', JSON.stringify([subscriber]));
+    const next = readConfig(needs, { ...base, EVENT_SUBSCRIBERS_FILE: path });
+    expect(findDroppedSecrets(former, next).map((problem) => problem.split(': was')[0])).toEqual([
+      'REDIS_URL',
+      'ADMIN_TOKEN',
+      'EVENT_SUBSCRIBERS_FILE: the secret of shop',
+    ]);
+    expect(findDroppedSecrets(next, former)).toEqual([]);
+  });
+
+  test.skipIf(process.platform === 'win32')('names each file that every user may write, or read with a secret', () => {
+    chmodSync(folder, 0o755);
+    const make = (name: string, mode: number, content = '[]') => {
+      chmodSync(file(name, content), mode);
+      return join(folder, name);
+    };
+    const password = make('password', 0o644, 's');
+    const env = {
+      WAREHOUSE_PASSWORD_FILE: make('private', 0o600),
+      ADMIN_TOKEN_FILE: make('readable', 0o604),
+      WAREHOUSE_OPERATIONS_FILE: make('operations', 0o644, '{}'),
+      API_TOKENS_FILE: make('tokens', 0o666),
+      WAREHOUSE_CLIENTS_FILE: make('clients', 0o640, JSON.stringify([{ passwordFile: password }])),
+    };
+    const find = () =>
+      findOpenFiles(make('.env', 0o640), env).map(({ name, path, access }) => [name, basename(path), access]);
+    expect(find()).toEqual([
+      ['ADMIN_TOKEN_FILE', 'readable', 'read'],
+      ['WAREHOUSE_CLIENTS_FILE', 'password', 'read'],
+      ['API_TOKENS_FILE', 'tokens', 'write'],
+    ]);
+    // In such a folder, everybody may put another file in the place of one.
+    chmodSync(folder, 0o777);
+    expect(find()).toHaveLength(7);
+    chmodSync(folder, 0o700);
+    expect(find()).toEqual([]);
   });
 
   test('checks the schedule of each job; push-outbox takes only a span or off', () => {
