@@ -6,12 +6,12 @@
 
 -- A date before 1970, such as 0001-01-01, means that there is none. Tables keep it as it came. Whatever counts or compares a
 -- date of the service asks for the real one. Postgres puts these functions into the statement, so indexes can use them.
-create function sync.real_time(at timestamptz) returns timestamptz language sql immutable as $$
-  select case when at >= '1970-01-01 00:00:00+00' then at end
-$$;
-create function sync.real_day(day date) returns date language sql immutable as $$
-  select case when day >= '1970-01-01' then day end
-$$;
+create function sync.real_time(at timestamptz) returns timestamptz language sql immutable begin atomic
+  select case when at >= '1970-01-01 00:00:00+00' then at end;
+end;
+create function sync.real_day(day date) returns date language sql immutable begin atomic
+  select case when day >= '1970-01-01' then day end;
+end;
 
 -- Stream orders: order, orderItem and address of the v3 interface.
 create table fulfilment.orders (
@@ -848,9 +848,9 @@ comment on column fulfilment.stock_events.seen_at is 'When it was read';
 create function sync.record_events() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-  written_key text := regexp_replace(tg_argv[1], '[a-z_]+', E'n.\\&', 'g');
-  written_values text := regexp_replace(tg_argv[3], '[a-z_]+', E'n.\\&', 'g');
-  former_values text := regexp_replace(tg_argv[3], '[a-z_]+', E'f.\\&', 'g');
+  written_key text := 'n.' || replace(tg_argv[1], ', ', ', n.');
+  written_values text := 'n.' || replace(tg_argv[3], ', ', ', n.');
+  former_values text := 'f.' || replace(tg_argv[3], ', ', ', f.');
 begin
   -- Most statements write nothing.
   if not exists (select from written) then

@@ -217,7 +217,7 @@ create table fulfilment.outbox (
   reference text not null, -- External order number, external reference, slip reference or sku; at most 200 characters
   payload jsonb not null default '{}'::jsonb, -- Contents of the request, at most 16 MB of JSON text; fulfilment.outbox_schema(kind) returns its JSON Schema
   status text not null default 'pending'::text, -- pending, sending, unknown (the service may have carried it out), done, dead (refused or given up) or cancelled
-  attempts integer not null default 0, -- Number of sends; look-ups do not count
+  attempts integer not null default 0, -- Number of sends; look-ups and checks before a send do not count
   next_attempt_at timestamp with time zone default now(), -- pending: not sent before this time; unknown: when it is looked up, or null if an operator has to decide
   lease_until timestamp with time zone, -- While sending: when another worker may take the row over
   last_error text, -- Why the row is not done, as text
@@ -241,6 +241,7 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   replaced_at timestamp with time zone, -- When its payload was last replaced
   limits_from timestamp with time zone not null default now(), -- PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person
   uncounted_attempts integer not null default 0, -- Attempts before limits_from; PUSH_MAX_ATTEMPTS does not count them
+  failed_checks integer not null default 0, -- Tries since limits_from that failed before the row was sent, such as while its order was read; PUSH_MAX_ATTEMPTS counts them, too
   refused_for_others integer not null default 0, -- Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
   database_mark text default sync.database_mark(), -- Identity of the database in which the row was inserted (sync.database_mark)
   erased_at timestamp with time zone, -- When personal data was removed from the row; null if it was not
@@ -613,6 +614,10 @@ create table sync.gates (
   taken bigint not null default 1, -- Number of times that the gate was passed
   spent bigint not null default 0, -- Number of times that a worker was lost between passing the gate and the end of the call
 ) with (fillfactor=50); -- Calls that may be made only once in a while, by all workers together
+create table sync.installation (
+  only_row boolean not null default true, -- Always true: there is one row
+  id uuid not null default gen_random_uuid(), -- Random, and kept by a restore
+); -- Name of this installation for what it shares with others, such as one Redis
 create table sync.jobs (
   client text not null, -- Client key
   job text not null, -- Job name
@@ -667,7 +672,7 @@ create table sync.migrations (
 create table sync.outbox_attempts (
   id bigint not null generated always as identity, -- Order of the history
   outbox_id bigint not null, -- Row of fulfilment.outbox
-  step text not null, -- sent (or tried to), looked up, taken over from a lost worker, or the action of an operator
+  step text not null, -- sent; checked, but not sent; looked up, taken over from a lost worker, or the action of an operator
   by text not null, -- Worker, or database user
   claim_no bigint, -- Claim it belongs to
   at timestamp with time zone not null default now(), -- When it was recorded
@@ -964,6 +969,8 @@ alter table sync.findings add constraint findings_pkey PRIMARY KEY (client, stre
 alter table sync.freshness add constraint freshness_pkey PRIMARY KEY (client, stream);
 alter table sync.gaps add constraint gaps_pkey PRIMARY KEY (client, stream, from_at);
 alter table sync.gates add constraint gates_pkey PRIMARY KEY (gate, identity);
+alter table sync.installation add constraint installation_only_row_check CHECK (only_row);
+alter table sync.installation add constraint installation_pkey PRIMARY KEY (only_row);
 alter table sync.jobs add constraint jobs_check CHECK (((fast_ms IS NULL) = (slow_ms IS NULL)));
 alter table sync.jobs add constraint jobs_pkey PRIMARY KEY (client, job);
 alter table sync.leases add constraint leases_check CHECK (((holder IS NULL) = (expires_at IS NULL)));
@@ -973,7 +980,7 @@ alter table sync.locks add constraint locks_pkey PRIMARY KEY (name);
 alter table sync.migrations add constraint migrations_pkey PRIMARY KEY (name);
 alter table sync.outbox_attempts add constraint outbox_attempts_outbox_id_fkey FOREIGN KEY (outbox_id) REFERENCES fulfilment.outbox(id) ON DELETE CASCADE;
 alter table sync.outbox_attempts add constraint outbox_attempts_pkey PRIMARY KEY (id);
-alter table sync.outbox_attempts add constraint outbox_attempts_step_check CHECK ((step = ANY (ARRAY['sent'::text, 'looked up'::text, 'taken over'::text, 'retried'::text, 'marked done'::text, 'replaced'::text, 'cancelled'::text])));
+alter table sync.outbox_attempts add constraint outbox_attempts_step_check CHECK ((step = ANY (ARRAY['sent'::text, 'checked'::text, 'looked up'::text, 'taken over'::text, 'retried'::text, 'marked done'::text, 'replaced'::text, 'cancelled'::text])));
 alter table sync.outbox_kinds add constraint outbox_kinds_pkey PRIMARY KEY (kind);
 alter table sync.outbox_outcomes add constraint outbox_outcomes_pkey PRIMARY KEY (id);
 alter table sync.outbox_targets add constraint outbox_targets_outbox_id_fkey FOREIGN KEY (outbox_id) REFERENCES fulfilment.outbox(id) ON DELETE CASCADE;
@@ -1401,7 +1408,9 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
                             WHEN (s.shipments > 0) THEN 'in_warehouse'::text
                             WHEN (EXISTS ( SELECT
                                FROM fulfilment.order_addresses a
-                              WHERE ((a.client = o.client) AND (a.order_id = o.id) AND (a.role = 'delivery'::text) AND (a.country_code = ANY (ARRAY['NL'::text, 'BE'::text, 'DE'::text])) AND (COALESCE(a.house_number, ''::text) = ''::text) AND (a.street1 !~* '\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$'::text)))) THEN 'check_address'::text
+                              WHERE ((a.client = o.client) AND (a.order_id = o.id) AND (a.role = 'delivery'::text) AND (( SELECT (k.schema -> 'x-house-number-countries'::text)
+                                       FROM sync.outbox_kinds k
+                                      WHERE (k.kind = 'order.create'::text)) ? a.country_code) AND (COALESCE(a.house_number, ''::text) = ''::text) AND (a.street1 !~* '\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$'::text)))) THEN 'check_address'::text
                             ELSE 'accepted'::text
                         END AS state) c
          OFFSET 0) t)
@@ -2023,8 +2032,7 @@ AS $function$
     from asked k
     union all
     select a.at, false, 'outbox', k.id,
-      case when a.step = 'sent' and a.error_code in ('payload_refused', 'credentials_refused') then 'checked'
-        else a.step end, a.became,
+      a.step, a.became,
       k.reference, left(a.error, 500)
     from asked k
     cross join lateral (
@@ -2259,7 +2267,8 @@ begin
   -- Where an earlier attempt may have been carried out, the worker that claims the row looks it up first, if its kind can be.
   update fulfilment.outbox o set payload = outbox_replace.payload, status = 'pending', next_attempt_at = clock_timestamp(),
     finished_at = null, last_error = null, refusal = null, claim_no = null, lookups = 0, absences = 0, absent_at = null,
-    replaced_at = clock_timestamp(), limits_from = clock_timestamp(), uncounted_attempts = o.attempts
+    replaced_at = clock_timestamp(), limits_from = clock_timestamp(), uncounted_attempts = o.attempts,
+    failed_checks = 0
   where o.id = outbox_replace.id and o.status in ('pending', 'dead') returning * into changed;
   if not found then
     raise exception 'outbox row % %: only pending and dead rows can be replaced', id,
@@ -2554,6 +2563,14 @@ begin
       having count(*) > 0 and bool_and(o.code is distinct from given #>> '{}')
         and (not rule ? 'pattern' or bool_and(coalesce(o.code ~ (rule ->> 'pattern'), false)));
   end if;
+  if rule ? 'x-rate' and (case
+      when given_type = 'number' then given::numeric not between 0 and 1
+      when given_type = 'string' and given #>> '{}' ~ '^-?[0-9]{1,18}([.][0-9]{1,30})?$'
+        then (given #>> '{}')::numeric not between 0 and 1
+      else false end) then
+    return query select place, 'must be a rate from 0 to 1, such as 0.21 for 21 %';
+    return;
+  end if;
   if rule ? 'anyOf' then
     if given_type = 'null' and (rule -> 'anyOf') @> '[{"type": "null"}]' then
       return;
@@ -2836,17 +2853,25 @@ CREATE OR REPLACE FUNCTION sync.real_day(day date)
  RETURNS date
  LANGUAGE sql
  IMMUTABLE
-AS $function$
-  select case when day >= '1970-01-01' then day end
-$function$
+BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN (day >= '1970-01-01'::date) THEN day
+             ELSE NULL::date
+         END AS "case";
+END
 ;
 CREATE OR REPLACE FUNCTION sync.real_time(at timestamp with time zone)
  RETURNS timestamp with time zone
  LANGUAGE sql
  IMMUTABLE
-AS $function$
-  select case when at >= '1970-01-01 00:00:00+00' then at end
-$function$
+BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN (at >= '1970-01-01 00:00:00+00'::timestamp with time zone) THEN at
+             ELSE NULL::timestamp with time zone
+         END AS "case";
+END
 ;
 CREATE OR REPLACE FUNCTION sync.record_abandoned(clients text[], jobs text[])
  RETURNS void
@@ -2868,9 +2893,9 @@ CREATE OR REPLACE FUNCTION sync.record_events()
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  written_key text := regexp_replace(tg_argv[1], '[a-z_]+', E'n.\\&', 'g');
-  written_values text := regexp_replace(tg_argv[3], '[a-z_]+', E'n.\\&', 'g');
-  former_values text := regexp_replace(tg_argv[3], '[a-z_]+', E'f.\\&', 'g');
+  written_key text := 'n.' || replace(tg_argv[1], ', ', ', n.');
+  written_values text := 'n.' || replace(tg_argv[3], ', ', ', n.');
+  former_values text := 'f.' || replace(tg_argv[3], ', ', ', f.');
 begin
   -- Most statements write nothing.
   if not exists (select from written) then

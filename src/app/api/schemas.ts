@@ -36,7 +36,7 @@ const maxWaitMs = (100 * 365 - 1) * dayMs;
 
 const zonedTime = z.iso
   .datetime({ offset: true, error: 'must be a time with its zone, such as 2026-05-04T10:00:00+02:00' })
-  .refine((text) => Math.abs(Date.parse(text) - Date.now()) < maxWaitMs, 'must be within 100 years from now');
+  .refine((text) => !(Math.abs(Date.parse(text) - Date.now()) >= maxWaitMs), 'must be within 100 years from now');
 const newRow = z.strictObject({
   kind: textUpTo(64),
   reference: textUpTo(maxText),

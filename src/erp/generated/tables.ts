@@ -1103,7 +1103,7 @@ export interface FulfilmentOutbox {
    */
   absent_at: Timestamp | null;
   /**
-   * Number of sends; look-ups do not count
+   * Number of sends; look-ups and checks before a send do not count
    */
   attempts: Generated<number>;
   /**
@@ -1126,6 +1126,10 @@ export interface FulfilmentOutbox {
    * When personal data was removed from the row; null if it was not
    */
   erased_at: Timestamp | null;
+  /**
+   * Tries since limits_from that failed before the row was sent, such as while its order was read; PUSH_MAX_ATTEMPTS counts them, too
+   */
+  failed_checks: Generated<number>;
   /**
    * Kinds that share a lane: order (with order_item, order_attachment, return_label), return, inbound_packing_slip, product
    */
@@ -1218,7 +1222,7 @@ export interface FulfilmentOutbox {
 
 export interface FulfilmentOutboxOpen {
   /**
-   * Number of sends; look-ups do not count
+   * Number of sends; look-ups and checks before a send do not count
    */
   attempts: number | null;
   /**
@@ -3113,6 +3117,17 @@ export interface SyncGates {
   taken_at: Timestamp;
 }
 
+export interface SyncInstallation {
+  /**
+   * Random, and kept by a restore
+   */
+  id: Generated<string>;
+  /**
+   * Always true: there is one row
+   */
+  only_row: Generated<boolean>;
+}
+
 export interface SyncJobs {
   /**
    * Client key
@@ -3318,7 +3333,7 @@ export interface SyncOutboxAttempts {
    */
   outbox_id: number;
   /**
-   * sent (or tried to), looked up, taken over from a lost worker, or the action of an operator
+   * sent; checked, but not sent; looked up, taken over from a lost worker, or the action of an operator
    */
   step: string;
 }
@@ -4051,6 +4066,7 @@ export interface DB {
   "sync.freshness": SyncFreshness;
   "sync.gaps": SyncGaps;
   "sync.gates": SyncGates;
+  "sync.installation": SyncInstallation;
   "sync.jobs": SyncJobs;
   "sync.leases": SyncLeases;
   "sync.list_lags": SyncListLags;

@@ -69,7 +69,7 @@ test('a table that the ERP has locked: 503 with words, soon', async () => {
     .open(1)
     .transaction()
     .execute(async (trx) => {
-      await sql`lock table fulfilment.service_products in access exclusive mode`.execute(trx);
+      await sql`lock table fulfilment.orders in access exclusive mode`.execute(trx);
       const read = await call('/v1/orders/7');
       expect([read.status, read.json.detail]).toEqual([503, expect.stringContaining('has locked')]);
       const inserted = await call('/v1/outbox', { kind: 'order.create', reference: 'A', payload: orderPayload('A') });

@@ -40,7 +40,7 @@ const viewTexts =
   'order_type order_type_name shipping_method shipping_method_name carrier_code carrier_name return_reason ' +
   'return_reason_name return_reason_code reason_code warehouse_code expected_in processed_in restock_in currency ' +
   'lot_number serial_numbers package_number package_numbers package_statuses current_track_trace_status ' +
-  'current_track_trace_exception_level waits_for';
+  'current_track_trace_exception_level waits_for tracking_state problem_code received_in slip_reference slip_status';
 const streamTables = mirroredResources.flatMap(({ tables: { parent, children } }) => [parent, ...children]);
 const personalOf = (table: string): readonly string[] =>
   Object.keys(personalColumns[table as keyof typeof personalColumns] ?? {});
