@@ -1,6 +1,6 @@
 import type { PgPool } from 'bullmq';
 import type { Config } from '../../../config/env.ts';
-import { readInstallationName } from '../../erp/connection/installation.ts';
+import { readInstallationName } from '../../erp/connection/installation-name.ts';
 import {
   idleTimeoutMillis,
   keepAliveInitialDelayMillis,
