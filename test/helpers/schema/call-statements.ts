@@ -3,6 +3,7 @@ import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import * as openAlerts from '../../../src/erp/alerts/open-alerts.ts';
 import * as alertPosts from '../../../src/erp/alerts/posts.ts';
+import { readInstallationName } from '../../../src/erp/connection/installation-name.ts';
 import type { Database } from '../../../src/erp/connection/pool.ts';
 import { hasFullDisk, lockName, tryRunExclusively } from '../../../src/erp/connection/transaction.ts';
 import * as deliverEvents from '../../../src/erp/events/deliver-events.ts';
@@ -143,6 +144,7 @@ async function readReports(db: Database): Promise<void> {
   await findBlockers(db);
   await assertSchemaFits(db);
   await assertCodeFits(db);
+  await readInstallationName(db);
   await diagnosis.readServerFacts(db);
   await diagnosis.readUnusableSchemas(db);
   await diagnosis.readMissingGrants(db);
