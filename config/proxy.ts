@@ -10,7 +10,8 @@ interface ProxySettings {
 /** A host of NO_PROXY. `below`: only the hosts below it. */
 interface DirectHost {
   readonly name: string;
-  readonly port: number | null;
+  /** 0: every port. */
+  readonly port: number;
   readonly below: boolean;
 }
 
@@ -33,18 +34,28 @@ export function findProxyProblems({ HTTP_PROXY, HTTPS_PROXY, NO_PROXY = '' }: Pr
 
 /** Reads an entry of NO_PROXY as undici does. Returns null if it would never fit a host. */
 function parseDirectHost(entry: string): DirectHost | null {
-  const match = /^(\*\.|\.)?(\*|\[[\da-f:.]+\]|[\da-f:]*:[\da-f:.]*:[\da-f:.]*|[^:/*[\]@?#]+)(?::(\d{1,5}))?$/i.exec(
-    entry,
-  );
-  const [, prefix = '', host = '', port] = match ?? [];
-  if (match === null || (host === '*' && prefix !== '') || Number(port ?? 1) > 65_535) return null;
-  const bare = host.replace(/^\[(.*)\]$/, '$1').toLowerCase();
-  const name = bare.length > 1 ? bare.replace(/\.$/, '') : bare;
-  const isIpv6 = name.includes(':');
-  const asUrl = `http://${isIpv6 ? `[${name}]` : name}`;
-  // A host is compared as a URL spells it: 127.1 would never fit 127.0.0.1.
-  const isSpelled = name === '*' || (URL.canParse(asUrl) && new URL(asUrl).hostname.replace(/[[\]]/g, '') === name);
-  return isSpelled ? { name, port: port === undefined ? null : Number(port), below: prefix === '*.' } : null;
+  const [, prefix = '', rest = ''] = /^(\*\.|\.)?(.*)$/.exec(entry) ?? [];
+  const { host, port } = splitPort(rest);
+  if ((host === '*' && prefix !== '') || !/^\d{0,5}$/.test(port) || Number(port) > 65_535) return null;
+  const lower = host.toLowerCase();
+  const name = lower.length > 1 && lower.endsWith('.') ? lower.slice(0, -1) : lower;
+  return isSpelledAsInUrl(name) ? { name, port: Number(port), below: prefix === '*.' } : null;
+}
+
+/** Divides an entry into host and port; the port is empty if there is none. An IPv6 address with a port has brackets. */
+function splitPort(text: string): { readonly host: string; readonly port: string } {
+  const end = text.indexOf(']');
+  if (text.startsWith('[') && end > 0 && /^(:|$)/.test(text.slice(end + 1)))
+    return { host: text.slice(1, end), port: text.slice(end + 2) };
+  const [host = '', port = '', ...more] = text.split(':');
+  return more.length > 0 ? { host: text, port: '' } : { host, port };
+}
+
+/** Returns true for `*`, and for a host as a URL spells it: 127.1 would never fit 127.0.0.1. */
+function isSpelledAsInUrl(name: string): boolean {
+  if (name === '*') return true;
+  const asUrl = `http://${name.includes(':') ? `[${name}]` : name}`;
+  return URL.canParse(asUrl) && new URL(asUrl).hostname.replace(/[[\]]/g, '') === name && !name.includes('*');
 }
 
 /** Returns the proxy that requests to an address go by, without its password; null if they go direct. */
@@ -57,7 +68,7 @@ export function findProxy(settings: ProxySettings, { protocol, hostname, port }:
 
   const isDirect = splitEntries(NO_PROXY).some((entry) => {
     const direct = parseDirectHost(entry);
-    if (direct === null || (direct.port !== null && direct.port !== 0 && direct.port !== target.port)) return false;
+    if (direct === null || (direct.port !== 0 && direct.port !== target.port)) return false;
     const isSame = direct.name === '*' || (!direct.below && target.host === direct.name);
     return isSame || target.host.endsWith(`.${direct.name}`);
   });

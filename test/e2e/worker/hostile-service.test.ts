@@ -121,7 +121,8 @@ const refused: Readonly<Record<string, { answer: (other: URL) => Answer; error: 
     error: /redirected \(302\); redirects are not followed/,
   },
   'a next link to another host': {
-    answer: (other) => json({ data: [shipment(1)], links: { next: { href: `${other.href}/v3/shipments?stolen=1` } } }),
+    answer: (other) =>
+      json({ data: [shipment(1)], links: { next: { href: `http://localhost:${other.port}/v3/shipments?stolen=1` } } }),
     error: /links\.next leads to .* the link was not followed/,
   },
 };

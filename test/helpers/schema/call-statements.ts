@@ -2,6 +2,7 @@ import { sql, type Transaction } from 'kysely';
 import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import * as openAlerts from '../../../src/erp/alerts/open-alerts.ts';
+import { readInstallationName } from '../../../src/erp/connection/installation-name.ts';
 import type { Database } from '../../../src/erp/connection/pool.ts';
 import { hasFullDisk, lockName, tryRunExclusively } from '../../../src/erp/connection/transaction.ts';
 import * as claims from '../../../src/erp/deliveries/claim-deliveries.ts';
@@ -151,6 +152,7 @@ async function readReports(db: Database): Promise<void> {
   await findBlockers(db);
   await assertSchemaFits(db);
   await assertCodeFits(db);
+  await readInstallationName(db);
   await diagnosis.readServerFacts(db);
   await diagnosis.readUnusableSchemas(db);
   await diagnosis.readMissingGrants(db);
