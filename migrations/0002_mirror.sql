@@ -845,8 +845,10 @@ comment on column fulfilment.stock_events.seen_at is 'When it was read';
 -- Records history: a row for each new row of a table whose watched columns are not all null, and for each change of one. Its
 -- arguments: the table of events; the key of the watched table beside the client; the columns of the events for this key;
 -- the watched columns, which have the same names there; further columns of the events, and their values of the written row n.
+--
+-- The transition tables have no index. Sessions of pushes do without hash joins, so that the join would compare each pair of rows.
 create function sync.record_events() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+language plpgsql set search_path = pg_catalog, pg_temp set enable_hashjoin = on as $$
 declare
   written_key text := 'n.' || replace(tg_argv[1], ', ', ', n.');
   written_values text := 'n.' || replace(tg_argv[3], ', ', ', n.');

@@ -2891,6 +2891,7 @@ CREATE OR REPLACE FUNCTION sync.record_events()
  RETURNS trigger
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_hashjoin TO 'on'
 AS $function$
 declare
   written_key text := 'n.' || replace(tg_argv[1], ', ', ', n.');

@@ -162,7 +162,7 @@ const brokenSetups: readonly BrokenSetup[] = [
     name: 'watched articles whose stock no job reads',
     before: () =>
       database.query("insert into fulfilment.stock_watch (client, sku) values ('default', 'A'), ('default', 'B')"),
-    finds: ['warn', 'stock', /default: pull-stock is off.* 2 articles are watched/, /set SCHEDULE_PULL_STOCK/],
+    finds: ['warn', 'stock', /pull-stock is off.* 2 articles are watched/, /set SCHEDULE_PULL_STOCK/],
   },
   {
     name: 'a Redis that is not there',
