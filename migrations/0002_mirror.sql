@@ -560,6 +560,7 @@ create table fulfilment.track_traces (
   first_seen_at timestamptz not null default now(),
   changed_at timestamptz not null default now(),
   unlisted_since timestamptz,
+  missing_since timestamptz,
   primary key (client, shipment_id, package_number)
 ) with (fillfactor = 80);
 create index track_traces_listed on fulfilment.track_traces (client) where unlisted_since is null;
@@ -580,6 +581,8 @@ comment on column fulfilment.track_traces.first_seen_at is 'When it was first st
 comment on column fulfilment.track_traces.changed_at is 'When its content last changed here';
 comment on column fulfilment.track_traces.unlisted_since is
   'Since when the list no longer has the package; its last status is read for fulfilment.parcels';
+comment on column fulfilment.track_traces.missing_since is
+  'Since when a list that was not believed lacks the package; the next list decides. Null otherwise';
 
 create table fulfilment.track_trace_events (
   id bigint generated always as identity primary key,

@@ -431,6 +431,7 @@ create table fulfilment.track_traces (
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the list no longer has the package; its last status is read for fulfilment.parcels
+  missing_since timestamp with time zone, -- Since when a list that was not believed lacks the package; the next list decides. Null otherwise
 ) with (fillfactor=80); -- Status of packages that are on their way (v2 track-trace item); filled by the job track-trace
 create table sync.absences (
   client text not null, -- Client key
