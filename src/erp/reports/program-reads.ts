@@ -6,7 +6,7 @@ import type { DB } from '../generated/tables.ts';
 import { type ColumnType, readColumns } from '../schema/table-columns.ts';
 
 /** Columns that programs do not need: the resource as received, and what only workers use. */
-const leftColumns: readonly string[] = ['raw', 'read_no', 'ordered_quantity'];
+const leftColumns: readonly string[] = ['raw', 'read_no', 'ordered_quantity', 'missing_since'];
 const left = sql`${leftColumns}::text[]`;
 
 /** A table of the feed that programs read row by row. */
