@@ -2,6 +2,7 @@ import { sql, type Transaction } from 'kysely';
 import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import * as openAlerts from '../../../src/erp/alerts/open-alerts.ts';
+import { readInstallationName } from '../../../src/erp/connection/installation-name.ts';
 import type { Database } from '../../../src/erp/connection/pool.ts';
 import { hasFullDisk, lockName, tryRunExclusively } from '../../../src/erp/connection/transaction.ts';
 import * as claims from '../../../src/erp/deliveries/claim-deliveries.ts';
@@ -107,6 +108,7 @@ export async function callStatements(db: Database, url: string, outboxId: number
   await callOperator(db, outboxId);
   await callAlerts(db);
   await hasFullDisk(db);
+  await readInstallationName(db);
   await within((trx) => lockName(trx, 'a name'));
   await tryRunExclusively(db, 'a name', async () => undefined);
   await callErasing(db);
