@@ -140,7 +140,7 @@ function splitKey(text: string, parts: number): string[] {
   return [...pieces.slice(0, parts - 1), pieces.slice(parts - 1).join(':')];
 }
 
-const isBigint = (text: string) => /^\d{1,15}$/.test(text);
+const isBigint = (text: string) => /^\d{1,18}$/.test(text);
 
 /** An entry of the feed, or nulls if there is none, and what the whole read looked at. */
 interface FoundEntry {
