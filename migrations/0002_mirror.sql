@@ -560,6 +560,7 @@ create table fulfilment.track_traces (
   first_seen_at timestamptz not null default now(),
   changed_at timestamptz not null default now(),
   unlisted_since timestamptz,
+  missing_since timestamptz,
   primary key (client, shipment_id, package_number)
 ) with (fillfactor = 80);
 create index track_traces_listed on fulfilment.track_traces (client) where unlisted_since is null;
@@ -580,6 +581,8 @@ comment on column fulfilment.track_traces.first_seen_at is 'When it was first st
 comment on column fulfilment.track_traces.changed_at is 'When its content last changed here';
 comment on column fulfilment.track_traces.unlisted_since is
   'Since when the list no longer has the package; its last status is read for fulfilment.parcels';
+comment on column fulfilment.track_traces.missing_since is
+  'Since when a list that was not believed lacks the package; the next list decides. Null otherwise';
 
 create table fulfilment.track_trace_events (
   id bigint generated always as identity primary key,
@@ -1244,7 +1247,7 @@ comment on column fulfilment.shipment_lines.carrier_name is 'Its name';
 -- the order fill the lines of their article, oldest first; without an article, those of the first article.
 create view fulfilment.order_lines as
 select o.client, o.external_order_number, o.id as order_id, l.id as order_item_id, l.sku, l.name, l.is_service,
-  l.price, l.vat, l.metadata, l.ordered_quantity as ordered, l.ordered_quantity::bigint - l.quantity as cancelled, l.quantity,
+  l.price, l.vat, l.metadata, l.ordered, l.ordered::bigint - l.wanted as cancelled, l.quantity,
   l.shipped, l.over_shipped, l.moved - l.shipped as in_warehouse,
   case when l.is_service then 0 else l.wanted - l.moved end as missing,
   case when l.is_service then 0 else l.wanted - l.shipped end as to_come,
@@ -1252,7 +1255,9 @@ select o.client, o.external_order_number, o.id as order_id, l.id as order_item_i
 from fulfilment.orders o
 cross join lateral (
   with lines as (
-    select i.*, greatest(coalesce(i.quantity, 0), 0)::bigint as wanted, exists (
+    -- Lines of less than nothing, such as discounts, take nothing from what the other lines want.
+    select i.*, greatest(coalesce(i.quantity, 0), 0)::bigint as wanted,
+      case when i.ordered_quantity < 0 then 0 else i.ordered_quantity end as ordered, exists (
       select from sync.service_products p
       where p.client = i.client and case when p.is_pattern then i.sku like p.sku else i.sku = p.sku end) as is_service
     from fulfilment.order_items i
@@ -1343,7 +1348,7 @@ join fulfilment.order_lines l on l.client = o.client and l.order_id = o.id
 left join fulfilment.stock_levels t on t.client = l.client and t.sku = l.sku
 where l.missing > 0 and o.unlisted_since is null and o.on_hold is not true
   and (o.preferred_shipping_date is null or o.preferred_shipping_date <= current_date)
-  and (sync.real_day(o.ordered_on) < current_date or exists (
+  and (coalesce(sync.real_day(o.ordered_on), o.first_seen_at::date) < current_date or exists (
     select from fulfilment.shipments s where s.client = o.client and s.order_id = o.id and s.unlisted_since is null));
 comment on view fulfilment.backorders is
   'Lines with pieces that are on no shipment, although the order is not on hold, is due, and was placed before today or has a shipment';

@@ -36,9 +36,11 @@ export const decimal = z.union([z.number(), z.string().regex(/^-?(0|[1-9]\d{0,17
   error: noDecimal,
 });
 const noRate = 'must be a rate from 0 to 1, such as 0.21 for 21 %';
+/** Digits above 1 that a JavaScript number rounds to 1. */
+const aboveOne = /^1\.0*[1-9]/;
 /** A rate. `fulfilment.outbox_check` checks members that are marked with `x-rate`. */
 export const rate = decimal
-  .refine((value) => Number(value) >= 0 && Number(value) <= 1, noRate)
+  .refine((value) => Number(value) >= 0 && Number(value) <= 1 && !aboveOne.test(String(value)), noRate)
   .meta({ 'x-rate': true, description: 'rate: 0.21 is 21 %' });
 /** An object with members that the ERP chooses. */
 export const anyMembers = z.record(z.string(), z.unknown()).nullish().meta(personal);

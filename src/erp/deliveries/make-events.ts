@@ -169,9 +169,15 @@ const findPackageFacts = sql`
         or b.changed_columns && array['track_and_trace_code', 'track_and_trace_bar_code', 'tracking_number']
           and coalesce(p.track_and_trace_code, p.track_and_trace_bar_code, p.tracking_number) is not null)
       union all
-      select 'parcel.tracking_ended', t.shipment_id, t.package_number,
+      select 'parcel.tracking_ended', t.shipment_id, coalesce(p.package_number, t.package_number),
         coalesce(r.external_order_number, t.external_order_number), s.order_id, true, b.changed_at, null, true
       from fulfilment.track_traces t
+      -- An entry without a number is about all packages of the shipment that have no entry of their own.
+      left join fulfilment.parcels p on t.package_number = '' and p.client = t.client
+        and p.shipment_id = t.shipment_id and p.unlisted_since is null and not exists (
+          select from fulfilment.track_traces n
+          where n.client = p.client and n.shipment_id = p.shipment_id and n.package_number <> ''
+            and n.package_number = p.package_number)
       left join fulfilment.shipments s on s.client = t.client and s.id = t.shipment_id
       left join fulfilment.orders r on r.client = s.client and r.id = s.order_id
       where b.entity = 'track_traces' and b.operation = 'unlisted' and t.client = b.client

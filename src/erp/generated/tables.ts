@@ -2485,6 +2485,10 @@ export interface FulfilmentTrackTraces {
    */
   first_seen_at: Generated<Timestamp>;
   /**
+   * Since when a list that was not believed lacks the package; the next list decides. Null otherwise
+   */
+  missing_since: Timestamp | null;
+  /**
    * packageNumber; empty if the item has none
    */
   package_number: Generated<string>;

@@ -173,7 +173,7 @@ export async function findLaterOrders(db: Kysely<DB>, rowIds: readonly number[])
       select s.id as order_id, s.external_order_number as number
       from (
         select d.id, d.reference, d.limits_from, d.finished_at,
-          case when d.result ->> 'orderId' ~ '^[0-9]{1,15}$' then (d.result ->> 'orderId')::bigint end as order_id
+          case when d.result ->> 'orderId' ~ '^[0-9]{1,18}$' then (d.result ->> 'orderId')::bigint end as order_id
         from fulfilment.outbox d
         where d.client = o.client and d.status = 'done' and d.kind = 'order.create' and d.finished_at > own.ended_at
         order by d.finished_at

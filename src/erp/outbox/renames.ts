@@ -56,7 +56,7 @@ export async function findTargetIds(db: Kysely<DB>, rowIds: readonly number[]): 
         select (b.result ->> 'orderId')::bigint
         from fulfilment.outbox b
         where b.client = o.client and b.reference = o.reference and b.family = o.family and b.id < o.id
-          and b.status = 'done' and b.result ->> 'orderId' ~ '^[0-9]{1,15}$'
+          and b.status = 'done' and b.result ->> 'orderId' ~ '^[0-9]{1,18}$'
         order by b.id desc
         limit 1
       )) as target

@@ -119,21 +119,12 @@ async function readFacts(trx: Transaction<DB>, { client, days, limit }: AgedStep
   return rows;
 }
 
-/** SQL: the lines of order p, how many are ordered, and whether pieces of one are on no shipment that has left. */
+/** SQL: the lines of order p, how many are ordered, and whether pieces of one are still to be shipped. */
 const selectLines = (client: string) => sql`
   select count(*) as lines, count(*) filter (where i.quantity is distinct from 0) as ordered,
-    bool_or(i.quantity > shipped.pieces and not exists (
-      select from sync.service_products v
-      where v.client = i.client and case when v.is_pattern then i.sku like v.sku else i.sku = v.sku end)) as is_open
-  from fulfilment.order_items i
-  cross join lateral (
-    -- A shipment may come without links to the lines.
-    select coalesce(sum(l.quantity), 0) as pieces
-    from fulfilment.shipments s
-    join fulfilment.shipment_items l on l.client = s.client and l.shipment_id = s.id
-    where s.client = ${anyClient(client)} and s.order_id = p.id and s.status = 'SHIPPED' and s.unlisted_since is null
-      and l.unlisted_since is null and (l.order_item_id = i.id or l.order_item_id is null and l.sku = i.sku)) shipped
-  where i.client = ${anyClient(client)} and i.order_id = p.id and i.unlisted_since is null`;
+    bool_or(i.to_come > 0) as is_open
+  from fulfilment.order_lines i
+  where i.client = ${anyClient(client)} and i.order_id = p.id`;
 
 /** SQL: the shipments of order p, their last date, and whether something of one is under way. */
 const selectShipments = (client: string) => sql`

@@ -37,7 +37,7 @@ export async function findOrders(
         and not exists (select from stored s where s.client = q.client and s.id = q.resource_id)
     ), pushed as materialized (
       select r.client, r.id as row_id, r.kind, r.status, coalesce(t.target_id, case
-        when r.result ->> 'orderId' ~ '^[0-9]{1,15}$' then (r.result ->> 'orderId')::bigint end) as id,
+        when r.result ->> 'orderId' ~ '^[0-9]{1,18}$' then (r.result ->> 'orderId')::bigint end) as id,
         coalesce(${number}, case when r.kind = 'order.rename' and r.status = 'done'
           then r.payload ->> 'externalOrderNumber' end, r.reference) as number
       from fulfilment.outbox r

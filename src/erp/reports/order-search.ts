@@ -25,7 +25,7 @@ export interface OrderSearch {
 export async function findOrders(db: Kysely<DB>, text: string, { limit, byEmail }: OrderSearch): Promise<FoundOrder[]> {
   const email = byEmail && text.includes('@') ? text : null;
   // Ids of the service are safe integers. A longer number is none.
-  const id = /^\d{1,15}$/.test(text) ? Number(text) : null;
+  const id = /^\d{1,16}$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : null;
   // Each form is found by the index. Stored orders are found in any case, other numbers and codes in these.
   const forms = anyText([...new Set([text, text.toUpperCase(), text.toLowerCase()])]);
   const { rows } = await sql<FoundOrder>`

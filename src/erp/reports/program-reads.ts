@@ -6,7 +6,7 @@ import type { DB } from '../generated/tables.ts';
 import { type ColumnType, readColumns } from '../schema/table-columns.ts';
 
 /** Columns that programs do not need: the resource as received, and what only workers use. */
-const leftColumns: readonly string[] = ['raw', 'read_no', 'ordered_quantity'];
+const leftColumns: readonly string[] = ['raw', 'read_no', 'ordered_quantity', 'missing_since'];
 const left = sql`${leftColumns}::text[]`;
 
 /** A table of the feed that programs read row by row. */
@@ -140,7 +140,7 @@ function splitKey(text: string, parts: number): string[] {
   return [...pieces.slice(0, parts - 1), pieces.slice(parts - 1).join(':')];
 }
 
-const isBigint = (text: string) => /^\d{1,15}$/.test(text);
+const isBigint = (text: string) => /^\d{1,18}$/.test(text);
 
 /** An entry of the feed, or nulls if there is none, and what the whole read looked at. */
 interface FoundEntry {

@@ -53,6 +53,8 @@ export interface TrackTraceResult {
   readonly unlisted: number;
   /** Number of packages that were listed before. */
   readonly listedBefore: number;
+  /** Number of packages that the list lacks and that are not marked, because the list is not believed. */
+  readonly doubted: number;
   /** Ids of shipments with packages that have left the list. */
   readonly leftShipments: readonly number[];
   /** Ids of shipments that the list names and that are not stored here. */
@@ -71,13 +73,19 @@ export async function maskErasedPackages(
   return rows.map((row) => (erased.has(row.shipmentId) ? { ...row, raw: maskJson(row.raw) } : row));
 }
 
+/**
+ * A list that lacks more packages than this, and more than half of them, may be cut: its packages are marked only if
+ * the next list lacks them, too. An empty list always is such a list.
+ */
+const toleratedMissing = 5;
+
 /** The key of a package, without the client. */
 export const packageKey = ['shipment_id', 'package_number'] as const;
 
 /**
  * Stores the complete list of packages on their way. Writes the packages that differ, and an event for each one whose
  * state changed. Marks packages that are no longer listed as unlisted; the job pull-parcels reads their last
- * state.
+ * state. If the list lacks so many that it may be cut, marks only those that the list before lacked, too.
  * @param present ids of further shipments whose list entries could not be decoded; null if some of these ids are
  *   unknown. Then no package is marked.
  */
@@ -89,14 +97,9 @@ export async function storeTrackTraces(
 ): Promise<TrackTraceResult> {
   const rows = await maskErasedPackages(trx, client, read);
   const listed = packageSet(trackTraceColumns, rows);
-  const { count: listedBefore } = await trx
-    .selectFrom('fulfilment.track_traces')
-    .select(sql<number>`count(*)::int`.as('count'))
-    .where('client', '=', anyClient(client))
-    .where('unlisted_since', 'is', null)
-    .executeTakeFirstOrThrow();
+  const listedBefore = await countListed(trx, client);
   const written = await writeCurrent(trx, client, listed);
-  const unlisted = present === null ? [] : await unlistOthers(trx, client, rows, present);
+  const unlisted = present === null ? [] : await unlistMissing(trx, client, rows, { present, listedBefore });
   const { rows: unknown } = await sql<{ id: number }>`
     select distinct i.id
     from unnest(${rows.map(({ shipmentId }) => shipmentId)}::bigint[]) as i (id)
@@ -110,6 +113,7 @@ export async function storeTrackTraces(
     updated: countChanges('updated'),
     unlisted: countChanges('unlisted'),
     listedBefore,
+    doubted: present === null ? 0 : await countListed(trx, client, true),
     leftShipments: [...new Set(unlisted.map(({ shipmentId }) => shipmentId))],
     unknownShipments: unknown.map(({ id }) => id),
     changes,
@@ -134,24 +138,58 @@ async function writeCurrent(trx: Transaction<DB>, client: string, listed: RawBui
   return rows.map((row) => toChange('track_traces', row));
 }
 
-/** Marks packages as unlisted that are neither in the list nor of a shipment in `present`. */
-async function unlistOthers(
+/**
+ * Marks packages as unlisted that are neither in the list nor of a shipment in `present`. If the list may be cut, marks
+ * those that the list before lacked, too, and notes the others.
+ */
+async function unlistMissing(
   trx: Transaction<DB>,
   client: string,
   rows: readonly PackageRow[],
-  present: readonly number[],
+  { present, listedBefore }: { present: readonly number[]; listedBefore: number },
 ): Promise<{ readonly shipmentId: number; readonly change: Change }[]> {
+  const missing = await noteMissing(trx, client, rows, present);
+  const isEmpty = rows.length === 0 && present.length === 0;
+  const isDoubted = isEmpty || missing > Math.max(toleratedMissing, listedBefore / 2);
   const { rows: gone } = await sql<{ shipmentId: number; key: string }>`
     update fulfilment.track_traces t
-    set unlisted_since = now()
-    where t.client = ${anyClient(client)} and t.unlisted_since is null and t.shipment_id <> all(${present}::bigint[])
-      and not exists (
-      select from unnest(${rows.map(({ shipmentId }) => shipmentId)}::bigint[],
-        ${rows.map(({ packageNumber }) => packageNumber)}::text[]) as i (shipment_id, package_number)
-      where i.shipment_id = t.shipment_id and i.package_number = t.package_number)
+    set unlisted_since = t.missing_since, missing_since = null
+    where t.client = ${anyClient(client)} and t.unlisted_since is null and t.missing_since is not null
+      and (t.missing_since < now() or not ${isDoubted}::boolean)
     returning t.shipment_id as "shipmentId", t.shipment_id || ':' || t.package_number as key`.execute(trx);
   return gone.map(({ shipmentId, key }) => ({
     shipmentId,
     change: { entity: 'track_traces', id: null, key, operation: 'unlisted' },
   }));
+}
+
+/** Notes since when the list lacks packages. Returns their number. */
+async function noteMissing(
+  trx: Transaction<DB>,
+  client: string,
+  rows: readonly PackageRow[],
+  present: readonly number[],
+): Promise<number> {
+  const isMissing = sql<boolean>`(t.shipment_id <> all(${present}::bigint[]) and not exists (
+      select from unnest(${rows.map(({ shipmentId }) => shipmentId)}::bigint[],
+        ${rows.map(({ packageNumber }) => packageNumber)}::text[]) as i (shipment_id, package_number)
+      where i.shipment_id = t.shipment_id and i.package_number = t.package_number))`;
+  await sql`
+    update fulfilment.track_traces t
+    set missing_since = case when t.missing_since is null then now() end
+    where t.client = ${anyClient(client)} and t.unlisted_since is null
+      and ${isMissing} <> (t.missing_since is not null)`.execute(trx);
+  return countListed(trx, client, true);
+}
+
+/** Counts the packages that are listed, or those of them that the last list lacked. */
+async function countListed(trx: Transaction<DB>, client: string, missing = false): Promise<number> {
+  const { count } = await trx
+    .selectFrom('fulfilment.track_traces')
+    .select(sql<number>`count(*)::int`.as('count'))
+    .where('client', '=', anyClient(client))
+    .where('unlisted_since', 'is', null)
+    .$if(missing, (query) => query.where('missing_since', 'is not', null))
+    .executeTakeFirstOrThrow();
+  return count;
 }

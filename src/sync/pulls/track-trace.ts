@@ -8,7 +8,7 @@ import { type QuarantineEntry, quarantineResources, releaseOlderQuarantined } fr
 import { requestRereads } from '../../erp/pull/rereads.ts';
 import { postponeListedParcelReads, requestParcelReads } from '../../erp/resources/parcel-reads.ts';
 import { storeListedParcels } from '../../erp/resources/parcel-rows.ts';
-import { storeTrackTraces } from '../../erp/resources/track-trace-rows.ts';
+import { storeTrackTraces, type TrackTraceResult } from '../../erp/resources/track-trace-rows.ts';
 import { closeGate, type Gate, passGate } from '../../erp/runs/gates.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
 import { drawReadNo, writeStream } from '../../erp/runs/stream-transaction.ts';
@@ -24,8 +24,6 @@ export const trackTraceGapMs = 3_605_000;
  * from the beginning of the passage.
  */
 const maxPassMs = 5_000;
-/** An empty list is a warning if the last one had at least this number of packages. */
-const minListedBefore = 20;
 const assumedPathWarning =
   'the interface description does not show the path of track-trace (docs/assumptions.md): ' +
   'set the right one in WAREHOUSE_OPERATIONS_FILE, or SCHEDULE_TRACK_TRACE=off';
@@ -111,23 +109,27 @@ async function storeList(context: PullContext, list: TrackTraceList, call: Track
   ];
   const fetched = list.items.length + list.undecodable.length;
   const reading: TrackTraceReading = { rows, quarantineItems, fetched };
-  let listedBefore: number;
+  let written: Written;
   try {
-    listedBefore = await writeReading(context, reading, call);
+    written = await writeReading(context, reading, call);
   } catch (error) {
     if (!isDataRefused(error)) throw error;
     const { client, db, run } = context;
     const refused = await findRefused(db, run.lease, rows, (trx, some) => storeTrackTraces(trx, client, some, null));
     if (refused.size === 0) throw error;
-    listedBefore = await writeReading(context, moveRefused(reading, refused), call);
+    written = await writeReading(context, moveRefused(reading, refused), call);
   }
   if (contradictions > 0)
     warn(
       context,
       `${contradictions} packages were listed more than once with different data; the latest entry is stored`,
     );
-  if (fetched === 0 && listedBefore >= minListedBefore)
-    warn(context, `the list is empty; the last one had ${listedBefore} packages`);
+  if (written.doubted > 0)
+    warn(
+      context,
+      `the list lacks ${written.doubted} of the ${written.listedBefore} packages of the last one; ` +
+        'they are marked if the next list lacks them, too',
+    );
 }
 
 /** An entry for the quarantine, with the id of its shipment if that could be read. */
@@ -143,12 +145,14 @@ interface TrackTraceReading {
   readonly fetched: number;
 }
 
-/** Writes rows, quarantine, gate, ledger and feed in one transaction. Returns the number of packages listed before. */
+type Written = Pick<TrackTraceResult, 'listedBefore' | 'doubted'>;
+
+/** Writes rows, quarantine, gate, ledger and feed in one transaction. */
 async function writeReading(
   context: PullContext,
   reading: TrackTraceReading,
   { readNo, passage }: TrackTraceCall,
-): Promise<number> {
+): Promise<Written> {
   const { client, db, run } = context;
   const { rows, quarantineItems, fetched } = reading;
   const entries = quarantineItems.map(({ entry }) => entry);
@@ -184,11 +188,11 @@ async function writeReading(
     await recordProgress(transaction, sum);
     const opensAt = await closeGate(trx, toTrackTraceGate(context), passage ?? 0, trackTraceGapMs);
     await appendChanges(trx, client, [...result.changes, ...parcels.changes]);
-    return { sum, opensAt, listedBefore: result.listedBefore };
+    return { sum, opensAt, result };
   });
   Object.assign(context.state.totals, stored.sum);
   if (stored.opensAt !== null) context.state.end.dueAt = context.dueNotBefore(stored.opensAt, trackTraceGapMs);
-  return stored.listedBefore;
+  return stored.result;
 }
 
 function moveRefused(

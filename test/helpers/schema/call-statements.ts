@@ -108,6 +108,7 @@ export async function callStatements(db: Database, url: string, outboxId: number
   await callOperator(db, outboxId);
   await callAlerts(db);
   await hasFullDisk(db);
+  await readInstallationName(db);
   await within((trx) => lockName(trx, 'a name'));
   await tryRunExclusively(db, 'a name', async () => undefined);
   await callErasing(db);

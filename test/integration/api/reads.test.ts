@@ -53,6 +53,13 @@ test('each read answers with the row of the tables, as its schema says, and othe
   expect((await call('/v1/orders')).json.detail).toBe('number is missing');
 });
 
+test('a row is read by the largest id that the service may give', async () => {
+  await database.query(`
+    insert into fulfilment.orders (client, id, raw, read_no) values ('default', ${Number.MAX_SAFE_INTEGER}, '{}', 1)`);
+  const { call } = await api();
+  expect((await call(`/v1/orders/${Number.MAX_SAFE_INTEGER}`)).json).toMatchObject({ id: Number.MAX_SAFE_INTEGER });
+});
+
 test('the feed has only the changes of the client, and leads over those of others', async () => {
   const add = (client: string, count: number) =>
     database.query(

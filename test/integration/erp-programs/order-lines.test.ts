@@ -184,3 +184,28 @@ test('pieces without a line fill the lines of their article, the oldest line fir
   expect(await readLines(1)).toMatchObject([{ returned: 2 }, { returned: 2 }, { returned: 0 }]);
   expect(await readOrder(1)).toMatchObject({ state: 'partly_shipped', shipped: 3, to_come: 2, returned: 4 });
 });
+
+test('a line of less than nothing takes nothing from the sums of its order', async () => {
+  await storeOrder(1, { 11: ['A', 2], 12: ['DISCOUNT', -1] });
+  await ship(1, [[11, 'A', 2]]);
+  const sums = { ordered: 2, cancelled: 0, shipped: 2, to_come: 0 };
+  expect(await readOrder(1)).toMatchObject({ state: 'shipped', ...sums });
+  expect(
+    await database.query('select ordered, cancelled, quantity from fulfilment.order_lines order by quantity'),
+  ).toEqual([
+    { ordered: 0, cancelled: 0, quantity: -1 },
+    { ordered: 2, cancelled: 0, quantity: 2 },
+  ]);
+});
+
+test.each([['null'], ["'0001-01-01'"]])(
+  'an order whose day is %s has back orders from the day after it was stored',
+  async (day) => {
+    await storeOrder(1, { 11: ['A', 2] });
+    await database.query(`update fulfilment.orders set ordered_on = ${day}`);
+    const missing = () => database.query('select missing from fulfilment.backorders');
+    expect(await missing()).toEqual([]);
+    await database.query(`update fulfilment.orders set first_seen_at = now() - interval '2 days'`);
+    expect(await missing()).toEqual([{ missing: 2 }]);
+  },
+);

@@ -107,6 +107,29 @@ test('packages that come after shipment.shipped, and that leave the track-trace 
   expect(receiver.taken().at(-1)?.data).toMatchObject({ id: 1, number: 'SO-7', row: { package_number: 'P1' } });
 });
 
+test('the end of an entry without a package number is told for each package of the shipment', async () => {
+  last = 0;
+  await register();
+  await database.query(`
+    insert into fulfilment.shipments (client, id, status, raw, read_no) values ('default', 1, 'SHIPPED', '{}', 1);
+    insert into fulfilment.parcels (client, shipment_id, package_number, raw, read_no)
+    values ('default', 1, 'P1', '{}', 1), ('default', 1, 'P2', '{}', 1), ('default', 1, 'P3', '{}', 1);
+    insert into fulfilment.track_traces (client, shipment_id, package_number, unlisted_since, raw)
+    values ('default', 1, '', now(), '{}'), ('default', 1, 'P3', null, '{}');
+    ${change('track_traces', '1:', 'unlisted')}`);
+  expect(await makeAll()).toEqual(['parcel.tracking_ended', 'parcel.tracking_ended']);
+  expect(
+    await database.query(`
+      select d.source_key as package, v.tracking_state as state
+      from sync.deliveries d
+      join fulfilment.parcel_overview v on v.shipment_id = d.source_id and v.package_number = d.source_key
+      order by 1`),
+  ).toEqual([
+    { package: 'P1', state: 'ended' },
+    { package: 'P2', state: 'ended' },
+  ]);
+});
+
 test('a receiver that is narrowed does not get rows that waited', async () => {
   last = 0;
   await register();

@@ -46,6 +46,10 @@ const open: Readonly<Record<string, string>> = {
   'a line is on no shipment': `
     insert into fulfilment.order_items (client, id, order_id, sku, quantity, raw)
     values ('default', 100 + $, $, 'MUG', 1, '{}')`,
+  'one of two lines of an article is shipped, without a link': `
+    update fulfilment.shipment_items set order_item_id = null where id = $;
+    insert into fulfilment.order_items (client, id, order_id, sku, quantity, raw)
+    values ('default', 100 + $, $, 'MUG', 1, '{}')`,
   'nothing was ever shipped': `
     delete from fulfilment.shipment_items where id = $;
     delete from fulfilment.shipments where id = $;

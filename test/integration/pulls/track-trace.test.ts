@@ -55,6 +55,9 @@ test('the list is stored with an event for each change, and again an hour later'
   await passAnHour();
   const third = done(await pull('track-trace'));
   expect(third.updated).toBeGreaterThan(0);
+  // After a day, the list lacks many packages at once, which a second list confirms.
+  await passAnHour();
+  done(await pull('track-trace'));
   const { result } = (await (
     await fetch(new URL(path, sandbox.url), { headers: { authorization: `bearer ${await token()}` } })
   ).json()) as { result: { shipmentId: number; packageNumber: string | null; currentTrackTraceStatus: number }[] };
@@ -158,6 +161,36 @@ test('a package that leaves the list is marked, until it is back; the feed has b
     { id: 2, status: 20 },
   ]);
   expect(await feed()).toEqual(['1:3S1 created', '2:3S1 created', '2:3S1 updated', '1:3S1 unlisted', '1:3S1 updated']);
+});
+
+const many = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => item(from + index));
+const goneIds = async () => (await traces()).filter(({ gone }) => gone).map(({ id }) => id);
+
+test.each([
+  ['is empty', [], 1],
+  ['is null', null, 1],
+  ['lacks more than half', many(1, 4), 5],
+])('a list that %s marks nothing until the next one lacks the same', async (_name, cut, from) => {
+  await answerWith(many(1, 10));
+  done(await pull('track-trace'));
+  await passAnHour();
+  await answerWith(cut);
+  const { warnings } = done(await pull('track-trace'));
+  expect(warnings?.join()).toContain(`lacks ${11 - from} of the 10 packages`);
+  expect(await goneIds()).toEqual([]);
+
+  // What the next list shows again was never gone.
+  await passAnHour();
+  await answerWith([item(10)]);
+  done(await pull('track-trace'));
+
+  const gone = many(from, 9).map(({ shipmentId }) => shipmentId);
+  expect(await goneIds()).toEqual(gone);
+  expect((await feed()).filter((change) => change.endsWith('unlisted'))).toHaveLength(gone.length);
+  // Shipments 1 to 4 are missing for the first time in the third case.
+  expect(
+    await database.query('select shipment_id from fulfilment.track_traces where missing_since is not null'),
+  ).toHaveLength(9 - gone.length);
 });
 
 test('nulls, numbers as text, contradictions and duplicates are accepted', async () => {

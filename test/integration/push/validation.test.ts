@@ -55,6 +55,11 @@ const orders: [string, Record<string, unknown>, string][] = [
     'items[0].price: must be a number or a decimal text such as "9.95"',
   ],
   ['a rate in percent', { items: [{ sku: 'A', quantity: 1, vat: 21 }] }, `items[0].vat: ${noRate}`],
+  [
+    'a rate that is hardly above 1',
+    { items: [{ sku: 'A', quantity: 1, vat: '1.00000000000000000001' }] },
+    `items[0].vat: ${noRate}`,
+  ],
   ['a rate in percent, as a text', { items: [{ sku: 'A', quantity: 1, vat: '21.00' }] }, `items[0].vat: ${noRate}`],
   [
     'no house number',
