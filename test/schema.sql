@@ -431,6 +431,7 @@ create table fulfilment.track_traces (
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the list no longer has the package; its last status is read for fulfilment.parcels
+  missing_since timestamp with time zone, -- Since when a list that was not believed lacks the package; the next list decides. Null otherwise
 ) with (fillfactor=80); -- Status of packages that are on their way (v2 track-trace item); filled by the job track-trace
 create table sync.absences (
   client text not null, -- Client key
@@ -1112,7 +1113,7 @@ create view fulfilment.backorders as -- Lines with pieces that are on no shipmen
    FROM ((fulfilment.orders o
      JOIN fulfilment.order_lines l ON (((l.client = o.client) AND (l.order_id = o.id))))
      LEFT JOIN fulfilment.stock_levels t ON (((t.client = l.client) AND (t.sku = l.sku))))
-  WHERE ((l.missing > 0) AND (o.unlisted_since IS NULL) AND (o.on_hold IS NOT TRUE) AND ((o.preferred_shipping_date IS NULL) OR (o.preferred_shipping_date <= CURRENT_DATE)) AND ((sync.real_day(o.ordered_on) < CURRENT_DATE) OR (EXISTS ( SELECT
+  WHERE ((l.missing > 0) AND (o.unlisted_since IS NULL) AND (o.on_hold IS NOT TRUE) AND ((o.preferred_shipping_date IS NULL) OR (o.preferred_shipping_date <= CURRENT_DATE)) AND ((COALESCE(sync.real_day(o.ordered_on), (o.first_seen_at)::date) < CURRENT_DATE) OR (EXISTS ( SELECT
            FROM fulfilment.shipments s
           WHERE ((s.client = o.client) AND (s.order_id = o.id) AND (s.unlisted_since IS NULL))))));
 create view fulfilment.erased_orders as -- Orders whose personal data was erased here; erase your own copies too
@@ -1150,8 +1151,8 @@ create view fulfilment.order_lines as -- Lines of orders, with the pieces that w
     l.price,
     l.vat,
     l.metadata,
-    l.ordered_quantity AS ordered,
-    ((l.ordered_quantity)::bigint - l.quantity) AS cancelled,
+    l.ordered,
+    ((l.ordered)::bigint - l.wanted) AS cancelled,
     l.quantity,
     l.shipped,
     l.over_shipped,
@@ -1188,6 +1189,10 @@ create view fulfilment.order_lines as -- Lines of orders, with the pieces that w
                     i.changed_at,
                     i.unlisted_since,
                     (GREATEST(COALESCE(i.quantity, 0), 0))::bigint AS wanted,
+                        CASE
+                            WHEN (i.ordered_quantity < 0) THEN 0
+                            ELSE i.ordered_quantity
+                        END AS ordered,
                     (EXISTS ( SELECT
                            FROM sync.service_products p
                           WHERE ((p.client = i.client) AND
@@ -1310,6 +1315,7 @@ create view fulfilment.order_lines as -- Lines of orders, with the pieces that w
             l_1.changed_at,
             l_1.unlisted_since,
             l_1.wanted,
+            l_1.ordered,
             l_1.is_service,
             (((s.shipped)::numeric + GREATEST(LEAST(((s.wanted - s.shipped))::numeric, s.left_to_ship), (0)::numeric)))::bigint AS shipped,
             (((s.moved)::numeric + GREATEST(LEAST(((s.wanted - s.moved))::numeric, s.left_to_move), (0)::numeric)))::bigint AS moved,
