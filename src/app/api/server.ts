@@ -249,7 +249,8 @@ function toApiError(error: FastifyError): ApiError {
   if (/^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|database_)/.test(state))
     return new ApiError(503, 'The database cannot be reached; try again', {}, { 'retry-after': '2' });
   // Lengths, and characters that Postgres cannot store: the INSERT of the outbox says what is wrong.
-  if (/^(22|23|54)/.test(state)) return new ApiError(422, `The database refuses a value: ${shorten(error.message, maxErrorLength)}`);
+  if (/^(22|23|54)/.test(state))
+    return new ApiError(422, `The database refuses a value: ${shorten(error.message, maxErrorLength)}`);
   const status = error.statusCode ?? 500;
   if (status === 415) return new ApiError(415, 'Send the body as JSON, with Content-Type: application/json');
   if (status >= 500)

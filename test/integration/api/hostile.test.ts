@@ -33,8 +33,7 @@ const hostile: readonly [string, () => string][] = [
 ];
 const wrongItem =
   '{"sku":1,"quantity":"a","price":true,"vat":true,"name":1,"metadata":{"reference":1,"extra6":1},"fulfillFrom":1}';
-const makeTimed = (time: string) =>
-  `{"kind":"order.cancel","reference":"A","payload":{},"notBefore":"${time}"}`;
+const makeTimed = (time: string) => `{"kind":"order.cancel","reference":"A","payload":{},"notBefore":"${time}"}`;
 const makeDocument = (content: string) =>
   `{"kind":"order_attachment.create","reference":"A","payload":{"filename":"a","content":"${content}"}}`;
 
