@@ -73,6 +73,10 @@ export async function startApi(deps: ApiDeps): Promise<ApiServer> {
     const headers = { 'content-type': type, 'content-length': body.length, connection: 'close' };
     response.writeHead(status, headers).end(body);
   });
+  // Without a listener, Node would end the connection without an answer.
+  app.server.on('connect', (_request, socket: Socket) =>
+    endRaw(socket, new ApiError(405, 'This is no proxy: it takes no CONNECT')),
+  );
   prepare(app, deps);
   try {
     await app.register(async (scope) => {
@@ -170,13 +174,19 @@ function refuseRawRequest(error: NodeJS.ErrnoException, socket: Socket): void {
     socket.destroy();
     return;
   }
-  const { status, type, body } = toProblem(new ApiError(...refusal));
+  endRaw(socket, new ApiError(...refusal));
+}
+
+/** Answers on a connection that no request belongs to, and ends it. */
+function endRaw(socket: Socket, error: ApiError): void {
+  const { status, type, body } = toProblem(error);
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     `content-type: ${type}`,
     `content-length: ${body.length}`,
     'connection: close',
   ];
+  socket.on('error', () => undefined);
   socket.write(`${head.join('\r\n')}\r\n\r\n`);
   socket.write(body);
   socket.destroySoon();
