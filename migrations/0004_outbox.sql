@@ -46,7 +46,7 @@ create table fulfilment.outbox (
   sent_at timestamptz,
   written_at timestamptz,
   refusal text,
-  refused_as_taken boolean not null default false,
+  refused_as text check (refused_as in ('taken', 'perhaps taken')),
   lookups integer not null default 0,
   absences integer not null default 0,
   absent_at timestamptz,
@@ -122,8 +122,8 @@ comment on column fulfilment.outbox.sent_at is
 comment on column fulfilment.outbox.written_at is 'Last attempt that the service may have carried out; null: none';
 comment on column fulfilment.outbox.refusal is
   'While unknown: the reason with which the service refused the row. The row becomes dead with it unless a look-up finds the change';
-comment on column fulfilment.outbox.refused_as_taken is
-  'True if refusal may say that the service already has what the row asks for';
+comment on column fulfilment.outbox.refused_as is
+  'taken: refusal says that the service already has what the row asks for. perhaps taken: it may say so. Null: it was no refusal of the service';
 comment on column fulfilment.outbox.lookups is 'Look-ups since the last attempt';
 comment on column fulfilment.outbox.absences is 'Look-ups since the last attempt that did not find the change, and count';
 comment on column fulfilment.outbox.absent_at is 'Time of the last look-up since the last attempt that did not find the change';

@@ -234,7 +234,7 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   sent_at timestamp with time zone, -- While sending: set before the request is written; null means that no request was written
   written_at timestamp with time zone, -- Last attempt that the service may have carried out; null: none
   refusal text, -- While unknown: the reason with which the service refused the row. The row becomes dead with it unless a look-up finds the change
-  refused_as_taken boolean not null default false, -- True if refusal may say that the service already has what the row asks for
+  refused_as text, -- taken: refusal says that the service already has what the row asks for. perhaps taken: it may say so. Null: it was no refusal of the service
   lookups integer not null default 0, -- Look-ups since the last attempt
   absences integer not null default 0, -- Look-ups since the last attempt that did not find the change, and count
   absent_at timestamp with time zone, -- Time of the last look-up since the last attempt that did not find the change
@@ -909,6 +909,7 @@ alter table fulfilment.outbox add constraint outbox_not_before CHECK (((not_befo
 alter table fulfilment.outbox add constraint outbox_not_due CHECK (((status = ANY (ARRAY['pending'::text, 'unknown'::text])) OR (next_attempt_at IS NULL)));
 alter table fulfilment.outbox add constraint outbox_pending CHECK (((status <> 'pending'::text) OR (next_attempt_at IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_pkey PRIMARY KEY (id);
+alter table fulfilment.outbox add constraint outbox_refused_as_check CHECK ((refused_as = ANY (ARRAY['taken'::text, 'perhaps taken'::text])));
 alter table fulfilment.outbox add constraint outbox_sending CHECK (((status = 'sending'::text) = (lease_until IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_sent CHECK (((sent_at IS NULL) OR (status = 'sending'::text)));
 alter table fulfilment.outbox add constraint outbox_status CHECK ((status = ANY (ARRAY['pending'::text, 'sending'::text, 'done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])));

@@ -29,6 +29,8 @@ export const keyHeaders = z.object({
   'idempotency-key': textUpTo(maxText).optional(),
 });
 
+/** Maximum length of a time: Postgres takes no more digits. */
+const maxTimeLength = 50;
 const time = z.string().meta({ format: 'date-time' });
 
 /** A little less than what the outbox takes, because of clocks that differ. */
@@ -36,6 +38,7 @@ const maxWaitMs = (100 * 365 - 1) * dayMs;
 
 const zonedTime = z.iso
   .datetime({ offset: true, error: 'must be a time with its zone, such as 2026-05-04T10:00:00+02:00' })
+  .max(maxTimeLength, `must have at most ${maxTimeLength} characters`)
   .refine((text) => !(Math.abs(Date.parse(text) - Date.now()) >= maxWaitMs), 'must be within 100 years from now');
 const newRow = z.strictObject({
   kind: textUpTo(64),

@@ -9,6 +9,7 @@ import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { z } from 'zod';
 import { CodedError } from '../../core/errors.ts';
 import { parseExact, ShapeError } from '../../core/json.ts';
+import { shorten } from '../../core/quote.ts';
 import { readSqlState } from '../../erp/connection/transaction.ts';
 import { limitProblems } from '../../sync/push/payload/kind.ts';
 import { describeIssues, maxPayloadValues } from '../../sync/push/payload/payload.ts';
@@ -22,6 +23,8 @@ import { registerReads } from './routes.ts';
 import { maxRows } from './schemas.ts';
 
 const maxConnections = 512;
+/** Maximum characters of an error of others: it may repeat what was sent. */
+const maxErrorLength = 1_000;
 /** Maximum characters of a value in a path, percent-encoded. Its schema has a lower limit, with words. */
 const maxParamLength = 4_096;
 /** Maximum milliseconds until a request has arrived. */
@@ -70,6 +73,10 @@ export async function startApi(deps: ApiDeps): Promise<ApiServer> {
     const headers = { 'content-type': type, 'content-length': body.length, connection: 'close' };
     response.writeHead(status, headers).end(body);
   });
+  // Without a listener, Node would end the connection without an answer.
+  app.server.on('connect', (_request, socket: Socket) =>
+    endRaw(socket, new ApiError(405, 'This is no proxy: it takes no CONNECT')),
+  );
   prepare(app, deps);
   try {
     await app.register(async (scope) => {
@@ -106,7 +113,7 @@ function prepare(app: FastifyInstance, { log }: ApiDeps): void {
       } catch (error) {
         if (error instanceof ShapeError) throw new ApiError(422, `The body ${error.message}`);
         if (error instanceof SyntaxError)
-          throw new ApiError(400, `The body is not JSON that can be read: ${error.message}`);
+          throw new ApiError(400, `The body is not JSON that can be read: ${shorten(error.message, maxErrorLength)}`);
         throw error;
       }
     },
@@ -167,13 +174,19 @@ function refuseRawRequest(error: NodeJS.ErrnoException, socket: Socket): void {
     socket.destroy();
     return;
   }
-  const { status, type, body } = toProblem(new ApiError(...refusal));
+  endRaw(socket, new ApiError(...refusal));
+}
+
+/** Answers on a connection that no request belongs to, and ends it. */
+function endRaw(socket: Socket, error: ApiError): void {
+  const { status, type, body } = toProblem(error);
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     `content-type: ${type}`,
     `content-length: ${body.length}`,
     'connection: close',
   ];
+  socket.on('error', () => undefined);
   socket.write(`${head.join('\r\n')}\r\n\r\n`);
   socket.write(body);
   socket.destroySoon();
@@ -246,12 +259,13 @@ function toApiError(error: FastifyError): ApiError {
   if (/^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|database_)/.test(state))
     return new ApiError(503, 'The database cannot be reached; try again', {}, { 'retry-after': '2' });
   // Lengths, and characters that Postgres cannot store: the INSERT of the outbox says what is wrong.
-  if (/^(22|23|54)/.test(state)) return new ApiError(422, `The database refuses a value: ${error.message}`);
+  if (/^(22|23|54)/.test(state))
+    return new ApiError(422, `The database refuses a value: ${shorten(error.message, maxErrorLength)}`);
   const status = error.statusCode ?? 500;
   if (status === 415) return new ApiError(415, 'Send the body as JSON, with Content-Type: application/json');
   if (status >= 500)
     return new ApiError(500, 'The request failed; the event api_failed in the log of the worker says why');
-  return new ApiError(status, error.message);
+  return new ApiError(status, shorten(error.message, maxErrorLength));
 }
 
 /** Words for what another session makes the database do, by SQLSTATE. */

@@ -1,6 +1,6 @@
 import { growPauseMs, longestWaitMs, pauses } from '../backoff.ts';
 import { minuteMs } from '../time.ts';
-import { findGiveUpReason, operatorChoices, type PushPolicy, type Verdict } from './push-outcome.ts';
+import { findGiveUpReason, operatorChoices, type PushPolicy, type RefusedAs, type Verdict } from './push-outcome.ts';
 
 /**
  * What an answer without the row is worth. `read`: the resource that the row changes was read itself. `newer list`: the
@@ -24,10 +24,10 @@ export interface LookedUpRow {
   readonly sinceAbsentMs: number | null;
   /** Number of look-ups since the last attempt, without this one. */
   readonly lookups: number;
-  /** The service's answer to the last attempt, if it was a refusal. */
+  /** Why the row becomes dead if it is not found: the service refused the last attempt, or the row was given up. */
   readonly refusal: string | null;
-  /** True if that refusal may say that the service already has what the row asks for. */
-  readonly refusedAsTaken: boolean;
+  /** What that says about an earlier attempt; null if it is no refusal of the service. */
+  readonly refusedAs: RefusedAs | null;
   readonly attempts: number;
   readonly ageMs: number;
   /** The wait that the service asked for; 0 if it did not ask for one. */
@@ -60,8 +60,9 @@ export function minAbsenceAgeMs(timeoutMs: number): number {
 /**
  * Decides what follows from a look-up that did not find the row. An absence counts only some time after the last
  * attempt, and two absences must confirm each other: the service may still carry out an interrupted request, and its
- * lists lag. A refusal which may say that the service has the row already, after an attempt that may have been carried
- * out, shows that they do: then the row is looked for until it is too old, and left to a person.
+ * lists lag. A refusal after an attempt that may have been carried out may say that the service has the row already, in
+ * words that nobody knows: only a list that is newer than the attempt proves that it does not. Until then the row is
+ * looked for, and left to a person when it is too old.
  */
 export function judgeAbsence(
   row: LookedUpRow,
@@ -83,7 +84,7 @@ export function judgeAbsence(
   if (sinceWrittenMs === null) return { status: 'dead', error: refusal ?? 'it was refused' };
   if (seen === 'no answer') return leaveToOperator(`${why}, for longer than PUSH_MAX_AGE`);
 
-  if (refusal !== null && row.refusedAsTaken && seen !== 'read') {
+  if (mayBeTaken(row, seen)) {
     if (!isTooOld) return again(backoffMs);
     return leaveToOperator(`${why}; an earlier attempt may be what it means, but no list shows it`);
   }
@@ -96,6 +97,12 @@ export function judgeAbsence(
   if (row.absences === 0 || row.sinceAbsentMs === null) return again(betweenAbsencesMs, true);
   if (row.sinceAbsentMs < betweenAbsencesMs) return again(betweenAbsencesMs - row.sinceAbsentMs);
   return confirmAbsence(row, policy);
+}
+
+/** Returns true if the service may have refused a row because it has it, which this absence does not disprove. */
+function mayBeTaken({ refusedAs }: LookedUpRow, seen: AbsenceBasis): boolean {
+  if (refusedAs === null || seen === 'read') return false;
+  return refusedAs === 'taken' || seen === 'list';
 }
 
 /**

@@ -27,6 +27,12 @@ export type ScopedEvidence =
       readonly row: { readonly isNew: boolean } | null;
     };
 
+/**
+ * What a refusal of the service says about an earlier attempt that may have been carried out. `taken`: the service has what
+ * the row asks for. `perhaps taken`: it may have it, because no answer is parsed for its reason.
+ */
+export type RefusedAs = 'taken' | 'perhaps taken';
+
 /** The outcome of an attempt or a look-up, to be settled. */
 export type Verdict = (
   | { readonly status: 'dead'; readonly error: string }
@@ -40,14 +46,14 @@ export type Verdict = (
     }
   /**
    * `delayMs`: time until the look-up; null if an operator decides. `refusal`: the error that the row dies with if the
-   * look-up does not find it. `refusedAsTaken`: it may say that the service already has what the row asks for.
+   * look-up does not find it. `refusedAs`: whether it says that the service already has what the row asks for.
    */
   | {
       readonly status: 'unknown';
       readonly error: string;
       readonly delayMs: number | null;
       readonly refusal?: string;
-      readonly refusedAsTaken?: boolean;
+      readonly refusedAs?: RefusedAs;
     }
 ) & {
   /** True if the service may have carried this attempt out. */
@@ -124,15 +130,10 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
   return { status: 'pending', error: error.message, delayMs, countsAsAttempt: true, written };
 }
 
-/** Words of a refusal that may say that something exists already. The words of the service are not known. */
-const takenWords =
-  // cspell:disable-next-line
-  /number|nummer|exist|bestaa|besteh|unique|uniek|taken|bezet|vergeben|duplicat|dubbel|doppelt|already|reeds|bereits|in use/i;
-
-/** Makes the verdict of a refusal that counts only after a look-up. A refusal without a reason may have any reason. */
-function toDoubtedRefusal({ message, status, explained }: WarehouseError): Verdict {
-  const refusedAsTaken = status === 409 || !explained || takenWords.test(message);
-  return { status: 'unknown', error: message, delayMs: 0, refusal: message, refusedAsTaken };
+/** Makes the verdict of a refusal that counts only after a look-up. */
+function toDoubtedRefusal({ message, status }: WarehouseError): Verdict {
+  const refusedAs = status === 409 ? 'taken' : 'perhaps taken';
+  return { status: 'unknown', error: message, delayMs: 0, refusal: message, refusedAs };
 }
 
 /** The advice to an operator on a row that only a person can decide. */

@@ -10,6 +10,7 @@ import {
   type EventReceiver,
   parcelWaitMs,
   planEvents,
+  rescanHorizonMs,
   type StoredDelivery,
   toNumberLane,
 } from './plan-events.ts';
@@ -153,13 +154,19 @@ const findOtherFacts = sql`
       select 'stock.changed', null, b.key, b.key, null, false, b.changed_at, null, true
       where b.entity = 'stock_levels' and b.operation in ('created', 'updated')`;
 
-/** SQL: packages that came, whose codes came, or that left the track-trace list. */
+/**
+ * SQL: packages that came, whose codes came, or that left the track-trace list. Packages of a shipment that the first load or
+ * a backfill found come later than it, and are as old.
+ */
 const findPackageFacts = sql`
       select 'shipment.tracking_changed', s.id, null, r.external_order_number, s.order_id, true,
         b.changed_at, null, exists (
           select from fulfilment.shipment_events e
+          join sync.freshness f on f.client = e.client and f.stream = 'shipments' and f.loaded_at < e.seen_at
           where e.client = s.client and e.shipment_id = s.id and e.status = 'SHIPPED'
-            and e.seen_at < b.changed_at - make_interval(secs => ${parcelWaitMs / 1_000}))
+            and e.seen_at < b.changed_at - make_interval(secs => ${parcelWaitMs / 1_000})
+            and coalesce(sync.real_time(s.shipped_on), e.seen_at)
+              > e.seen_at - make_interval(secs => ${rescanHorizonMs / 1_000}))
       from fulfilment.parcels p
       join fulfilment.shipments s on s.client = p.client and s.id = p.shipment_id
       left join fulfilment.orders r on r.client = s.client and r.id = s.order_id

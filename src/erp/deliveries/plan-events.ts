@@ -23,7 +23,7 @@ export interface EventFact {
   readonly isRescan: boolean;
   /** True if the row was not stored before. */
   readonly isCreated: boolean;
-  /** shipment.shipped: true if packages are stored. shipment.tracking_changed: true if it was SHIPPED for a while. */
+  /** shipment.shipped: true if packages are stored. shipment.tracking_changed: true if it is SHIPPED for a while, and news. */
   readonly hasParcels: boolean;
 }
 
@@ -52,7 +52,7 @@ export interface StoredDelivery {
 /** Time that shipment.shipped waits for the packages of its shipment. */
 export const parcelWaitMs = 2 * minuteMs;
 /** What a reconciliation, backfill, refetch or replay finds is old if it happened longer ago. */
-const rescanHorizonMs = 3 * dayMs;
+export const rescanHorizonMs = 3 * dayMs;
 /** What a poll reads for the first time is old if it happened this long before the newest date of its stream. */
 const pollHorizonMs = 30 * dayMs;
 

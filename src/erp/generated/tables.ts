@@ -1187,9 +1187,9 @@ export interface FulfilmentOutbox {
    */
   refusal: string | null;
   /**
-   * True if refusal may say that the service already has what the row asks for
+   * taken: refusal says that the service already has what the row asks for. perhaps taken: it may say so. Null: it was no refusal of the service
    */
-  refused_as_taken: Generated<boolean>;
+  refused_as: string | null;
   /**
    * Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
    */

@@ -150,7 +150,7 @@ export async function takeOverClaims(
         attempts = o.attempts - case when o.sent_at is null then 1 else 0 end,
         written_at = coalesce(o.sent_at, o.written_at), sent_at = null, lease_until = null,
         lookups = 0, absences = 0, absent_at = null,
-        refused_as_taken = false,
+        refused_as = null,
         refusal = case when j.is_last and j.became = 'unknown' and j.rule = 'look up' then ${givenUpError} end,
         last_error = case
           when j.became = 'dead' then ${givenUpError}

@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import { longestListLagMs } from '../../core/push/judge-absence.ts';
+import type { RefusedAs } from '../../core/push/push-outcome.ts';
 import { anyClient } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
@@ -23,7 +24,7 @@ export interface UnknownRow {
   /** Time since this look-up was due. */
   readonly overdueMs: number;
   readonly refusal: string | null;
-  readonly refusedAsTaken: boolean;
+  readonly refusedAs: RefusedAs | null;
   /** True if the payload was replaced after the attempt that may have been carried out. */
   readonly replaced: boolean;
 }
@@ -68,7 +69,7 @@ export async function takeUnknownRows(
     returning o.id, o.client, o.kind, o.reference, o.payload::text as payload, o.claim_no as "claimNo",
       o.attempts + o.failed_checks - o.uncounted_attempts as "countedAttempts", ${since('limits_from')} as "ageMs",
       ${since('written_at')} as "sinceWrittenMs", o.absences, ${since('absent_at')} as "sinceAbsentMs", o.lookups,
-        o.refusal, o.refused_as_taken as "refusedAsTaken",
+        o.refusal, o.refused_as as "refusedAs",
       extract(epoch from statement_timestamp() - f.next_attempt_at)::float8 * 1000 as "overdueMs",
       extract(epoch from statement_timestamp() - ${firstSentAt})::float8 * 1000 as "sinceFirstSentMs",
       coalesce(o.replaced_at > o.written_at, false) as replaced`.execute(db);

@@ -1,5 +1,6 @@
 import { sql, type Transaction } from 'kysely';
 import { type Json, toStorableJson } from '../../core/json.ts';
+import type { RefusedAs } from '../../core/push/push-outcome.ts';
 import { notifyPushers } from '../connection/listener.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
@@ -25,7 +26,7 @@ export interface Settlement {
   readonly written: boolean;
   readonly refusal: string | null;
   /** True if the refusal may say that the service already has what the row asks for. */
-  readonly refusedAsTaken: boolean;
+  readonly refusedAs: RefusedAs | null;
   /**
    * True if the attempt does not count: the service was not asked to do anything, or it refused for a reason outside
    * this row.
@@ -125,7 +126,7 @@ async function writeSettlements(
       from json_to_recordset(${toStorableJson(given)}::json) as s (
         id bigint, "claimNo" bigint, step text, status text, error text, "errorCode" text, "delayMs" float8,
         result jsonb, written boolean, refusal text, refund boolean, "isRefusedForOthers" boolean,
-        "refusedAsTaken" boolean, "isUnsent" boolean, "isAbsent" boolean, "absenceCounts" boolean, "durationMs" integer)
+        "refusedAs" text, "isUnsent" boolean, "isAbsent" boolean, "absenceCounts" boolean, "durationMs" integer)
     ), free as materialized (
       select s.*, o.present_status, o.present_claim_no, o.erased_at
       from s
@@ -139,7 +140,7 @@ async function writeSettlements(
       update fulfilment.outbox o
       set
         status = s.status, last_error = s.error, result = s.result, lease_until = null, sent_at = null,
-          refusal = s.refusal, refused_as_taken = s."refusedAsTaken",
+          refusal = s.refusal, refused_as = s."refusedAs",
         next_attempt_at = statement_timestamp() + make_interval(secs => s."delayMs" / 1000),
         finished_at = case when s.status in ('done', 'dead') then statement_timestamp() end,
         attempts = o.attempts - case when s.refund or s."isUnsent" then 1 else 0 end,

@@ -84,7 +84,7 @@ async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): P
     const settlement = toSettlement(row, 'looked up', verdict, {
       durationMs,
       refusal: verdict?.status === 'unknown' ? row.refusal : null,
-      refusedAsTaken: verdict?.status === 'unknown' && row.refusedAsTaken,
+      refusedAs: verdict?.status === 'unknown' ? row.refusedAs : null,
       isAbsent: seen.seen === 'absent',
       ...(verdict === null && {
         result: pushed?.result ?? null,

@@ -241,7 +241,7 @@ export function toSettlement(
     result: null,
     written: verdict?.written ?? false,
     refusal: (verdict?.status === 'unknown' ? verdict.refusal : undefined) ?? null,
-    refusedAsTaken: verdict?.status === 'unknown' && verdict.refusedAsTaken === true,
+    refusedAs: (verdict?.status === 'unknown' ? verdict.refusedAs : undefined) ?? null,
     refund: false,
     isUnsent: false,
     isRefusedForOthers: verdict?.status === 'pending' && verdict.isRefusedForOthers === true,

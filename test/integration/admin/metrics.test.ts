@@ -36,7 +36,7 @@ const settlement = {
   refusal: null,
   refund: false,
   isRefusedForOthers: false,
-  refusedAsTaken: false,
+  refusedAs: null,
   isUnsent: false,
   isAbsent: false,
   absenceCounts: false,

@@ -26,11 +26,14 @@ const hostile: readonly [string, () => string][] = [
   ['a member with a name of 10 MB', () => makeBody(`[{"${'x'.repeat(10_000_000)}":1}]`)],
   ['an order type of 10 MB', () => makeBody('[]').replace('"B2C"', `"${'x'.repeat(10_000_000)}"`)],
   ['a kind of 10 MB', () => `{"kind":"${'x'.repeat(10_000_000)}","reference":"A"}`],
+  ['a time of 10 MB', () => makeTimed(`2026-11-26T00:00:00.${'0'.repeat(10_000_000)}Z`)],
+  ['a time that only the database refuses', () => makeTimed('2026-11-26T00:00:00.0000000000000001+23:59')],
   ['a document of blanks', () => makeDocument('A '.repeat(7_900_000))],
   ['a text of escaped quotes', () => makeDocument('\\"'.repeat(7_900_000))],
 ];
 const wrongItem =
   '{"sku":1,"quantity":"a","price":true,"vat":true,"name":1,"metadata":{"reference":1,"extra6":1},"fulfillFrom":1}';
+const makeTimed = (time: string) => `{"kind":"order.cancel","reference":"A","payload":{},"notBefore":"${time}"}`;
 const makeDocument = (content: string) =>
   `{"kind":"order_attachment.create","reference":"A","payload":{"filename":"a","content":"${content}"}}`;
 

@@ -47,6 +47,7 @@ const cases: readonly [string, string, number][] = [
   ['a NUL character', get('/v1/stock_levels/%00'), 422],
   ['a method that the address does not take', `DELETE /v1/outbox/1 HTTP/1.1\r\n${withToken}\r\n\r\n`, 405],
   ['a method that nobody knows', `BREW /v1/outbox HTTP/1.1\r\n${withToken}\r\n\r\n`, 400],
+  ['a request for a tunnel', `CONNECT x.test:443 HTTP/1.1\r\n${withToken}\r\n\r\n`, 405],
   ['a body of another type', post('content-type: text/plain\r\ncontent-length: 2', '{}'), 415],
   ['a body without a type', post('content-length: 2', '{}'), 415],
   ['no body', post('content-type: application/json\r\ncontent-length: 0'), 400],

@@ -68,7 +68,7 @@ test.each(farTimes)('a stored time of %s stops no page, metric, problem or comma
   const { visitor } = await admin();
   for (const path of [
     ...['/', '/metrics', '/outbox', '/outbox/1', '/runs', '/schedules', '/quarantine', '/audit', '/charts'],
-    ...['/order?number=SO-1', '/livez', '/queues'],
+    ...['/order?client=default&number=SO-1', '/livez', '/queues'],
   ])
     expect([path, (await visitor.get(path)).status < 500], path).toEqual([path, true]);
   const config = makeConfig(database, sandbox);

@@ -130,6 +130,27 @@ test('the end of an entry without a package number is told for each package of t
   ]);
 });
 
+test.each([
+  ['is read in the first load', `update sync.freshness set loaded_at = now()`],
+  ['shipped long ago', `update fulfilment.shipments set shipped_on = now() - interval '580 days'`],
+])('packages of a shipment that %s are no change of tracking', async (_what, age) => {
+  last = 0;
+  await register({ types: ['shipment.tracking_changed'] });
+  await insertShipments(database, 1, 2);
+  await database.query(`
+    update fulfilment.shipments set status = 'SHIPPED', shipped_on = now() - interval '1 hour';
+    update fulfilment.shipment_events set seen_at = now() - interval '10 minutes';`);
+  const insertParcel = (shipment: number) =>
+    database.query(`
+      insert into fulfilment.parcels (client, shipment_id, package_number, raw, read_no)
+      values ('default', ${shipment}, 'P1', '{}', 1); ${change('parcels', `${shipment}:P1`, 'created')}`);
+  await insertParcel(1);
+  expect(await makeAll()).toEqual(['shipment.tracking_changed']);
+  await database.query(age);
+  await insertParcel(2);
+  expect(await makeAll()).toEqual([]);
+});
+
 test('a receiver that is narrowed does not get rows that waited', async () => {
   last = 0;
   await register();

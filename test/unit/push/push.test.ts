@@ -66,7 +66,9 @@ describe('the outcome of a failed attempt', () => {
       status: 'unknown',
       delayMs: 0,
       refusal: expect.any(String),
+      refusedAs: 'perhaps taken',
     });
+    expect(judge(answer(409))).toMatchObject({ status: 'unknown', refusedAs: 'taken' });
   });
 
   test('nothing that was not sent can have been carried out', () => {
@@ -196,7 +198,7 @@ describe('an absence', () => {
     sinceAbsentMs: null,
     lookups: 3,
     refusal: null,
-    refusedAsTaken: false,
+    refusedAs: null,
     attempts: 1,
     ageMs: 1_000,
     retryAfterMs: 0,
@@ -242,7 +244,13 @@ describe('an absence', () => {
   });
 
   test('never makes a row dead that was refused as taken after an attempt that may have been carried out', () => {
-    const taken = { refusal: 'it exists', refusedAsTaken: true, sinceWrittenMs: 9_000_000, absences: 9, lookups: 40 };
+    const taken = {
+      refusal: 'it exists',
+      refusedAs: 'taken' as const,
+      sinceWrittenMs: 9_000_000,
+      absences: 9,
+      lookups: 40,
+    };
     for (const seen of ['list', 'newer list'] as const) {
       expect(judgeRow({ ...taken, sinceAbsentMs: 90_000 }, seen)).toMatchObject({
         status: 'unknown',
@@ -259,10 +267,20 @@ describe('an absence', () => {
     expect(judgeRow({ ...taken, sinceAbsentMs: 90_000 }, 'read')).toMatchObject({ status: 'dead' });
   });
 
+  test('makes a row dead that was refused for a reason that nobody knows only in a list that is newer', () => {
+    const refused = { refusal: 'no', refusedAs: 'perhaps taken' as const, sinceWrittenMs: 9_000_000, lookups: 40 };
+    const twice = { ...refused, absences: 1, sinceAbsentMs: 90_000 };
+    expect(judgeRow(twice, 'list')).toMatchObject({ status: 'unknown', delayMs: 900_000, refusal: 'no' });
+    expect(judgeRow({ ...twice, ageMs: policy.maxAgeMs }, 'list')).toMatchObject({ status: 'unknown', delayMs: null });
+    expect(judgeRow(refused)).toMatchObject({ status: 'unknown', counts: true, delayMs: 30_000 });
+    expect(judgeRow(twice)).toMatchObject({ status: 'dead', error: 'no' });
+  });
+
   test('makes a refused row dead if no attempt can have been carried out', () => {
     const refused = { sinceWrittenMs: null, refusal: 'no' };
     expect(judgeRow(refused)).toMatchObject({ status: 'dead', error: 'no' });
-    expect(judgeRow({ ...refused, refusedAsTaken: true }, 'list')).toMatchObject({ status: 'dead', error: 'no' });
+    for (const refusedAs of ['taken', 'perhaps taken'] as const)
+      expect(judgeRow({ ...refused, refusedAs }, 'list')).toMatchObject({ status: 'dead', error: 'no' });
     expect(judgeRow(refused, 'no answer')).toMatchObject({ status: 'unknown', refusal: 'no' });
     expect(judgeRow({ ...refused, ageMs: policy.maxAgeMs }, 'no answer')).toMatchObject({
       status: 'dead',

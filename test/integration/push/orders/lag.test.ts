@@ -147,7 +147,7 @@ describe('an order that is refused as taken after a lost answer', () => {
     const id = await makeTakenOrder();
     await lookUpAt(100, 400, 4_000, 4_040, 4_080);
     expect(await outbox.rows('id = $1', [id])).toMatchObject([
-      { status: 'unknown', attempts: 2, next_attempt_at: expect.any(Date), refused_as_taken: true },
+      { status: 'unknown', attempts: 2, next_attempt_at: expect.any(Date), refused_as: 'perhaps taken' },
     ]);
     await outgrowMaxAge(id);
     expect(await outbox.row(id)).toMatchObject({ status: 'unknown', next_attempt_at: null });
@@ -169,19 +169,24 @@ describe('an order that is refused as taken after a lost answer', () => {
     expect(await outbox.row(id)).toMatchObject({ status: 'done', result: { orderId: expect.any(Number) } });
   });
 
-  test('is dead if the refusal gives another reason, and the order is not there', async () => {
+  test.each([
+    ['whatever the reason is', 422, 'dead'],
+    ['but never after a 409', 409, 'unknown'],
+  ])('is dead only if a newer list lacks it twice, %s', async (_name, status, end) => {
     await sandbox.faults(lostRequest);
     const id = await insertOrder('SO-1');
     await outbox.push(short);
-    await sandbox.faults({ operation: 'v3.orders.create', effect: { status: 422 } });
+    const refuse = { operation: 'v3.orders.create', effect: { status } } as const;
+    await sandbox.faults(refuse);
     await lookUpAt(300, 331);
     await outbox.push(short);
-    await lookUpAt(400, 440);
-    expect(await outbox.row(id)).toMatchObject({
-      status: 'dead',
-      attempts: 2,
-      last_error: 'v3.orders.create: answered 422: «A fault of the sandbox»',
-    });
+    await lookUpAt(400, 440, 4_000, 4_040);
+    expect(await outbox.rows('id = $1', [id])).toMatchObject([{ status: 'unknown', attempts: 2, absences: 0 }]);
+    await sandbox.clearFaults();
+    await insertOrder('SO-2');
+    await outbox.push(short);
+    await lookUpAt(5_000, 5_040);
+    expect(await outbox.rows('id = $1', [id])).toMatchObject([{ status: end, attempts: 2 }]);
   });
 
   test('is still looked for if a person had it sent again', async () => {

@@ -34,7 +34,7 @@ const maxUnclearLookUps = 3;
 export interface RowToLookUp
   extends Pick<
     UnknownRow,
-    'id' | 'reference' | 'absences' | 'lookups' | 'sinceWrittenMs' | 'sinceFirstSentMs' | 'refusal' | 'refusedAsTaken'
+    'id' | 'reference' | 'absences' | 'lookups' | 'sinceWrittenMs' | 'sinceFirstSentMs' | 'refusal' | 'refusedAs'
   > {
   readonly payloadRead: { readonly orderedOn?: string | null | undefined };
 }
@@ -48,7 +48,7 @@ interface SearchedRow extends RowToLookUp {
  * Looks up many orders. Searches them by their numbers, which are compared exactly, even if the service's filter does
  * not. A filter may be unable to find certain numbers, so an order that it does not find is absent only if our tables do
  * not show it either, nor the list of all orders of the days in question. Such a list is read before an absence is
- * believed, and after a refusal which says that the number is taken. Lists lag, so an order that the service accepted
+ * believed, and after a refusal which may say that the number is taken. Lists lag, so an order that the service accepted
  * later is asked for beside each: a list that shows that one is newer than the attempt.
  *
  * An order that an `order.rename` gave its number was not made by the row: a person decides, unless the service refused
@@ -78,8 +78,8 @@ export async function findOrders(
 
 /** Adds a later order to each row whose absence depends on how old the list is. */
 async function addLaterOrders(rows: readonly RowToLookUp[], { db }: LookUpContext): Promise<SearchedRow[]> {
-  const isInDoubt = ({ sinceWrittenMs }: RowToLookUp) =>
-    sinceWrittenMs !== null && sinceWrittenMs >= minuteMs && sinceWrittenMs < longestListLagMs;
+  const isInDoubt = ({ sinceWrittenMs, refusedAs }: RowToLookUp) =>
+    sinceWrittenMs !== null && sinceWrittenMs >= minuteMs && (refusedAs !== null || sinceWrittenMs < longestListLagMs);
   const doubted = rows.filter(isInDoubt).map(({ id }) => id);
   if (doubted.length === 0) return [...rows];
 
@@ -105,7 +105,9 @@ async function searchNumbers(rows: readonly SearchedRow[], context: LookUpContex
 
 /** Returns true if a row that was not found is about to be believed absent, or may be the order that has its number. */
 function needsWalk(row: RowToLookUp, result: LookUpResult | undefined): boolean {
-  if (row.refusal !== null && (row.refusedAsTaken || row.sinceWrittenMs === null)) return row.refusedAsTaken;
+  // A filter finds plain numbers: if it does not find the one of a row that was only refused, no other order has it.
+  if (row.refusedAs !== null)
+    return row.refusedAs === 'taken' || row.sinceWrittenMs !== null || !plainNumber.test(row.reference);
   return row.absences > 0 || (result?.seen === 'unclear' && row.lookups >= maxUnclearLookUps);
 }
 
