@@ -22,13 +22,13 @@ const copyFiles: Plugin = {
 export default defineConfig({
   cwd: import.meta.dirname,
   input: {
-    main: 'src/app/main.ts',
-    'pdf-reader': 'src/sync/push/payload/pdf-reader.ts',
-    'postgres-host': 'src/app/demo/postgres-host.ts',
+    main: 'src/cli/main.ts',
+    'pdf-reader': 'src/push/pdf-reader.ts',
+    'postgres-host': 'src/cli/demo/postgres-host.ts',
   },
   platform: 'node',
   external,
-  // A warning here is a part that would fail at run time. Bull Board's `eval` is not: src/queue/board.ts gives it the path
+  // A warning here is a part that would fail at run time. Bull Board's `eval` is not: src/schedule/board.ts gives it the path
   // that it would look for.
   onLog: (level, log, write) => {
     if (log.code === 'EVAL' && /@bull-board\/api\//.test(log.message)) return;

@@ -4,9 +4,9 @@
  * 06:00 and 18:00 UTC, as in a warehouse that closes. A poll without news costs two requests.
  */
 import pg from 'pg';
-import { migrateDatabase } from '../src/app/commands/migrate.ts';
-import { startEmbeddedPostgres } from '../src/app/demo/embedded-postgres.ts';
-import { silentLogger } from '../src/app/logging/logger.ts';
+import { migrateDatabase } from '../src/cli/commands/migrate.ts';
+import { startEmbeddedPostgres } from '../src/cli/demo/embedded-postgres.ts';
+import { silentLogger } from '../src/core/logger.ts';
 import { dayMs, hourMs } from '../src/core/time.ts';
 import { defaultOrdersPerDay } from '../src/sandbox/options.ts';
 import { simulateUntil } from '../src/sandbox/robot/robot.ts';

@@ -6,8 +6,8 @@
 import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { connectDatabase } from '../src/app/deps/database.ts';
-import { silentLogger } from '../src/app/logging/logger.ts';
+import { silentLogger } from '../src/core/logger.ts';
+import { connectDatabase } from '../src/db/connect.ts';
 import { timeClaims } from './stand/claims.ts';
 import { median, printLine, round, saveResults } from './stand/measure.ts';
 import { createSettings, endProcess, openStand, type Stand } from './stand/stand.ts';

@@ -1,5 +1,5 @@
-import type { Stream } from '../src/sync/reading/stream.ts';
-import { backfillRequested } from '../src/sync/rescan/rescan-jobs.ts';
+import { backfillRequested } from '../src/pull/rescan-jobs.ts';
+import type { Stream } from '../src/pull/stream.ts';
 import type { Job } from './job.ts';
 
 /** Defines the job that runs the backfills requested with --background. */

@@ -1,7 +1,7 @@
-import type { QueueName } from '../src/queue/backend.ts';
-import { pollStream } from '../src/sync/paging/poll.ts';
-import type { Stream } from '../src/sync/reading/stream.ts';
-import type { PullContext } from '../src/sync/run/run.ts';
+import { pollStream } from '../src/pull/poll.ts';
+import type { Stream } from '../src/pull/stream.ts';
+import type { QueueName } from '../src/schedule/backend.ts';
+import type { PullContext } from '../src/schedule/run.ts';
 
 /** A job: its queue, and what a run for one client does. The job exists only if registry.ts lists it. */
 export interface Job {

@@ -1,4 +1,4 @@
-import { prune } from '../src/sync/pulls/prune.ts';
+import { prune } from '../src/operate/prune.ts';
 import type { Job } from './job.ts';
 
 /** The job that deletes data older than RETENTION_DAYS, for every client. */

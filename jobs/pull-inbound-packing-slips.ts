@@ -1,4 +1,4 @@
-import { inboundPackingSlips } from '../src/sync/streams/inbound-packing-slips.ts';
+import { inboundPackingSlips } from '../src/pull/streams/inbound-packing-slips.ts';
 import { pullJob } from './job.ts';
 
 export const pullInboundPackingSlipsJob = pullJob(inboundPackingSlips);

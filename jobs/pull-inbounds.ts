@@ -1,4 +1,4 @@
-import { inbounds } from '../src/sync/streams/inbounds.ts';
+import { inbounds } from '../src/pull/streams/inbounds.ts';
 import { pullJob } from './job.ts';
 
 export const pullInboundsJob = pullJob(inbounds);

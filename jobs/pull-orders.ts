@@ -1,4 +1,4 @@
-import { orders } from '../src/sync/streams/orders.ts';
+import { orders } from '../src/pull/streams/orders.ts';
 import { pullJob } from './job.ts';
 
 export const pullOrdersJob = pullJob(orders);

@@ -1,4 +1,4 @@
-import { pullParcels } from '../src/sync/pulls/parcels.ts';
+import { pullParcels } from '../src/pull/parcels.ts';
 import type { Job } from './job.ts';
 
 /** The job that looks up the packages of shipped shipments, one request per shipment. */

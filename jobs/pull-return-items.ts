@@ -1,4 +1,4 @@
-import { returnItems } from '../src/sync/streams/return-items.ts';
+import { returnItems } from '../src/pull/streams/return-items.ts';
 import { pullJob } from './job.ts';
 
 export const pullReturnItemsJob = pullJob(returnItems);

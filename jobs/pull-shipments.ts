@@ -1,4 +1,4 @@
-import { shipments } from '../src/sync/streams/shipments.ts';
+import { shipments } from '../src/pull/streams/shipments.ts';
 import { pullJob } from './job.ts';
 
 export const pullShipmentsJob = pullJob(shipments);

@@ -1,4 +1,4 @@
-import { pullStock } from '../src/sync/pulls/stock.ts';
+import { pullStock } from '../src/pull/stock.ts';
 import type { Job } from './job.ts';
 
 /** The job that reads the stock of each article in stock_watch, with one request per article. It is off by default. */

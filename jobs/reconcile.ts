@@ -1,5 +1,5 @@
-import type { Stream } from '../src/sync/reading/stream.ts';
-import { reconcileAll } from '../src/sync/rescan/rescan-jobs.ts';
+import { reconcileAll } from '../src/pull/rescan-jobs.ts';
+import type { Stream } from '../src/pull/stream.ts';
 import type { Job } from './job.ts';
 
 /** Defines the job that reconciles the streams, one after the other. */

@@ -1,4 +1,4 @@
-import { refreshSettings } from '../src/sync/pulls/refresh-settings.ts';
+import { refreshSettings } from '../src/pull/refresh-settings.ts';
 import type { Job } from './job.ts';
 
 /** The job that reads the service's configuration lists. Once a day is advised (docs/interface.md, 5.1 Values). */

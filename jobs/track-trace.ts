@@ -1,4 +1,4 @@
-import { pullTrackTrace } from '../src/sync/pulls/track-trace.ts';
+import { pullTrackTrace } from '../src/pull/track-trace.ts';
 import type { Job } from './job.ts';
 
 /**

@@ -202,7 +202,7 @@ create trigger outbox_notify after insert on fulfilment.outbox
 
 -- Rows of the outbox that become done, dead, unknown or cancelled are entries of the feed, also if an operator or the ERP
 -- changed them. A trigger only notes the change: an entry needs the lock of the feed until the commit, and an ERP may keep its
--- transaction open. Transactions of workers enter what was noted (src/erp/outbox/settle-rows.ts).
+-- transaction open. Transactions of workers enter what was noted (src/push/sql/settle-rows.ts).
 create table sync.outbox_outcomes (
   id bigint generated always as identity primary key,
   client text not null,

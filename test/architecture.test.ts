@@ -121,11 +121,11 @@ const layers: Record<string, readonly string[]> = {
 
 /** Packages that only these files may import. */
 const restrictedPackages: Record<string, readonly string[]> = {
-  undici: ['src/warehouse/transport/http.ts', 'src/app/deps/dispatcher.ts'],
-  pg: ['src/erp/', 'src/app/deps/database.ts'],
+  undici: ['src/service/transport/http.ts', 'src/service/transport/dispatcher.ts'],
+  pg: ['src/erp/', 'src/db/connect.ts'],
   kysely: ['src/erp/'],
-  bullmq: ['src/queue/', 'src/app/deps/queue.ts'],
-  ioredis: ['src/queue/', 'src/app/deps/redis.ts'],
+  bullmq: ['src/queue/', 'src/schedule/open-queue.ts'],
+  ioredis: ['src/queue/', 'src/schedule/open-redis.ts'],
 };
 /** Folders that may import only types of a package. Streams use `Transaction` to pass their writes to src/erp. */
 const typesAllowedIn = { kysely: ['src/sync/'], undici: ['src/app/deliveries/'] } as Record<string, readonly string[]>;
@@ -200,10 +200,10 @@ describe('the import rules', () => {
     ['src/sync/x.ts', "import { operations } from '../../config/operations.ts';"],
     ['src/sync/x.ts', "import { sql } from 'kysely';"],
     ['src/queue/x.ts', "export { startDaemon } from '../app/daemon.ts';"],
-    ['jobs/x.ts', "const x = await import('../src/app/main.ts');"],
+    ['jobs/x.ts', "const x = await import('../src/cli/main.ts');"],
     ['src/sync/x.ts', "import { waitFor } from '../../test/helpers/wait.ts';"],
     ['src/sync/x.ts', "import {\n  Worker,\n} from 'bullmq';"],
-    ['src/erp/runs/leases.ts', "import type { Family } from '../mirror/tables.ts';"],
+    ['src/schedule/sql/leases.ts', "import type { Family } from '../mirror/tables.ts';"],
     ['src/sync/commit/x.ts', "import { orders } from '../streams/orders.ts';"],
     ['src/erp/new-folder/x.ts', "import { x } from '../connection/pool.ts';"],
   ])('refuse in %s: %j', (file, source) => expect(findViolations(file, source)).toHaveLength(1));
@@ -239,7 +239,7 @@ describe('import cycles', () => {
 });
 
 test('kinds do not import each other', () => {
-  const registry = 'src/sync/push/kinds/registry.ts';
+  const registry = 'src/push/kinds/registry.ts';
   const kinds = parseImports(read(registry))
     .map(({ target }) => join(dirname(registry), target))
     .filter((file) => file.startsWith('src/sync/push/kinds/'));

@@ -19,7 +19,7 @@ import { waitFor } from '../test/helpers/wait.ts';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = `${root}docs/images`;
 
-const demo = spawn(process.execPath, ['src/app/main.ts', 'demo'], { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
+const demo = spawn(process.execPath, ['src/cli/main.ts', 'demo'], { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
 const lines: string[] = [];
 createInterface({ input: demo.stdout }).on('line', (line) => lines.push(line));
 const waitForLine = (pattern: RegExp) =>

@@ -1,7 +1,7 @@
 import { Agent, request } from 'undici';
-import type { OrderPayload } from '../../src/payloads/order.ts';
+import { buildOrderDocument } from '../../src/push/kinds/order/order-payload.ts';
+import type { OrderPayload } from '../../src/push/payloads/order.ts';
 import { ServiceLists } from '../../src/sandbox/store/service-lists.ts';
-import { buildOrderDocument } from '../../src/sync/push/kinds/order/order-payload.ts';
 import { orderPayload } from '../../test/helpers/order-payload.ts';
 
 const [, , base = '', concurrency = '1', prefix = '', count = '0', database = '', redis = ''] = process.argv;

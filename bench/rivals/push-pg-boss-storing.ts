@@ -4,9 +4,9 @@
  */
 import pg from 'pg';
 import { PgBoss } from 'pg-boss';
-import type { MirrorRow } from '../../src/erp/mirror/mirror-tables.ts';
-import { decodePage } from '../../src/sync/reading/decode.ts';
-import { orders } from '../../src/sync/streams/orders.ts';
+import { decodePage } from '../../src/pull/decode.ts';
+import type { MirrorRow } from '../../src/pull/sql/mirror-tables.ts';
+import { orders } from '../../src/pull/streams/orders.ts';
 import { allPlaced, countPlaced, numbers, post, rivalOptions } from './post.ts';
 
 const pool = new pg.Pool({ connectionString: rivalOptions.database, max: rivalOptions.concurrency });

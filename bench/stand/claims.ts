@@ -1,5 +1,5 @@
-import type { Database } from '../../src/erp/connection/pool.ts';
-import { claimRows } from '../../src/erp/outbox/claim-rows.ts';
+import type { Database } from '../../src/db/pool.ts';
+import { claimRows } from '../../src/push/sql/claim-rows.ts';
 
 class RollbackError extends Error {}
 

@@ -1,12 +1,12 @@
 import pg from 'pg';
 import { jobNames } from '../../config/jobs.ts';
-import { migrateDatabase } from '../../src/app/commands/migrate.ts';
-import { startEmbeddedPostgres } from '../../src/app/demo/embedded-postgres.ts';
-import { connectDatabase } from '../../src/app/deps/database.ts';
-import { silentLogger } from '../../src/app/logging/logger.ts';
-import { readDueWork } from '../../src/erp/outbox/claim-rows.ts';
-import { registerClients } from '../../src/erp/runs/clients.ts';
-import { findDueJobs, reviveAbandoned } from '../../src/erp/runs/due-jobs.ts';
+import { migrateDatabase } from '../../src/cli/commands/migrate.ts';
+import { startEmbeddedPostgres } from '../../src/cli/demo/embedded-postgres.ts';
+import { silentLogger } from '../../src/core/logger.ts';
+import { connectDatabase } from '../../src/db/connect.ts';
+import { readDueWork } from '../../src/push/sql/claim-rows.ts';
+import { findDueJobs, reviveAbandoned } from '../../src/schedule/sql/due-jobs.ts';
+import { registerClients } from '../../src/service/sql/clients.ts';
 
 import { printLine } from './measure.ts';
 import { measureMedian } from './status-time.ts';

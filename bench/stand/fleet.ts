@@ -7,7 +7,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { defaultSchedules, type JobName, jobNames, polledStreams, toScheduleVariable } from '../../config/jobs.ts';
 import { parseSchedule } from '../../config/schedules.ts';
-import { findNextDue } from '../../src/erp/runs/due-times.ts';
+import { findNextDue } from '../../src/schedule/sql/due-times.ts';
 import { startRedis } from '../../test/helpers/processes/redis-server.ts';
 import type { TestRedis } from '../../test/helpers/processes/test-servers.ts';
 import { type FleetMeter, type FleetProcesses, readFleetMeter } from './fleet-meter.ts';

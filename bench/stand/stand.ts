@@ -7,11 +7,11 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { jobNames, toScheduleVariable } from '../../config/jobs.ts';
-import { startEmbeddedPostgres } from '../../src/app/demo/embedded-postgres.ts';
+import { startEmbeddedPostgres } from '../../src/cli/demo/embedded-postgres.ts';
 import { SandboxControl } from '../../test/helpers/sandbox-control.ts';
 
 const thisCheckout = fileURLToPath(new URL('../..', import.meta.url));
-const toEntryPath = (checkout: string) => join(checkout, 'src/app/main.ts');
+const toEntryPath = (checkout: string) => join(checkout, 'src/cli/main.ts');
 
 /** Settings of Postgres. As in production, commits are written to the disk. */
 const postgresSettings = {

@@ -18,7 +18,7 @@ export const sandboxAssetsFolder = new URL(isBundled ? 'sandbox-assets/' : 'src/
 
 /** Programs that run in a separate process or thread. */
 export const programs = {
-  main: new URL(isBundled ? 'main.js' : 'src/app/main.ts', root),
-  pdfReader: new URL(isBundled ? 'pdf-reader.js' : 'src/sync/push/payload/pdf-reader.ts', root),
-  postgresHost: new URL(isBundled ? 'postgres-host.js' : 'src/app/demo/postgres-host.ts', root),
+  main: new URL(isBundled ? 'main.js' : 'src/cli/main.ts', root),
+  pdfReader: new URL(isBundled ? 'pdf-reader.js' : 'src/push/pdf-reader.ts', root),
+  postgresHost: new URL(isBundled ? 'postgres-host.js' : 'src/cli/demo/postgres-host.ts', root),
 } as const;

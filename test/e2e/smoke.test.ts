@@ -1,6 +1,6 @@
 /** What must work before each commit, with processes. test/e2e/worker has the whole list. */
 import { expect, test } from 'vitest';
-import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
+import { compareWithSandbox } from '../../src/cli/demo/oracle.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { expireLeases } from '../helpers/leases.ts';
 import { orderPayload } from '../helpers/order-payload.ts';

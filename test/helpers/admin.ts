@@ -1,12 +1,12 @@
 import { afterEach } from 'vitest';
 import { type Config, readConfig } from '../../config/env.ts';
-import { type AdminServer, startAdmin } from '../../src/app/admin/server.ts';
-import { openStateReaders } from '../../src/app/health/overview.ts';
-import { createLogger } from '../../src/app/logging/create-logger.ts';
-import { Metrics } from '../../src/app/metrics/metrics.ts';
-import { WorkMetrics } from '../../src/app/metrics/work-metrics.ts';
-import type { Database } from '../../src/erp/connection/pool.ts';
-import { outboxKinds } from '../../src/sync/push/kinds/registry.ts';
+import type { Database } from '../../src/db/pool.ts';
+import { openStateReaders } from '../../src/operate/health/overview.ts';
+import { createLogger } from '../../src/operate/logging/create-logger.ts';
+import { Metrics } from '../../src/operate/metrics/metrics.ts';
+import { WorkMetrics } from '../../src/operate/metrics/work-metrics.ts';
+import { outboxKinds } from '../../src/push/kinds/registry.ts';
+import { type AdminServer, startAdmin } from '../../src/serve/admin/server.ts';
 import type { TestDatabase } from './database.ts';
 
 /** A minimal browser: it keeps cookies and does not follow redirects. */

@@ -1,8 +1,8 @@
 import { afterEach } from 'vitest';
 import { readConfig } from '../../config/env.ts';
-import { type ApiServer, startApi } from '../../src/app/api/server.ts';
-import { createLogger } from '../../src/app/logging/create-logger.ts';
-import { registerClients } from '../../src/erp/runs/clients.ts';
+import { createLogger } from '../../src/operate/logging/create-logger.ts';
+import { type ApiServer, startApi } from '../../src/serve/api/api-server.ts';
+import { registerClients } from '../../src/service/sql/clients.ts';
 import { toTokenEntry } from './campaigns/api-load.ts';
 import type { TestDatabase } from './database.ts';
 

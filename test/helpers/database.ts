@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { Socket } from 'node:net';
 import pg from 'pg';
 import { afterEach, beforeEach, inject } from 'vitest';
-import { connectDatabase, connectForWriting } from '../../src/app/deps/database.ts';
-import { silentLogger } from '../../src/app/logging/logger.ts';
-import { type Database, makePoolConfig, openDatabase } from '../../src/erp/connection/pool.ts';
-import { LeaseKeeper } from '../../src/erp/runs/leases.ts';
+import { silentLogger } from '../../src/core/logger.ts';
+import { connectDatabase, connectForWriting } from '../../src/db/connect.ts';
+import { type Database, makePoolConfig, openDatabase } from '../../src/db/pool.ts';
+import { LeaseKeeper } from '../../src/schedule/sql/leases.ts';
 import { templateName } from './global-setup.ts';
 import { waitFor } from './wait.ts';
 

@@ -3,11 +3,11 @@
 import { text } from 'node:stream/consumers';
 import { Webhook } from 'standardwebhooks';
 import { afterEach } from 'vitest';
-import { Deliverer, type Receiver } from '../../src/app/deliveries/deliverer.ts';
-import { startEventMaker } from '../../src/app/deliveries/event-maker.ts';
-import { connectForWriting } from '../../src/app/deps/database.ts';
-import { openDispatcher } from '../../src/app/deps/dispatcher.ts';
-import { createLogger } from '../../src/app/logging/create-logger.ts';
+import { connectForWriting } from '../../src/db/connect.ts';
+import { Deliverer, type Receiver } from '../../src/operate/deliveries/deliverer.ts';
+import { startEventMaker } from '../../src/operate/deliveries/event-maker.ts';
+import { createLogger } from '../../src/operate/logging/create-logger.ts';
+import { openDispatcher } from '../../src/service/transport/dispatcher.ts';
 import type { TestDatabase } from './database.ts';
 import type { useServices } from './processes/service.ts';
 import { makeConfig } from './puller.ts';

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
-import { migrateDatabase } from '../../src/app/commands/migrate.ts';
-import { silentLogger } from '../../src/app/logging/logger.ts';
+import { migrateDatabase } from '../../src/cli/commands/migrate.ts';
+import { silentLogger } from '../../src/core/logger.ts';
 import { buildBundle } from './processes/bundle.ts';
 import { openSharedPostgres } from './processes/postgres-server.ts';
 import { openRedis } from './processes/redis-server.ts';

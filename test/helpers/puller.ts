@@ -1,11 +1,11 @@
 import { type Config, readConfig } from '../../config/env.ts';
 import type { WarehouseClient } from '../../config/files.ts';
 import type { JobName } from '../../config/jobs.ts';
-import { openWarehouses } from '../../src/app/deps/warehouses.ts';
-import { silentLogger } from '../../src/app/logging/logger.ts';
-import { type RunnerDeps, runJob, runWork } from '../../src/app/worker/runs.ts';
-import type { Trigger } from '../../src/erp/runs/ledger.ts';
-import type { RunReport, Work } from '../../src/sync/run/run.ts';
+import { silentLogger } from '../../src/core/logger.ts';
+import type { RunReport, Work } from '../../src/schedule/run.ts';
+import { type RunnerDeps, runJob, runWork } from '../../src/schedule/runs.ts';
+import type { Trigger } from '../../src/schedule/sql/ledger.ts';
+import { openWarehouses } from '../../src/service/open-warehouses.ts';
 import type { TestDatabase } from './database.ts';
 import type { SandboxControl } from './sandbox-control.ts';
 

@@ -1,9 +1,9 @@
 import { afterEach, vi } from 'vitest';
-import { openWarehouses } from '../../src/app/deps/warehouses.ts';
-import { createLogger } from '../../src/app/logging/create-logger.ts';
-import { openPushConnections, openPusher, type PushConnections } from '../../src/app/worker/open-pusher.ts';
-import { toClientIdentity } from '../../src/app/worker/runs.ts';
-import { registerClients } from '../../src/erp/runs/clients.ts';
+import { openPushConnections, openPusher, type PushConnections } from '../../src/cli/worker/open-pusher.ts';
+import { createLogger } from '../../src/operate/logging/create-logger.ts';
+import { toClientIdentity } from '../../src/schedule/runs.ts';
+import { openWarehouses } from '../../src/service/open-warehouses.ts';
+import { registerClients } from '../../src/service/sql/clients.ts';
 import type { TestDatabase } from './database.ts';
 import { makeConfig } from './puller.ts';
 import type { SandboxControl } from './sandbox-control.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { findDocumentProblem } from '../../src/sync/push/payload/check-document.ts';
+import { findDocumentProblem } from '../../src/push/check-document.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { orderPayload } from '../helpers/order-payload.ts';
 import { usePusher } from '../helpers/pusher.ts';

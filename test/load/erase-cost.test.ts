@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { inTransaction } from '../../src/erp/connection/transaction.ts';
-import { lockOrderRows } from '../../src/erp/privacy/outbox-rows.ts';
+import { inTransaction } from '../../src/db/transaction.ts';
+import { lockOrderRows } from '../../src/privacy/sql/outbox-rows.ts';
 import { useDatabase } from '../helpers/database.ts';
 
 const database = useDatabase();

@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { findProblems } from '../../src/app/health/problems.ts';
-import { readCurrentState } from '../../src/app/health/state.ts';
-import { registerClients } from '../../src/erp/runs/clients.ts';
-import { ensureJobs } from '../../src/erp/runs/due-jobs.ts';
+import { findProblems } from '../../src/operate/health/problems.ts';
+import { readCurrentState } from '../../src/operate/health/state.ts';
+import { ensureJobs } from '../../src/schedule/sql/due-jobs.ts';
+import { registerClients } from '../../src/service/sql/clients.ts';
 import { useAdmin } from '../helpers/admin.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { workerEnv } from '../helpers/processes/processes.ts';

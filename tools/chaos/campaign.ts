@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
-import { connectDatabase } from '../../src/app/deps/database.ts';
-import { silentLogger } from '../../src/app/logging/logger.ts';
+import { compareWithSandbox } from '../../src/cli/demo/oracle.ts';
+import { silentLogger } from '../../src/core/logger.ts';
+import { connectDatabase } from '../../src/db/connect.ts';
 import { deriveSeed, Random } from '../../src/sandbox/random.ts';
 import { ageAbsencesSql } from '../../test/helpers/campaigns/belief.ts';
 import { waitFor } from '../../test/helpers/wait.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { streams } from '../../../jobs/registry.ts';
-import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { Campaign } from '../../helpers/campaigns/campaign.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';

@@ -1,8 +1,8 @@
 import { Redis } from 'ioredis';
 import { expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
-import { connectDatabase } from '../../../src/app/deps/database.ts';
-import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
+import { silentLogger } from '../../../src/core/logger.ts';
+import { connectDatabase } from '../../../src/db/connect.ts';
 import { ageAbsencesSql } from '../../helpers/campaigns/belief.ts';
 import { makeFaultRules, pushFaults } from '../../helpers/campaigns/fault-effects.ts';
 import { PushCampaign } from '../../helpers/campaigns/push-campaign.ts';

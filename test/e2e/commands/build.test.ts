@@ -35,7 +35,7 @@ test('a stack trace of the bundle names the line of the TypeScript source', asyn
   await worker.line('worker_started');
   worker.kill('SIGTERM');
   const { stack } = JSON.parse(await worker.line('"uncaught"')) as { stack: string };
-  const source = readFileSync(join(root, 'src/app/cli/command-line.ts'), 'utf8').split('\n');
+  const source = readFileSync(join(root, 'src/cli/command-line.ts'), 'utf8').split('\n');
   const line = source.findIndex((text) => text.includes('stop.abort()')) + 1;
   expect(line).toBeGreaterThan(0);
   expect(stack).toMatch(new RegExp(`src/app/cli/command-line\\.ts:${line}:\\d+`));

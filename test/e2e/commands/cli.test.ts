@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import pg from 'pg';
 import { describe, expect, test } from 'vitest';
-import { createCli } from '../../../src/app/program.ts';
+import { createCli } from '../../../src/cli/program.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';

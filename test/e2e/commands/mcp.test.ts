@@ -1,7 +1,7 @@
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { afterEach, expect, test } from 'vitest';
-import { registerClients } from '../../../src/erp/runs/clients.ts';
+import { registerClients } from '../../../src/service/sql/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
 
 const database = useDatabase();
@@ -14,7 +14,7 @@ afterEach(async () => {
 async function connect(...options: string[]) {
   const transport = new StdioClientTransport({
     command: process.execPath,
-    args: [process.env.TEST_PROGRAM ?? 'src/app/main.ts', 'mcp', ...options],
+    args: [process.env.TEST_PROGRAM ?? 'src/cli/main.ts', 'mcp', ...options],
     env: {
       PATH: process.env.PATH ?? '',
       DATABASE_URL: database.url,

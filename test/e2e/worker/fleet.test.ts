@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { Random } from '../../../src/sandbox/random.ts';
 import { Fleet, isLong, pickDuration, report } from '../../helpers/campaigns/fleet.ts';
 import { useDatabase } from '../../helpers/database.ts';

@@ -1,10 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
 import { describe, expect, inject, test } from 'vitest';
-import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
-import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
-import { connectDatabase } from '../../../src/app/deps/database.ts';
-import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { migrateDatabase } from '../../../src/cli/commands/migrate.ts';
+import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
+import { silentLogger } from '../../../src/core/logger.ts';
+import { connectDatabase } from '../../../src/db/connect.ts';
 import { Fleet, pickDuration, report } from '../../helpers/campaigns/fleet.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { startPostgres } from '../../helpers/processes/postgres-server.ts';

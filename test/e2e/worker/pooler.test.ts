@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import pg from 'pg';
 import { afterEach, describe, expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
-import { connectDatabase } from '../../../src/app/deps/database.ts';
-import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
+import { silentLogger } from '../../../src/core/logger.ts';
+import { connectDatabase } from '../../../src/db/connect.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { insertOrders } from '../../helpers/order-payload.ts';
 import { hasPgbouncer, type Pgbouncer, startPgbouncer } from '../../helpers/processes/pgbouncer.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import type { CliProcess } from '../../helpers/processes/cli-process.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';

@@ -1,7 +1,7 @@
 import { connect, createServer } from 'node:net';
 import getPort from 'get-port';
 import { describe, expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { expireLeases } from '../../helpers/leases.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';

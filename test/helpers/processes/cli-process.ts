@@ -8,7 +8,7 @@ import { waitFor } from '../wait.ts';
 const compileCache = fileURLToPath(new URL('../../../node_modules/.cache/compiled', import.meta.url));
 
 /** Entry of the program: in tests the bundle that global-setup.ts built, in other programs the sources. */
-const main = process.env.TEST_PROGRAM ?? fileURLToPath(new URL('../../../src/app/main.ts', import.meta.url));
+const main = process.env.TEST_PROGRAM ?? fileURLToPath(new URL('../../../src/cli/main.ts', import.meta.url));
 
 /** A command of the product in a separate process. */
 export class CliProcess {

@@ -1,4 +1,4 @@
-import { startEmbeddedPostgres } from '../../../src/app/demo/embedded-postgres.ts';
+import { startEmbeddedPostgres } from '../../../src/cli/demo/embedded-postgres.ts';
 import { startPostgresContainer } from './containers.ts';
 import { memoryFolder } from './memory-folder.ts';
 import { postgresBin, postgresImage, postgresUrl, type TestPostgres } from './test-servers.ts';

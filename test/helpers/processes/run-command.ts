@@ -1,4 +1,4 @@
-import { runCli } from '../../../src/app/program.ts';
+import { runCli } from '../../../src/cli/program.ts';
 
 let running = false;
 

@@ -1,4 +1,4 @@
-import type { Report } from '../../../src/app/commands/verify.ts';
+import type { Report } from '../../../src/cli/commands/verify.ts';
 import type { SandboxControl } from '../sandbox-control.ts';
 import { runCommand } from './run-command.ts';
 

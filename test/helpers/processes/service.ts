@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net';
 import { afterEach } from 'vitest';
 import { readConfig } from '../../../config/env.ts';
 import { operations } from '../../../config/operations.ts';
-import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
-import type { Warehouse } from '../../../src/warehouse/client.ts';
+import type { Warehouse } from '../../../src/service/client.ts';
+import { openWarehouses } from '../../../src/service/open-warehouses.ts';
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 

@@ -1,31 +1,68 @@
 import { sql, type Transaction } from 'kysely';
-import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
-import { silentLogger } from '../../../src/app/logging/logger.ts';
-import * as openAlerts from '../../../src/erp/alerts/open-alerts.ts';
-import { readInstallationName } from '../../../src/erp/connection/installation-name.ts';
-import type { Database } from '../../../src/erp/connection/pool.ts';
-import { hasFullDisk, lockName, tryRunExclusively } from '../../../src/erp/connection/transaction.ts';
-import * as claims from '../../../src/erp/deliveries/claim-deliveries.ts';
-import { readEventBody } from '../../../src/erp/deliveries/event-rows.ts';
-import * as makeEvents from '../../../src/erp/deliveries/make-events.ts';
-import * as receivers from '../../../src/erp/deliveries/receivers.ts';
-import * as undelivered from '../../../src/erp/deliveries/undelivered.ts';
-import { readFigures } from '../../../src/erp/figures/read-figures.ts';
-import { rollUpFigures } from '../../../src/erp/figures/roll-up.ts';
-import type { DB } from '../../../src/erp/generated/tables.ts';
-import { acceptIdentity } from '../../../src/erp/maintenance/accept-identity.ts';
-import * as adminSessions from '../../../src/erp/maintenance/admin-sessions.ts';
-import { readAdminSecret } from '../../../src/erp/maintenance/admin-sessions.ts';
-import { maskErasedFamilies, recordErasures } from '../../../src/erp/mirror/erasures.ts';
-import { appendChanges } from '../../../src/erp/mirror/feed.ts';
-import type { Family } from '../../../src/erp/mirror/mirror-tables.ts';
-import { markChildrenUnlisted, markUnlisted, recordAbsences } from '../../../src/erp/mirror/unlisted.ts';
-import { upsertFamilies } from '../../../src/erp/mirror/upsert.ts';
-import { acceptDatabase } from '../../../src/erp/outbox/accept-database.ts';
-import { markUnsendableRowsDead, renewClaims, returnClaims, stampSent } from '../../../src/erp/outbox/held-claims.ts';
-import * as holds from '../../../src/erp/outbox/holds.ts';
-import { insertRows } from '../../../src/erp/outbox/insert-rows.ts';
-import { releaseLanes } from '../../../src/erp/outbox/lanes.ts';
+import { migrateDatabase } from '../../../src/cli/commands/migrate.ts';
+import { silentLogger } from '../../../src/core/logger.ts';
+import { readSchemaParts } from '../../../src/db/drift.ts';
+import type { DB } from '../../../src/db/generated/tables.ts';
+import { readInstallationName } from '../../../src/db/installation-name.ts';
+import { findBlockers } from '../../../src/db/migrate.ts';
+import type { Database } from '../../../src/db/pool.ts';
+import { assertCodeFits, assertSchemaFits } from '../../../src/db/schema-fit.ts';
+import { hasFullDisk, lockName, tryRunExclusively } from '../../../src/db/transaction.ts';
+import { acceptIdentity } from '../../../src/operate/sql/accept-identity.ts';
+import * as adminSessions from '../../../src/operate/sql/admin-sessions.ts';
+import { readAdminSecret } from '../../../src/operate/sql/admin-sessions.ts';
+import * as claims from '../../../src/operate/sql/claim-deliveries.ts';
+import * as diagnosis from '../../../src/operate/sql/database-facts.ts';
+import { readEventBody } from '../../../src/operate/sql/event-rows.ts';
+import { readDatabaseClock, readJobStatus } from '../../../src/operate/sql/job-status.ts';
+import * as makeEvents from '../../../src/operate/sql/make-events.ts';
+import * as openAlerts from '../../../src/operate/sql/open-alerts.ts';
+import * as orderSearch from '../../../src/operate/sql/order-search.ts';
+import { readOrderTimeline } from '../../../src/operate/sql/order-timeline.ts';
+import { readOutboxStatus } from '../../../src/operate/sql/outbox-status.ts';
+import * as programReads from '../../../src/operate/sql/program-reads.ts';
+import { readFigures } from '../../../src/operate/sql/read-figures.ts';
+import * as receivers from '../../../src/operate/sql/receivers.ts';
+import { rollUpFigures } from '../../../src/operate/sql/roll-up.ts';
+import { listRuns, readRecentRuns } from '../../../src/operate/sql/run-list.ts';
+import { countRows, readTable } from '../../../src/operate/sql/stored-rows.ts';
+import { readStreamStatus } from '../../../src/operate/sql/stream-status.ts';
+import * as undelivered from '../../../src/operate/sql/undelivered.ts';
+import * as agedData from '../../../src/privacy/sql/aged-data.ts';
+import { findAgedOrders } from '../../../src/privacy/sql/aged-orders.ts';
+import { maskAgedReturns, returnTables } from '../../../src/privacy/sql/aged-returns.ts';
+import { eraseOrder } from '../../../src/privacy/sql/erase-orders.ts';
+import { findOrders } from '../../../src/privacy/sql/find-orders.ts';
+import { hasAuthorization } from '../../../src/pull/sql/authorization-rows.ts';
+import { maskErasedFamilies, recordErasures } from '../../../src/pull/sql/erasures.ts';
+import { appendChanges } from '../../../src/pull/sql/feed.ts';
+import { recordFindings } from '../../../src/pull/sql/findings.ts';
+import { maskAgedQuarantine } from '../../../src/pull/sql/mask-quarantine.ts';
+import type { Family } from '../../../src/pull/sql/mirror-tables.ts';
+import { requestMissingParcelReads, requestParcelReads } from '../../../src/pull/sql/parcel-reads.ts';
+import * as quarantine from '../../../src/pull/sql/quarantine.ts';
+import { findLastWalked, readReconciledTimes } from '../../../src/pull/sql/reconciliations.ts';
+import * as rereads from '../../../src/pull/sql/rereads.ts';
+import {
+  findMissingOrders,
+  findShipmentsWithOrder,
+  findStillOpen,
+  requestMissingOrders,
+} from '../../../src/pull/sql/rereads.ts';
+import { wakeJob } from '../../../src/pull/sql/rescans.ts';
+import { countRowsInWindows } from '../../../src/pull/sql/rows-in-windows.ts';
+import { readServiceLists, takeListsTurn } from '../../../src/pull/sql/service-lists.ts';
+import { storeStock } from '../../../src/pull/sql/stock-rows.ts';
+import { recordConfirmations } from '../../../src/pull/sql/stream-transaction.ts';
+import { markChildrenUnlisted, markUnlisted, recordAbsences } from '../../../src/pull/sql/unlisted.ts';
+import { upsertFamilies } from '../../../src/pull/sql/upsert.ts';
+import { toAgeColumns } from '../../../src/pull/stream.ts';
+import { inbounds } from '../../../src/pull/streams/inbounds.ts';
+import { shipments } from '../../../src/pull/streams/shipments.ts';
+import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
+import { markUnsendableRowsDead, renewClaims, returnClaims, stampSent } from '../../../src/push/sql/held-claims.ts';
+import { insertRows } from '../../../src/push/sql/insert-rows.ts';
+import { releaseLanes } from '../../../src/push/sql/lanes.ts';
 import {
   bringLookUpsForward,
   findLastOrderSince,
@@ -34,59 +71,22 @@ import {
   findUnclaimedIds,
   recordListLag,
   takeUnknownRows,
-} from '../../../src/erp/outbox/look-ups.ts';
-import * as actions from '../../../src/erp/outbox/operator-actions.ts';
-import { delayGates, markEnded, noteDatabase } from '../../../src/erp/outbox/push-database.ts';
-import { listOutbox, readOutbox } from '../../../src/erp/outbox/read-outbox.ts';
-import { findRenameTo, findTargetIds, findUserOfNumber, readSentTarget } from '../../../src/erp/outbox/renames.ts';
-import { bringPollsForward, insertFollowUps } from '../../../src/erp/outbox/settle-rows.ts';
-import * as agedData from '../../../src/erp/privacy/aged-data.ts';
-import { findAgedOrders } from '../../../src/erp/privacy/aged-orders.ts';
-import { maskAgedReturns, returnTables } from '../../../src/erp/privacy/aged-returns.ts';
-import { eraseOrder } from '../../../src/erp/privacy/erase-orders.ts';
-import { findOrders } from '../../../src/erp/privacy/find-orders.ts';
-import { maskAgedQuarantine } from '../../../src/erp/pull/mask-quarantine.ts';
-import * as quarantine from '../../../src/erp/pull/quarantine.ts';
-import * as rereads from '../../../src/erp/pull/rereads.ts';
-import {
-  findMissingOrders,
-  findShipmentsWithOrder,
-  findStillOpen,
-  requestMissingOrders,
-} from '../../../src/erp/pull/rereads.ts';
-import * as diagnosis from '../../../src/erp/reports/database-facts.ts';
-import { readDatabaseClock, readJobStatus } from '../../../src/erp/reports/job-status.ts';
-import * as orderSearch from '../../../src/erp/reports/order-search.ts';
-import { readOrderTimeline } from '../../../src/erp/reports/order-timeline.ts';
-import { readOutboxStatus } from '../../../src/erp/reports/outbox-status.ts';
-import * as programReads from '../../../src/erp/reports/program-reads.ts';
-import { listRuns, readRecentRuns } from '../../../src/erp/reports/run-list.ts';
-import { countRows, readTable } from '../../../src/erp/reports/stored-rows.ts';
-import { readStreamStatus } from '../../../src/erp/reports/stream-status.ts';
-import { recordFindings } from '../../../src/erp/rescan/findings.ts';
-import { findLastWalked, readReconciledTimes } from '../../../src/erp/rescan/reconciliations.ts';
-import { wakeJob } from '../../../src/erp/rescan/rescans.ts';
-import { countRowsInWindows } from '../../../src/erp/rescan/rows-in-windows.ts';
-import { hasAuthorization } from '../../../src/erp/resources/authorization-rows.ts';
-import { requestMissingParcelReads, requestParcelReads } from '../../../src/erp/resources/parcel-reads.ts';
-import { readServiceLists, takeListsTurn } from '../../../src/erp/resources/service-lists.ts';
-import { storeStock } from '../../../src/erp/resources/stock-rows.ts';
-import { readAudit, recordAudit } from '../../../src/erp/runs/audit.ts';
-import { endHoldWaits, readClients } from '../../../src/erp/runs/clients.ts';
-import * as dueJobs from '../../../src/erp/runs/due-jobs.ts';
-import { passGate, readGates } from '../../../src/erp/runs/gates.ts';
-import { renewLeases } from '../../../src/erp/runs/leases.ts';
-import { endRun, findRefusal, recordProgress, startRun } from '../../../src/erp/runs/ledger.ts';
-import { pauseJob, readPauses, resumeJob } from '../../../src/erp/runs/pauses.ts';
-import { takeRequests } from '../../../src/erp/runs/request-budgets.ts';
-import { recordConfirmations } from '../../../src/erp/runs/stream-transaction.ts';
-import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
-import { findBlockers } from '../../../src/erp/schema/migrate.ts';
-import { assertCodeFits, assertSchemaFits } from '../../../src/erp/schema/schema-fit.ts';
-import { toAgeColumns } from '../../../src/sync/reading/stream.ts';
-import { newTotals } from '../../../src/sync/run/run.ts';
-import { inbounds } from '../../../src/sync/streams/inbounds.ts';
-import { shipments } from '../../../src/sync/streams/shipments.ts';
+} from '../../../src/push/sql/look-ups.ts';
+import * as actions from '../../../src/push/sql/operator-actions.ts';
+import { delayGates, markEnded, noteDatabase } from '../../../src/push/sql/push-database.ts';
+import { listOutbox, readOutbox } from '../../../src/push/sql/read-outbox.ts';
+import { findRenameTo, findTargetIds, findUserOfNumber, readSentTarget } from '../../../src/push/sql/renames.ts';
+import { bringPollsForward, insertFollowUps } from '../../../src/push/sql/settle-rows.ts';
+import { newTotals } from '../../../src/schedule/run.ts';
+import { readAudit, recordAudit } from '../../../src/schedule/sql/audit.ts';
+import * as dueJobs from '../../../src/schedule/sql/due-jobs.ts';
+import { passGate, readGates } from '../../../src/schedule/sql/gates.ts';
+import { renewLeases } from '../../../src/schedule/sql/leases.ts';
+import { endRun, findRefusal, recordProgress, startRun } from '../../../src/schedule/sql/ledger.ts';
+import { pauseJob, readPauses, resumeJob } from '../../../src/schedule/sql/pauses.ts';
+import { endHoldWaits, readClients } from '../../../src/service/sql/clients.ts';
+import * as holds from '../../../src/service/sql/holds.ts';
+import { takeRequests } from '../../../src/service/sql/request-budgets.ts';
 
 const client = 'default';
 const kind = { table: 'shipments', stream: 'shipments', open: ['READY_TO_PICK'], closed: 'SHIPPED' };

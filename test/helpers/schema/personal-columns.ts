@@ -1,10 +1,10 @@
 import { streams } from '../../../jobs/registry.ts';
-import type { MirroredResource } from '../../../src/sync/reading/stream.ts';
-import { authorizations } from '../../../src/sync/streams/authorizations.ts';
+import type { MirroredResource } from '../../../src/pull/stream.ts';
+import { authorizations } from '../../../src/pull/streams/authorizations.ts';
 
 export const mirroredResources: readonly MirroredResource[] = [...streams, authorizations];
 
-/** Returns the text of src/erp/generated/stream-columns.ts, made from the declarations of the streams. */
+/** Returns the text of src/db/generated/stream-columns.ts, made from the declarations of the streams. */
 export function renderPersonalColumns(): string {
   const tables = new Map<string, readonly string[]>();
   for (const { resource } of mirroredResources.filter((mirrored) => mirrored.resource.erasedWithOrders))

@@ -3,7 +3,7 @@ import { vi } from 'vitest';
 import type { ColumnKind, SqlTemplate } from './templates.ts';
 
 const { builtins } = pg.types;
-/** Types of result columns in TypeScript, by their Postgres types. src/erp/connection/pool.ts sets the parsers. */
+/** Types of result columns in TypeScript, by their Postgres types. src/db/pool.ts sets the parsers. */
 const kinds: Readonly<Record<number, ColumnKind>> = {
   [builtins.INT2]: 'number',
   [builtins.INT4]: 'number',

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { afterEach, describe, expect, test } from 'vitest';
-import { appendChanges } from '../../../src/erp/mirror/feed.ts';
+import { appendChanges } from '../../../src/pull/sql/feed.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';

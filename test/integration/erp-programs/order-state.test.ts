@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { operations } from '../../../config/operations.ts';
-import { storeOutboxKinds } from '../../../src/erp/outbox/kinds.ts';
-import { listPayloadSchemas } from '../../../src/sync/push/kinds/registry.ts';
+import { listPayloadSchemas } from '../../../src/push/kinds/registry.ts';
+import { storeOutboxKinds } from '../../../src/push/sql/kinds.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, usePuller } from '../../helpers/puller.ts';

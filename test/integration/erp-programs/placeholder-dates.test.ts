@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { inTransaction } from '../../../src/erp/connection/transaction.ts';
-import { makeEvents } from '../../../src/erp/deliveries/make-events.ts';
-import { registerReceivers } from '../../../src/erp/deliveries/receivers.ts';
-import { findAgedOrders } from '../../../src/erp/privacy/aged-orders.ts';
+import { inTransaction } from '../../../src/db/transaction.ts';
+import { makeEvents } from '../../../src/operate/sql/make-events.ts';
+import { registerReceivers } from '../../../src/operate/sql/receivers.ts';
+import { findAgedOrders } from '../../../src/privacy/sql/aged-orders.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';

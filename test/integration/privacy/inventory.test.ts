@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { findPersonalColumns, personalColumns } from '../../../src/erp/mirror/erasures.ts';
+import { findPersonalColumns, personalColumns } from '../../../src/pull/sql/erasures.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { mirroredResources } from '../../helpers/schema/personal-columns.ts';
 

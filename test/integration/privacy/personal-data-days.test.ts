@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { inTransaction } from '../../../src/erp/connection/transaction.ts';
-import { maskAgedDocuments } from '../../../src/erp/privacy/aged-data.ts';
-import { maskAgedReturns } from '../../../src/erp/privacy/aged-returns.ts';
+import { inTransaction } from '../../../src/db/transaction.ts';
+import { maskAgedDocuments } from '../../../src/privacy/sql/aged-data.ts';
+import { maskAgedReturns } from '../../../src/privacy/sql/aged-returns.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { findTexts, placeOrder } from '../../helpers/privacy/placed-order.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { refetch } from '../../../src/sync/rescan/rescan.ts';
-import { orders } from '../../../src/sync/streams/orders.ts';
+import { refetch } from '../../../src/pull/rescan.ts';
+import { orders } from '../../../src/pull/streams/orders.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { findTexts } from '../../helpers/privacy/placed-order.ts';

@@ -1,10 +1,10 @@
 import pg from 'pg';
 import { afterEach, expect, test } from 'vitest';
-import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
-import { startEmbeddedPostgres } from '../../../src/app/demo/embedded-postgres.ts';
-import { openLeaseKeeper } from '../../../src/app/deps/database.ts';
-import { silentLogger } from '../../../src/app/logging/logger.ts';
-import { makePoolConfig, openDatabase } from '../../../src/erp/connection/pool.ts';
+import { migrateDatabase } from '../../../src/cli/commands/migrate.ts';
+import { startEmbeddedPostgres } from '../../../src/cli/demo/embedded-postgres.ts';
+import { silentLogger } from '../../../src/core/logger.ts';
+import { openLeaseKeeper } from '../../../src/db/connect.ts';
+import { makePoolConfig, openDatabase } from '../../../src/db/pool.ts';
 import { memoryFolder } from '../../helpers/processes/memory-folder.ts';
 import { postgresBin } from '../../helpers/processes/test-servers.ts';
 import { usePuller } from '../../helpers/puller.ts';

@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { operations } from '../../../config/operations.ts';
-import { listPayloadSchemas, outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
+import { listPayloadSchemas, outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';

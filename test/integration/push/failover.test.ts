@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { compareMarks } from '../../../src/core/database-mark.ts';
-import { acceptDatabase } from '../../../src/erp/outbox/accept-database.ts';
-import { markAlive, markEnded, noteDatabase, type SentRow } from '../../../src/erp/outbox/push-database.ts';
+import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
+import { markAlive, markEnded, noteDatabase, type SentRow } from '../../../src/push/sql/push-database.ts';
 import { useDatabase } from '../../helpers/database.ts';
 
 const database = useDatabase();

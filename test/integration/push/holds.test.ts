@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { endHoldWaits } from '../../../src/erp/runs/clients.ts';
+import { endHoldWaits } from '../../../src/service/sql/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
-import { followUpRules } from '../../../src/sync/push/kinds/registry.ts';
+import { followUpRules } from '../../../src/push/kinds/registry.ts';
+import { actOnOutbox } from '../../../src/push/sql/operator-actions.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, usePuller } from '../../helpers/puller.ts';

@@ -1,9 +1,9 @@
 import { type Kysely, sql } from 'kysely';
 import pg from 'pg';
 import { describe, expect, test } from 'vitest';
-import type { DB } from '../../../src/erp/generated/tables.ts';
-import { claimRows } from '../../../src/erp/outbox/claim-rows.ts';
-import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
+import type { DB } from '../../../src/db/generated/tables.ts';
+import { outboxKinds } from '../../../src/push/kinds/registry.ts';
+import { claimRows } from '../../../src/push/sql/claim-rows.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePuller } from '../../helpers/puller.ts';

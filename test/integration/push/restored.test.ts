@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { acceptDatabase, type OperatorAnswer } from '../../../src/erp/outbox/accept-database.ts';
-import { readPushDatabase } from '../../../src/erp/outbox/push-database.ts';
-import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
+import { outboxKinds } from '../../../src/push/kinds/registry.ts';
+import { acceptDatabase, type OperatorAnswer } from '../../../src/push/sql/accept-database.ts';
+import { readPushDatabase } from '../../../src/push/sql/push-database.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, usePuller } from '../../helpers/puller.ts';

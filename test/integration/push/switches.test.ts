@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
-import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { migrateDatabase } from '../../../src/cli/commands/migrate.ts';
+import { silentLogger } from '../../../src/core/logger.ts';
 import { withSwitches, writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { takeOverClaims } from '../../../src/erp/outbox/held-claims.ts';
-import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
-import { followUpRules } from '../../../src/sync/push/kinds/registry.ts';
+import { followUpRules } from '../../../src/push/kinds/registry.ts';
+import { takeOverClaims } from '../../../src/push/sql/held-claims.ts';
+import { actOnOutbox } from '../../../src/push/sql/operator-actions.ts';
 import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';

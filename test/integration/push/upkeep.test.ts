@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { registerClients } from '../../../src/erp/runs/clients.ts';
-import { RecentSends } from '../../../src/sync/push/send-row.ts';
-import { Upkeep } from '../../../src/sync/push/upkeep.ts';
+import { RecentSends } from '../../../src/push/send-row.ts';
+import { Upkeep } from '../../../src/push/upkeep.ts';
+import { registerClients } from '../../../src/service/sql/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { waitFor } from '../../helpers/wait.ts';
 

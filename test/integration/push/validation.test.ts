@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
+import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { createLogger } from '../../../src/app/logging/create-logger.ts';
-import { formatTable } from '../../../src/app/terminal/table.ts';
+import { formatTable } from '../../../src/cli/table.ts';
 import { html } from '../../../src/core/html.ts';
+import { createLogger } from '../../../src/operate/logging/create-logger.ts';
 
 /** Text that reads «gpj.exe» as «exe.jpg», rings, clears a line, and ends one. */
 const hostile = 'a\u202egpj.exe\u2066\u200f\u061c\u0007\u001b[2K\u009b\u0000\u2028b';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { maskJson } from '../../../src/core/personal-data.ts';
-import { maskFamily, maskRow, personalColumns } from '../../../src/erp/mirror/erasures.ts';
+import { maskFamily, maskRow, personalColumns } from '../../../src/pull/sql/erasures.ts';
 import { mirroredResources } from '../../helpers/schema/personal-columns.ts';
 
 test('only known harmless members stay, at every depth', () => {

@@ -8,7 +8,7 @@ import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { secretNames, variableNames } from '../../../config/env.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
-import { createCli } from '../../../src/app/program.ts';
+import { createCli } from '../../../src/cli/program.ts';
 import { readEntrypoint } from '../../helpers/config/dockerfile.ts';
 
 const commandLine = await createCli();

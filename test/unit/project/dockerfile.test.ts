@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { createCli } from '../../../src/app/program.ts';
+import { createCli } from '../../../src/cli/program.ts';
 import { readEntrypoint } from '../../helpers/config/dockerfile.ts';
 
 const commandLine = await createCli();

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { readConfig, secretNames, variableNames } from '../../../config/env.ts';
 import manifest from '../../../package.json' with { type: 'json' };
-import { createCli } from '../../../src/app/program.ts';
+import { createCli } from '../../../src/cli/program.ts';
 import { findManifest, readKustomization, readSettings } from '../../helpers/config/kubernetes.ts';
 
 const commandLine = await createCli();

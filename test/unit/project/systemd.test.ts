@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { secretNames, variableNames } from '../../../config/env.ts';
-import { createCli } from '../../../src/app/program.ts';
+import { createCli } from '../../../src/cli/program.ts';
 import { readEntrypoint } from '../../helpers/config/dockerfile.ts';
 
 const commandLine = await createCli();

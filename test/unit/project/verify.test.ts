@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { listAlternatives } from '../../../src/app/verify/route-checks.ts';
+import { listAlternatives } from '../../../src/cli/verify/route-checks.ts';
 
 test('likely routes use only the methods that change nothing', () => {
   const route = { method: 'GET', path: '/v2/shipment/tracktrace' } as const;

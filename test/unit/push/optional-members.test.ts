@@ -2,10 +2,10 @@ import { expect, test } from 'vitest';
 import { type OperationName, type Operations, operations } from '../../../config/operations.ts';
 import { optionalMembers } from '../../../config/optional-members.ts';
 import { isObject, type Json } from '../../../src/core/json.ts';
-import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
-import { type AnyKind, applyOperations } from '../../../src/sync/push/payload/kind.ts';
-import { checkPayload, toPayloadSchema } from '../../../src/sync/push/payload/payload.ts';
-import { anyCode } from '../../../src/sync/push/payload/setting-codes.ts';
+import { type AnyKind, applyOperations } from '../../../src/push/kind.ts';
+import { outboxKinds } from '../../../src/push/kinds/registry.ts';
+import { checkPayload, toPayloadSchema } from '../../../src/push/payload.ts';
+import { anyCode } from '../../../src/push/setting-codes.ts';
 import { withSwitches } from '../../helpers/config/operations-file.ts';
 
 const optionalByOperation = Object.entries(optionalMembers) as [OperationName, readonly string[]][];

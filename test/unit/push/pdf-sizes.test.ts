@@ -1,7 +1,7 @@
 import { PDFDocument } from '@cantoo/pdf-lib';
 import { expect, test } from 'vitest';
+import { findPrintProblem } from '../../../src/push/find-print-problem.ts';
 import { checkPrintable } from '../../../src/sandbox/rules/pdf.ts';
-import { findPrintProblem } from '../../../src/sync/push/payload/find-print-problem.ts';
 
 /** Makes a pdf with a page that differs from A4 by some points. */
 async function makePdf(points: number, isEncrypted = false): Promise<Buffer> {

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import type { OrderPayload } from '../../../src/payloads/order.ts';
-import { buildOrderDocument } from '../../../src/sync/push/kinds/order/order-payload.ts';
-import { buildWantedState } from '../../../src/sync/push/kinds/order/order-state.ts';
-import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
-import { describeLineDifference } from '../../../src/sync/push/payload/answers.ts';
-import type { PushContext } from '../../../src/sync/push/payload/kind.ts';
-import { readPayload } from '../../../src/sync/push/payload/payload.ts';
-import { order as orderFields } from '../../../src/sync/streams/orders.ts';
-import type { WriteRequest } from '../../../src/warehouse/client.ts';
-import { decodeRow } from '../../../src/warehouse/decoding/fields.ts';
+import { order as orderFields } from '../../../src/pull/streams/orders.ts';
+import { describeLineDifference } from '../../../src/push/answers.ts';
+import type { PushContext } from '../../../src/push/kind.ts';
+import { buildOrderDocument } from '../../../src/push/kinds/order/order-payload.ts';
+import { buildWantedState } from '../../../src/push/kinds/order/order-state.ts';
+import { outboxKinds } from '../../../src/push/kinds/registry.ts';
+import { readPayload } from '../../../src/push/payload.ts';
+import type { OrderPayload } from '../../../src/push/payloads/order.ts';
+import type { WriteRequest } from '../../../src/service/client.ts';
+import { decodeRow } from '../../../src/service/decoding/fields.ts';
 import { withSwitches } from '../../helpers/config/operations-file.ts';
 
 const kind = (name: string) => {

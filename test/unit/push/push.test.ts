@@ -1,18 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import type { ErrorCode } from '../../../src/core/error-codes.ts';
 import { WarehouseError } from '../../../src/core/errors.ts';
+import { findDoubtedScope } from '../../../src/push/client-health.ts';
 import {
   type AbsenceBasis,
   judgeAbsence,
   type LookedUpRow,
   measureListLagMs,
-} from '../../../src/core/push/judge-absence.ts';
-import { type FailedAttempt, judgeFailure, readEvidence } from '../../../src/core/push/push-outcome.ts';
-import { findDoubtedScope } from '../../../src/sync/push/client-health.ts';
-import { batchRows } from '../../../src/sync/push/kinds/order/look-up-orders.ts';
-import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
-import { maskPayload, maskResult } from '../../../src/sync/push/payload/mask.ts';
-import { toStatusError, toTransportError } from '../../../src/warehouse/transport/http-error.ts';
+} from '../../../src/push/judge-absence.ts';
+import { batchRows } from '../../../src/push/kinds/order/look-up-orders.ts';
+import { outboxKinds } from '../../../src/push/kinds/registry.ts';
+import { maskPayload, maskResult } from '../../../src/push/mask.ts';
+import { type FailedAttempt, judgeFailure, readEvidence } from '../../../src/push/push-outcome.ts';
+import { toStatusError, toTransportError } from '../../../src/service/transport/http-error.ts';
 
 const policy = { maxAttempts: 25, maxAgeMs: 3 * 86_400_000 };
 const answer = (

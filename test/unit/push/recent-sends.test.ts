@@ -1,6 +1,6 @@
 import { afterEach, expect, test, vi } from 'vitest';
-import type { ClaimedRow } from '../../../src/erp/outbox/claim-rows.ts';
-import { RecentSends } from '../../../src/sync/push/send-row.ts';
+import { RecentSends } from '../../../src/push/send-row.ts';
+import type { ClaimedRow } from '../../../src/push/sql/claim-rows.ts';
 
 afterEach(() => vi.restoreAllMocks());
 const row = (id: number) => ({ id, claimNo: id + 100, attempts: 1 }) as ClaimedRow;

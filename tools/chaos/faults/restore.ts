@@ -1,11 +1,11 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
-import { connectDatabase } from '../../../src/app/deps/database.ts';
-import { silentLogger } from '../../../src/app/logging/logger.ts';
-import { acceptDatabase } from '../../../src/erp/outbox/accept-database.ts';
-import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
-import { readPushDatabase } from '../../../src/erp/outbox/push-database.ts';
-import { followUpRules, outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
+import { silentLogger } from '../../../src/core/logger.ts';
+import { connectDatabase } from '../../../src/db/connect.ts';
+import { followUpRules, outboxKinds } from '../../../src/push/kinds/registry.ts';
+import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
+import { actOnOutbox } from '../../../src/push/sql/operator-actions.ts';
+import { readPushDatabase } from '../../../src/push/sql/push-database.ts';
 import { waitFor } from '../../../test/helpers/wait.ts';
 import type { OrderRow } from '../load.ts';
 import type { Fault, Stage } from '../stage.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { actOnOutbox } from '../../../../src/erp/outbox/operator-actions.ts';
+import { actOnOutbox } from '../../../../src/push/sql/operator-actions.ts';
 import { useDatabase } from '../../../helpers/database.ts';
 import { orderPayload } from '../../../helpers/order-payload.ts';
 import { usePuller } from '../../../helpers/puller.ts';

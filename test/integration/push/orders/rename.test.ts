@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { takeOverClaims } from '../../../../src/erp/outbox/held-claims.ts';
+import { takeOverClaims } from '../../../../src/push/sql/held-claims.ts';
 import { useDatabase } from '../../../helpers/database.ts';
 import { orderPayload } from '../../../helpers/order-payload.ts';
 import { short, usePusher } from '../../../helpers/pusher.ts';

@@ -1,0 +1,205 @@
+/** The words and options that the commands share: parsing, errors, printing, and the database of a command. */
+
+import { readFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { createInterface } from 'node:readline/promises';
+import { type Command, InvalidArgumentError } from 'commander';
+import { type Config, readConfig } from '../../config/env.ts';
+import type { WarehouseClient } from '../../config/files.ts';
+import { polledStreams } from '../../config/jobs.ts';
+import { streams } from '../../jobs/registry.ts';
+import { CodedError, describeError } from '../core/errors.ts';
+import { silentLogger } from '../core/logger.ts';
+import { escapeHidden, toVisible } from '../core/quote.ts';
+import { connectDatabase, toAddress } from '../db/connect.ts';
+import type { Database } from '../db/pool.ts';
+import { assertSchemaFits } from '../db/schema-fit.ts';
+import { isDiskFull } from '../db/transaction.ts';
+import type { RefetchableResource, Stream } from '../pull/stream.ts';
+import { authorizations } from '../pull/streams/authorizations.ts';
+
+/** An error in the words or options of a command. The process exits with 2. */
+export class UsageError extends CodedError {
+  constructor(message: string) {
+    super('usage', message);
+  }
+}
+
+/** Names of the streams, for help. Commands check the names themselves. */
+export const streamNames = Object.values(polledStreams);
+
+/** Adds a command with its help. `examples` are lines that call it; `notes` are lines above them. */
+export function addCommand(parent: Command, name: string, description: string, examples: string, notes = ''): Command {
+  const lines = examples.split('\n');
+  const help = `\n${notes === '' ? '' : `${notes}\n\n`}Example${lines.length > 1 ? 's' : ''}:\n  ${lines.join('\n  ')}`;
+  return parent.command(name).description(description).addHelpText('after', help);
+}
+
+/** Returns an action of Commander. The result of the command becomes the exit code of the process. */
+export const exitWith =
+  <Words extends unknown[]>(command: (...words: Words) => Promise<number>) =>
+  async (...words: Words): Promise<void> => {
+    process.exitCode = await command(...words);
+  };
+
+/** Arguments of `option` that many commands share. */
+export const forClient = ['--client <key>', 'only this client'] as const;
+export const asJson = ['--json', 'print JSON'] as const;
+
+/**
+ * Reads the value of an option as a whole number.
+ * @throws InvalidArgumentError if it is not a whole number of at most 9 digits
+ */
+export function parseWholeNumber(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
+  return Number(text);
+}
+
+/** The options that many commands have. */
+export interface CommonOptions {
+  readonly client?: string;
+  readonly json?: boolean;
+  readonly yes?: boolean;
+}
+
+/**
+ * Reads the number of a row, or an id.
+ * @throws UsageError that says what the text is not
+ */
+export function parseId(text: string, what: string): number {
+  if (!/^[1-9]\d{0,14}$/.test(text)) throw new UsageError(`${text} is not ${what}`);
+  return Number(text);
+}
+
+/**
+ * Reads a file; `-` is standard input.
+ * @throws UsageError if it cannot be read
+ */
+export function readInput(file: string): string {
+  try {
+    return readFileSync(file === '-' ? 0 : file, 'utf8');
+  } catch (cause) {
+    throw new UsageError(`${file === '-' ? 'Standard input' : file} cannot be read: ${describeError(cause)}`);
+  }
+}
+
+/**
+ * Selects the clients of a command: one, or all without a key.
+ * @throws UsageError with the known clients, if there is no such client
+ */
+export function selectClients({ clients }: Config, only: string | undefined): readonly WarehouseClient[] {
+  const selected = clients.filter(({ key }) => only === undefined || key === only);
+  if (selected.length > 0) return selected;
+  throw new UsageError(`There is no client ${only ?? ''}; known are ${clients.map(({ key }) => key).join(', ')}`);
+}
+
+/**
+ * Asks the person at the terminal.
+ * @throws UsageError with `refusal` if the answer is not yes
+ */
+export async function confirm(question: string, refusal: string): Promise<void> {
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const answer = await terminal.question(toVisible(`${question} Continue? (yes/no) `));
+    if (answer.trim().toLowerCase() !== 'yes') throw new UsageError(refusal);
+  } finally {
+    terminal.close();
+  }
+}
+
+/** Writes text to standard output. Control characters, which words of others may have, are shown by their code. */
+export const print = (text: string): void => printStyled(toVisible(text));
+
+/** Writes text that has styles of a terminal, such as a table. The words of others in it must be visible already. */
+export function printStyled(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+/** Writes text to standard error, as `print` does. */
+export function printError(text: string): void {
+  process.stderr.write(`${toVisible(text)}\n`);
+}
+
+/** Writes data as JSON to standard output. */
+export const printJson = (data: unknown): void => printStyled(toJson(data));
+
+/** Returns data as JSON in which hidden characters are escapes. */
+export const toJson = (data: unknown): string => escapeHidden(JSON.stringify(data, null, 2));
+
+/** Returns the operator's name for sync.audit: the user name on this machine. */
+export function readOperatorName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // In a container the user often has no entry in /etc/passwd. Then only its number is known.
+    return `uid ${process.getuid?.() ?? 'unknown'}`;
+  }
+}
+
+/**
+ * Opens the database for a command that executes no runs, calls `work`, and closes the database afterwards.
+ * @throws SchemaError if the schema does not fit this version
+ */
+export async function withDatabase<T>(name: string, work: (db: Database) => Promise<T>): Promise<T> {
+  const config = readConfig({ database: true, clients: false });
+  const { db, close } = connectDatabase(toAddress(config), silentLogger, name, 1);
+  try {
+    await assertSchemaFits(db);
+    return await work(db);
+  } catch (error) {
+    if (!isDiskFull(error)) throw error;
+    throw new CodedError('database_full', 'The disk of Postgres is full; free space, or enlarge it', { cause: error });
+  } finally {
+    await close();
+  }
+}
+
+/** @throws UsageError if no stream has this name; it lists the names of all streams */
+export const findStream = (name: string): Stream => findByName(streams, name, 'no stream');
+
+/**
+ * Returns what `refetch` reads: a stream, or return authorizations, which the service does not list.
+ * @throws UsageError if nothing has this name; it lists all names
+ */
+export const findRefetchable = (name: string): RefetchableResource =>
+  findByName<RefetchableResource>([...streams, authorizations], name, 'nothing to read by id called');
+
+function findByName<T extends { readonly name: string }>(all: readonly T[], name: string, missing: string): T {
+  const found = all.find((one) => one.name === name);
+  if (found !== undefined) return found;
+  throw new UsageError(`There is ${missing} ${name}; known are ${all.map((one) => one.name).join(', ')}`);
+}
+
+const closing = new AbortController();
+
+/** Aborts when nobody reads the standard output any more. Commands that only show something then end. */
+export const outputClosed: AbortSignal = closing.signal;
+
+/**
+ * Keeps the process alive when the reader of its output ends first, as in `reconcile | head -1`. What a command does in
+ * the database must not depend on who reads its lines.
+ */
+export function outliveReaders(): void {
+  for (const stream of [process.stdout, process.stderr])
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error;
+      if (stream === process.stdout) closing.abort();
+    });
+}
+
+/** Creates a signal that aborts on SIGTERM or SIGINT. A second SIGTERM or SIGINT ends the process at once. */
+export function createStopSignal(onStop?: (cause: string) => void): AbortSignal {
+  const stop = new AbortController();
+  const onSignal = (cause: string) => {
+    if (stop.signal.aborted) process.exit(1);
+    onStop?.(cause);
+    stop.abort();
+  };
+  process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
+  process.once('disconnect', () => {
+    if (!stop.signal.aborted) onSignal('parent gone');
+  });
+  // The listener keeps the channel open. An open channel must not keep the process alive.
+  process.channel?.unref();
+  return stop.signal;
+}

@@ -1,0 +1,118 @@
+import type { Command } from 'commander';
+import { readConfig } from '../../../config/env.ts';
+import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
+import { acceptIdentity } from '../../operate/sql/accept-identity.ts';
+import { toClientIdentity } from '../../schedule/runs.ts';
+import { type KnownClient, readClients } from '../../service/sql/clients.ts';
+import {
+  addCommand,
+  asJson,
+  type CommonOptions,
+  exitWith,
+  print,
+  printJson,
+  printStyled,
+  readOperatorName,
+  selectClients,
+  withDatabase,
+} from '../command-line.ts';
+import { formatTable } from '../table.ts';
+
+interface ClientOptions extends CommonOptions {
+  readonly keepCursors?: boolean;
+}
+
+/** Prints the clients, and why any of them is not read. */
+async function clientListCommand({ json }: ClientOptions): Promise<number> {
+  const configured = readConfig({ database: true, clients: false }).clients;
+  const known = await withDatabase('client', readClients);
+  const keys = new Set([...configured.map(({ key }) => key), ...known.map(({ client }) => client)]);
+  const rows = [...keys].sort().map((client) => {
+    const own = configured.find(({ key }) => key === client);
+    const row = known.find((one) => one.client === client);
+    const { baseUrl = null, timeZone = null } = own ?? {};
+    return { client, baseUrl: baseUrl?.href ?? null, timeZone, holdUntil: null, ...describeState(row, own) };
+  });
+  if (json) printJson(rows);
+  else if (rows.length === 0)
+    print('No client is set up; see WAREHOUSE_BASE_URL and WAREHOUSE_CLIENTS_FILE in .env.example');
+  else {
+    const table = formatTable(rows, {
+      client: ({ client }) => client,
+      'base URL': ({ baseUrl }) => baseUrl,
+      zone: ({ timeZone }) => timeZone,
+      state: ({ state }) => state,
+    });
+    printStyled(table);
+    for (const { client, because } of rows) if (because !== null) print(`\n${client}: ${because}`);
+  }
+  return 0;
+}
+
+/** What the state of a client is, and why. `holdUntil`: when its hold ends, and a run tries again. */
+interface ClientState {
+  readonly state: string;
+  readonly because: string | null;
+  readonly holdUntil?: Date | null;
+}
+
+function describeState(row: KnownClient | undefined, own: WarehouseClient | undefined): ClientState {
+  if (own === undefined)
+    return { state: 'not set up here', because: 'this process does not read it; its rows stay as they are' };
+  if (row === undefined) return { state: 'new', because: 'no worker has started with it yet' };
+  if (row.identity !== toIdentity(own)) {
+    const because = `its rows come from ${row.baseUrl}, or from another account there; to accept the new account: fulfilment-sync client accept-identity ${row.client}`;
+    return { state: 'parked', because };
+  }
+  if (row.holdCode === null) return { state: 'ok', because: null };
+  const because = `${row.holdReason}; tried again at ${row.holdUntil?.toISOString()}, or at once with: fulfilment-sync run <job> --client ${row.client}`;
+  return { state: row.holdCode, because, holdUntil: row.holdUntil };
+}
+
+/** Accepts the account that is set up here for a client whose rows came from another account. */
+async function acceptIdentityCommand(key: string, { keepCursors = false }: ClientOptions): Promise<number> {
+  const [client] = selectClients(readConfig({ database: true, clients: true }), key);
+  if (client === undefined) return 2;
+  return withDatabase('client', async (db) => {
+    const { accepted, formerBaseUrl, waitingRows, deadRows } = await acceptIdentity(
+      db,
+      toClientIdentity(client),
+      keepCursors,
+      readOperatorName(),
+    );
+    if (!accepted) {
+      print(`${key}: its rows already come from this account; nothing was changed`);
+      return 0;
+    }
+    print(
+      `${key}: ${client.baseUrl.href} is accepted${formerBaseUrl === null ? '' : `; until now it was ${formerBaseUrl}`}`,
+    );
+    print(keepCursors ? 'Its streams continue from their cursors.' : 'Its streams are read again from the beginning.');
+    if (!keepCursors && formerBaseUrl !== null)
+      print('Rows of the former service stay in the tables; to start without them, give the client another key.');
+    if (deadRows > 0)
+      print(
+        `${deadRows} outbox rows are now dead, because their outcome at the former service is not known; see: fulfilment-sync outbox list --status dead`,
+      );
+    if (waitingRows > 0)
+      print(
+        `${waitingRows} pending outbox rows will be sent to the new service; to cancel one: fulfilment-sync outbox cancel <id>`,
+      );
+    return 0;
+  });
+}
+
+/** Adds the commands `client …`. */
+export function addClientCommands(cli: Command): void {
+  const list = 'fulfilment-sync client list';
+  const accept = 'fulfilment-sync client accept-identity default';
+  const client = addCommand(cli, 'client', 'show the clients, or accept a changed account of a client', list);
+  addCommand(client, 'list', 'show the clients, and why a client is not read', list)
+    .option(...asJson)
+    .action(exitWith(clientListCommand));
+  const description = 'accept a changed base URL or user name of a client, so that it is read and pushed again';
+  addCommand(client, 'accept-identity', description, accept)
+    .argument('<client>', 'client key')
+    .option('--keep-cursors', 'the account is the same, at another address: continue from the stored cursors')
+    .action(exitWith(acceptIdentityCommand));
+}

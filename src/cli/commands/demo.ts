@@ -1,0 +1,278 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Command } from 'commander';
+import getPort from 'get-port';
+import { removeVariables } from '../../../config/env.ts';
+import { polledStreams, toScheduleVariable } from '../../../config/jobs.ts';
+import { streams } from '../../../jobs/registry.ts';
+import { programs } from '../../core/installation.ts';
+import type { Logger } from '../../core/logger.ts';
+import { connectDatabase, type OpenDatabase } from '../../db/connect.ts';
+import { readKnownMigrations } from '../../db/migration-files.ts';
+import type { Database } from '../../db/pool.ts';
+import { readMissingMigrations } from '../../db/schema-fit.ts';
+import { openLogger } from '../../operate/logging/create-logger.ts';
+import { readJobStatus } from '../../operate/sql/job-status.ts';
+import { countRows } from '../../operate/sql/stored-rows.ts';
+import { nameArticles } from '../../pull/sql/stock-rows.ts';
+import { listOutbox } from '../../push/sql/read-outbox.ts';
+import {
+  addCommand,
+  createStopSignal,
+  exitWith,
+  outputClosed,
+  print,
+  printError,
+  printStyled,
+  UsageError,
+} from '../command-line.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
+import { compareWithSandbox } from '../demo/oracle.ts';
+import { formatTable } from '../table.ts';
+import { migrateDatabase } from './migrate.ts';
+
+interface DemoOptions {
+  readonly once?: boolean;
+  /** URL of an empty database that is used instead of a temporary Postgres. */
+  readonly database?: string;
+}
+
+/** Virtual seconds per second. At this speed an order is shipped within a minute. */
+const liveSpeed = 600;
+const cycleDays = 14;
+const tableNames = [
+  ...streams.flatMap(({ tables }) => [tables.parent, ...tables.children]).map(({ name }) => name),
+  'track_traces',
+  'parcels',
+  'stock_levels',
+];
+const waitForRunsMs = 60_000;
+/** Seconds between two lines of changed rows, and between two lists of the addresses. */
+const secondsOfChanges = 10;
+const secondsOfAddresses = 60;
+const maxRows = 1_000;
+/** Articles of the sandbox's shop whose stock is pulled. */
+const watchedSkus = ['MUG-BLUE', 'TEA-500', 'CREAM-50'];
+/** Articles of the sandbox's shop that are never shipped. */
+const serviceSkus = ['SHIPPING', 'DISCOUNT'];
+/** Port of the status page, if it is free. A fixed port is easy to remember. */
+const preferredAdminPort = 8080;
+
+/** Runs a temporary Postgres, a sandbox and a worker, shows what they do, and deletes everything at the end. */
+async function demoCommand({ once = false, database: given }: DemoOptions): Promise<number> {
+  const stop = AbortSignal.any([createStopSignal(), outputClosed]);
+  const started: DemoProcess[] = [];
+  let postgres: EmbeddedPostgres | undefined;
+  let database: OpenDatabase | undefined;
+  try {
+    const log = await openLogger({ LOG_LEVEL: 'error', LOG_PRETTY: true });
+    if (given === undefined) {
+      print('Starting a temporary Postgres …');
+      postgres = await startEmbeddedPostgres();
+    } else await assertEmpty(given, log);
+    if (stop.aborted) return 0;
+    const url = postgres?.url ?? given ?? '';
+    const applied = await migrateDatabase(url, log);
+    print(`Migrated: ${applied.join(', ')}`);
+    if (stop.aborted) return 0;
+    const sandbox = await startSandbox(once ? 0 : liveSpeed, started);
+    database = connectDatabase(url, log, 'demo', 2);
+    // The worker starts with a history, so that its first look finds rows of every kind.
+    await advance(sandbox, cycleDays);
+    await nameArticles(database.db, 'fulfilment.stock_watch', 'default', watchedSkus);
+    await nameArticles(database.db, 'fulfilment.service_products', 'default', serviceSkus);
+    const adminPort = await getPort({ host: '127.0.0.1', port: preferredAdminPort });
+    const worker = startWorker(url, sandbox, adminPort, started);
+    const addresses = describeAddresses(url, sandbox, adminPort);
+    print(addresses);
+    const stopped = new Promise<number>((resolve) => {
+      if (stop.aborted) resolve(0);
+      stop.addEventListener('abort', () => resolve(0));
+    });
+    const play = once ? playOnce(database.db, sandbox) : playUntilStopped(database.db, stop, addresses);
+    return await Promise.race([play, stopped, worker.failOnExit()]);
+  } finally {
+    // Postgres stops last, so that the worker can release its leases.
+    await Promise.all(started.map((process) => process.end()));
+    await database?.close();
+    await postgres?.stop();
+  }
+}
+
+/** @throws UsageError if the database has tables of this program: the demo must not mix its rows with real ones */
+async function assertEmpty(url: string, log: Logger): Promise<void> {
+  const { db, close } = connectDatabase(url, log, 'demo', 1);
+  const known = await readKnownMigrations();
+  const missing = await readMissingMigrations(db, known).finally(close);
+  if (missing.length < known.length)
+    throw new UsageError('--database: it has tables of fulfilment-sync; name an empty database, such as a new one');
+}
+
+function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, started: DemoProcess[]): DemoProcess {
+  const env = {
+    DATABASE_URL: databaseUrl,
+    WAREHOUSE_BASE_URL: sandbox.href,
+    WAREHOUSE_USERNAME: 'default',
+    WAREHOUSE_PASSWORD: 'default',
+    ...Object.fromEntries(Object.keys(polledStreams).map((job) => [toScheduleVariable(job), '2s'])),
+    SCHEDULE_REFRESH_SETTINGS: '10s',
+    SCHEDULE_RECONCILE: '10s',
+    SCHEDULE_PULL_STOCK: '10s',
+    SCHEDULE_PULL_PARCELS: '2s',
+    REQUESTS_PER_SECOND: '1000',
+    ADMIN_PORT: String(adminPort),
+    // What fails is told from the database.
+    LOG_LEVEL: 'fatal',
+    LOG_PRETTY: 'false',
+  };
+  const worker = new DemoProcess(['worker'], env, (line) => printError(`worker: ${line}`));
+  started.push(worker);
+  return worker;
+}
+
+/** The command that starts this program. */
+const program = programs.main.href.endsWith('.ts') ? 'npm run --silent fulfilment-sync --' : 'fulfilment-sync';
+
+const describeAddresses = (databaseUrl: string, sandbox: URL, adminPort: number) => `
+Status page:  http://127.0.0.1:${adminPort}/
+Sandbox:      ${sandbox.href}
+Tables:       psql '${databaseUrl}'
+Problems:     DATABASE_URL='${databaseUrl}' SCHEDULE_PULL_STOCK=10s ${program} status
+`;
+
+/** Prints rows of the outbox as they end, runs that fail, what runs changed, and now and then the addresses. */
+async function playUntilStopped(db: Database, stop: AbortSignal, addresses: string): Promise<number> {
+  const lastRuns = new Map<string, number>();
+  const told = new Map<number, string>();
+  const changed = new Map<string, number>();
+  const tell = (text: string) => print(`${new Date().toISOString().slice(11, 19)} ${text}`);
+  for (let second = 1; !stop.aborted; second++) {
+    for (const { job, lastStartedAt, lastChanged, lastError, running } of await readJobStatus(db)) {
+      if (running || lastStartedAt === null || lastRuns.get(job) === lastStartedAt.getTime()) continue;
+      lastRuns.set(job, lastStartedAt.getTime());
+      if (lastError !== null) tell(`${job} failed: ${lastError}`);
+      if (lastChanged > 0) changed.set(job, (changed.get(job) ?? 0) + lastChanged);
+    }
+    for (const { id, kind, reference, status, because } of await listOutbox(db, {}, maxRows)) {
+      if (told.get(id) === status || status === 'pending' || status === 'sending') continue;
+      told.set(id, status);
+      tell(`outbox: ${kind} ${reference} is ${status}${because === null ? '' : `: ${because}`}`);
+    }
+    if (second % secondsOfChanges === 0 && changed.size > 0) {
+      tell(`rows changed: ${[...changed].map(([job, rows]) => `${job} ${rows}`).join(', ')}`);
+      changed.clear();
+    }
+    if (second % secondsOfAddresses === 0) print(addresses);
+    // An abort ends the wait; the loop then ends.
+    await wait(1_000, undefined, { signal: stop }).catch(() => undefined);
+  }
+  return 0;
+}
+
+/** Waits for the rows of 14 virtual days, then for the changes of another half hour, and prints what is stored. */
+async function playOnce(db: Database, sandbox: URL): Promise<number> {
+  await findLastingDifferences(db, sandbox);
+  await advance(sandbox, 1 / 48);
+  const differences = await findLastingDifferences(db, sandbox);
+  const counts = Object.entries(await countRows(db, tableNames));
+  printStyled(formatTable(counts, { table: ([table]) => table, rows: ([, count]) => count }));
+  if (differences.length === 0) {
+    print('\nThe tables equal the sandbox in every row.');
+    return 0;
+  }
+  print(`\n${differences.length} differences between the tables and the sandbox:`);
+  for (const difference of differences.slice(0, 20)) print(`  ${difference}`);
+  const failed = (await readJobStatus(db)).filter(({ lastError }) => lastError !== null);
+  for (const { job, lastError } of failed) print(`${job} failed: ${lastError}`);
+  return 1;
+}
+
+/** Compares the tables with the sandbox until they are equal and every job has run. Waits a minute at most. */
+async function findLastingDifferences(db: Database, sandbox: URL): Promise<string[]> {
+  const deadlineMs = performance.now() + waitForRunsMs;
+  for (;;) {
+    const differences = await compareWithSandbox(db, sandbox);
+    const soonMs = Date.now() + waitForRunsMs;
+    const isFirstDue = (await readJobStatus(db)).some(
+      ({ lastStartedAt, dueAt }) => lastStartedAt === null && dueAt !== null && dueAt.getTime() < soonMs,
+    );
+    if ((differences.length === 0 && !isFirstDue) || performance.now() > deadlineMs) return differences;
+    await wait(500);
+  }
+}
+
+async function advance(sandbox: URL, days: number): Promise<void> {
+  const answer = await fetch(new URL('/_sandbox/advance', sandbox), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ seconds: days * 86_400 }),
+  });
+  if (!answer.ok) throw new Error(`The sandbox did not advance: ${answer.status}`);
+}
+
+/** Adds `demo`. */
+export function addDemoCommand(cli: Command): void {
+  const description = 'start a temporary Postgres, a sandbox and a worker, and show what they do';
+  addCommand(cli, 'demo', description, 'npm run demo -- --once')
+    .option('--database <url>', 'an empty database to use, and to leave with its rows, instead of a temporary Postgres')
+    .option('--once', 'run one full cycle, compare the tables with the sandbox, print a summary, and end')
+    .action(exitWith(demoCommand));
+}
+
+const endWithinMs = 3_000;
+
+/** A command of this program in a child process. It ends when this process ends, however that happens. */
+class DemoProcess {
+  readonly #child: ChildProcess;
+  readonly #name: string;
+
+  /** @param onLine receives each line that the process writes */
+  constructor(args: readonly string[], env: Readonly<Record<string, string>>, onLine: (line: string) => void) {
+    this.#name = args[0] ?? '';
+    // Settings of this process are not passed on: they may name a real database. The child is detached, so that Ctrl-C
+    // reaches only this process, which then ends the others in the right order.
+    this.#child = fork(programs.main, args, {
+      detached: true,
+      env: { ...removeVariables(), ...env },
+      execArgv: [],
+      silent: true,
+    });
+    for (const stream of [this.#child.stdout, this.#child.stderr]) {
+      if (stream) createInterface({ input: stream }).on('line', onLine);
+    }
+  }
+
+  /** Waits until the process ends, and rejects then. For processes that must not end by themselves. */
+  async failOnExit(): Promise<never> {
+    const [code, signal] = await once(this.#child, 'exit');
+    throw new Error(`The ${this.#name} process ended by itself (${signal ?? `exit code ${code}`})`);
+  }
+
+  async end(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const ended = once(this.#child, 'exit').then(() => true);
+    this.#child.kill('SIGTERM');
+    if (await Promise.race([ended, wait(endWithinMs, false, { ref: false })])) return;
+    this.#child.kill('SIGKILL');
+    await ended;
+  }
+}
+
+/** Starts a sandbox on a free port, and returns its address. */
+async function startSandbox(speed: number, started: DemoProcess[]): Promise<URL> {
+  return new Promise((resolve, reject) => {
+    const sandbox = new DemoProcess(
+      ['sandbox', '--strict', '--port', '0', '--late-changes', '--speed', String(speed)],
+      {},
+      (line) => {
+        const address = /^Sandbox at (\S+)/.exec(line)?.[1];
+        if (address !== undefined) resolve(new URL(address));
+        else printError(`sandbox: ${line}`);
+      },
+    );
+    started.push(sandbox);
+    sandbox.failOnExit().catch(reject);
+  });
+}

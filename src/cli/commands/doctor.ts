@@ -1,0 +1,81 @@
+import { styleText } from 'node:util';
+import type { Command } from 'commander';
+import { type Config, readConfig } from '../../../config/env.ts';
+import { silentLogger } from '../../core/logger.ts';
+import { toVisible } from '../../core/quote.ts';
+import { connectDatabase, toAddress } from '../../db/connect.ts';
+import type { Database } from '../../db/pool.ts';
+import {
+  checkClients,
+  checkConfiguration,
+  checkDatabase,
+  checkFiles,
+  checkPayloadSchemas,
+  checkPushes,
+  checkQueue,
+  checkSessions,
+  type Finding,
+} from '../../operate/doctor/checks.ts';
+import { formatCount } from '../../operate/health/problem.ts';
+import { countWatchedArticles } from '../../operate/sql/database-facts.ts';
+import { readClients } from '../../service/sql/clients.ts';
+import { addCommand, asJson, type CommonOptions, exitWith, printJson, printStyled } from '../command-line.ts';
+
+/** Checks everything that a worker needs, and prints what to do. Changes nothing. */
+async function doctorCommand({ json }: CommonOptions, envFile: string | undefined): Promise<number> {
+  const config = readConfig({ database: true, clients: true });
+  const { db, close } = connectDatabase(toAddress(config), silentLogger, 'doctor', 2);
+  try {
+    const database = await checkDatabase(db);
+    const isUsable = database.every(({ state }) => state !== 'fail');
+    const known = isUsable ? await readClients(db) : [];
+    const watched = isUsable ? await countWatchedArticles(db) : null;
+    const [ofDatabase, queue, clients] = await Promise.all([
+      isUsable ? checkUsableDatabase(db, config) : [],
+      // The queue in a database that cannot be used needs no check.
+      config.REDIS_URL === undefined && !isUsable ? [] : checkQueue(config, silentLogger),
+      checkClients(config, known),
+    ]);
+    const findings = [
+      ...database,
+      ...ofDatabase,
+      ...queue,
+      ...clients,
+      ...checkConfiguration(config, watched),
+      ...checkFiles(envFile),
+    ];
+    if (json) printJson(findings);
+    else printStyled(formatFindings(findings));
+    return findings.some(({ state }) => state === 'fail') ? 1 : 0;
+  } finally {
+    await close();
+  }
+}
+
+const checkUsableDatabase = async (db: Database, config: Config): Promise<Finding[]> => [
+  await checkPayloadSchemas(db, config.operations),
+  ...(await checkPushes(db)),
+  ...(await checkSessions(config)),
+];
+
+const looks = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
+
+/** Formats each finding as a line, with its remedy below, and the counts at the end. */
+function formatFindings(findings: readonly Finding[]): string {
+  const width = findings.reduce((longest, { check }) => Math.max(longest, check.length), 0);
+  const lines = findings.flatMap(({ check, state, found, remedy }) => [
+    `${styleText(looks[state], state.padEnd(4))}  ${toVisible(`${check.padEnd(width)}  ${found}`)}`,
+    ...(remedy === null ? [] : [toVisible(`${' '.repeat(6 + width)}  -> ${remedy}`)]),
+  ]);
+  const count = (state: Finding['state']) => findings.filter((finding) => finding.state === state).length;
+  const counts = `${formatCount(count('warn'), 'warning')}, ${formatCount(count('fail'), 'problem')}`;
+  return [...lines, '', `${count('ok')} ok, ${counts}`].join('\n');
+}
+
+/** Adds `doctor`. */
+export function addDoctorCommand(cli: Command): void {
+  const description = 'check everything that a worker needs, and say what to do; changes nothing';
+  addCommand(cli, 'doctor', description, 'fulfilment-sync doctor', 'Exits with 1 if there is a problem.')
+    .option(...asJson)
+    .action(exitWith((options: CommonOptions) => doctorCommand(options, cli.opts<{ envFile?: string }>().envFile)));
+}

@@ -1,0 +1,64 @@
+import type { Command } from 'commander';
+import { listUndelivered, retryDeliveries, type Undelivered } from '../../operate/sql/undelivered.ts';
+import {
+  addCommand,
+  asJson,
+  type CommonOptions,
+  exitWith,
+  parseId,
+  print,
+  printJson,
+  printStyled,
+  withDatabase,
+} from '../command-line.ts';
+import { formatTable } from '../table.ts';
+
+/** Maximum number of events that the list shows. */
+const maxListed = 1_000;
+
+const formatNext = ({ status, nextAt }: Undelivered) =>
+  nextAt ?? (status === 'dead' ? 'given up' : 'after an earlier one');
+
+/** Prints the events that are not delivered, those that were given up first. */
+async function eventsListCommand({ json }: CommonOptions): Promise<number> {
+  const events = await withDatabase('events', (db) => listUndelivered(db, maxListed));
+  if (json) printJson(events);
+  else if (events.length === 0) print('Every event is delivered.');
+  else
+    printStyled(
+      formatTable(events, {
+        id: ({ id }) => id,
+        receiver: ({ receiver }) => receiver,
+        type: ({ type }) => type,
+        client: ({ client }) => client,
+        number: ({ number }) => number ?? '-',
+        happened: ({ happenedAt }) => happenedAt,
+        attempts: ({ tries }) => tries,
+        'next attempt': formatNext,
+        error: ({ lastError }) => lastError ?? '-',
+      }),
+    );
+  return 0;
+}
+
+/** Makes events due at once: those named, or all that were given up. */
+async function eventsRetryCommand(numbers: readonly string[], { json }: CommonOptions): Promise<number> {
+  const ids = numbers.map((number) => parseId(number, 'the id of an event; see: fulfilment-sync events list'));
+  const retried = await withDatabase('events', (db) => retryDeliveries(db, ids.length === 0 ? null : ids));
+  if (json) printJson({ retried });
+  else print(`${retried === 1 ? '1 event is' : `${retried} events are`} due now.`);
+  return 0;
+}
+
+/** Adds the commands `events …`. */
+export function addEventsCommands(cli: Command): void {
+  const name = 'fulfilment-sync events';
+  const events = addCommand(cli, 'events', 'show or retry business events that are not delivered', `${name} list`);
+  addCommand(events, 'list', 'show the events that are not delivered, and why', `${name} list`)
+    .option(...asJson)
+    .action(exitWith(eventsListCommand));
+  addCommand(events, 'retry', 'post events again: these, or all that were given up', `${name} retry`)
+    .argument('[id...]', 'ids, as list shows them')
+    .option(...asJson)
+    .action(exitWith(eventsRetryCommand));
+}

@@ -1,0 +1,273 @@
+import type { Command } from 'commander';
+import { readConfig } from '../../../config/env.ts';
+import { type Json, parseObject } from '../../core/json.ts';
+import { readSqlState } from '../../db/transaction.ts';
+import { formatCount } from '../../operate/health/problem.ts';
+import { adviseOperator, toShownPayload } from '../../push/advise-operator.ts';
+import { findPayloadProblems, readStoredCodes } from '../../push/check-payload.ts';
+import { applyOperations, type CodeFinder } from '../../push/kind.ts';
+import { followUpRules, outboxKinds } from '../../push/kinds/registry.ts';
+import { maskResult } from '../../push/mask.ts';
+import { anyCode } from '../../push/setting-codes.ts';
+import {
+  actOnOutbox,
+  allowedFrom,
+  countOutbox,
+  type OutboxAction,
+  replaceOutbox,
+  revealOutbox,
+} from '../../push/sql/operator-actions.ts';
+import {
+  listOutbox,
+  type OutboxDetail,
+  type OutboxFilter,
+  outboxStatuses,
+  readOutbox,
+} from '../../push/sql/read-outbox.ts';
+import {
+  addCommand,
+  asJson,
+  type CommonOptions,
+  exitWith,
+  forClient,
+  parseId,
+  parseWholeNumber,
+  print,
+  printError,
+  printJson,
+  printStyled,
+  readInput,
+  readOperatorName,
+  UsageError,
+  withDatabase,
+} from '../command-line.ts';
+import { type Columns, formatTable } from '../table.ts';
+
+/** The options that select rows, and those of single commands. */
+interface OutboxOptions extends CommonOptions {
+  readonly status?: string;
+  readonly kind?: string;
+  readonly reference?: string;
+  readonly error?: string;
+  readonly limit?: number;
+  readonly reveal?: boolean;
+  readonly result?: string;
+}
+
+const doneWords = { retry: 'will be sent again', done: 'marked as done', cancel: 'cancelled' } as const;
+const defaultLimit = 100;
+
+const rowColumns: Columns<Awaited<ReturnType<typeof listOutbox>>[number]> = {
+  id: ({ id }) => id,
+  client: ({ client }) => client,
+  kind: ({ kind }) => kind,
+  reference: ({ reference }) => reference,
+  status: ({ status }) => status,
+  attempts: ({ attempts }) => attempts,
+  created: ({ createdAt }) => createdAt,
+  next: ({ nextAttemptAt }) => nextAttemptAt,
+  because: ({ because }) => because,
+};
+const stepColumns: Columns<OutboxDetail['history'][number]> = {
+  at: ({ at }) => at.slice(0, 19),
+  step: ({ step }) => step,
+  by: ({ by }) => by,
+  became: ({ became }) => became,
+  ms: ({ durationMs }) => durationMs,
+  error: ({ error }) => error,
+};
+
+/** Prints rows, with what each unfinished row waits for. */
+async function outboxListCommand(options: OutboxOptions): Promise<number> {
+  const filter = toFilter([], options);
+  const limit = options.limit ?? defaultLimit;
+  const shown = Object.keys(filter).length === 0 ? { open: true } : filter;
+  const rows = await withDatabase('outbox', (db) => listOutbox(db, shown, limit));
+  if (options.json) printJson(rows);
+  else if (rows.length === 0)
+    print('open' in shown ? 'The outbox has no unfinished rows.' : 'No row of the outbox matches.');
+  else {
+    printStyled(formatTable(rows, rowColumns));
+    if (rows.length === limit) print(`\nOnly the first ${limit} rows are shown; use --limit to see more`);
+    print('\nTo see one row in full: fulfilment-sync outbox show <id>');
+  }
+  return 0;
+}
+
+/** Prints one row with its history. Personal data in payload and result is masked, unless `reveal` is set. */
+async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): Promise<number> {
+  const row = await withDatabase('outbox', (db) =>
+    reveal ? revealOutbox(db, parseRowId(id), readOperatorName()) : readOutbox(db, parseRowId(id)),
+  );
+  if (row === null) {
+    printError(`There is no row ${id} in the outbox; see: fulfilment-sync outbox list`);
+    return 1;
+  }
+  const shown = {
+    ...row,
+    payload: toShownPayload(row, reveal ?? false),
+    result: reveal || row.result === null ? row.result : maskResult(row.result),
+  };
+  if (json) printJson(shown);
+  else {
+    const { history, payload, result, ...about } = shown;
+    for (const [name, value] of Object.entries(about))
+      print(`${name}: ${value instanceof Date ? value.toISOString() : value}`);
+    print(`result${reveal ? '' : ' (masked)'}: ${JSON.stringify(result)}`);
+    print(`payload${reveal ? '' : ' (masked; --reveal shows it)'}: ${JSON.stringify(payload, null, 2)}`);
+    printStyled(`\n${formatTable(history, stepColumns)}`);
+    print(`\n${adviseOperator(row)}`);
+  }
+  return 0;
+}
+
+/** Retries rows, marks them as done, or cancels them: those with these numbers, or all that match the options. */
+async function outboxActCommand(action: OutboxAction, ids: readonly string[], options: OutboxOptions): Promise<number> {
+  const chosen = toFilter(ids, options);
+  // A filter without --status selects only dead rows, so that a forgotten option cannot lose or double anything.
+  const filter = ids.length > 0 ? chosen : { status: 'dead', ...chosen };
+  if (Object.keys(chosen).length === 0)
+    throw new UsageError(`Name rows by their numbers, or by --status, --kind, --client, --reference or --error`);
+  const result = parseJsonObject(options.result ?? '{}', 'result');
+  return withDatabase('outbox', async (db) => {
+    if (ids.length === 0 && !options.yes) {
+      const count = await countOutbox(db, filter, action);
+      throw new UsageError(
+        `This would ${action} ${count} ${filter.status} rows; add --yes to do it (outbox list shows them)`,
+      );
+    }
+    const by = `${readOperatorName()} (outbox ${action})`;
+    const done = await actOnOutbox(db, action, filter, { by, followUps: followUpRules, result });
+    const left = (filter.ids ?? []).filter((id) => !done.includes(id));
+    if (options.json) printJson({ done, left });
+    else print(`${formatCount(done.length, 'row')} ${doneWords[action]}`);
+    if (left.length === 0) return 0;
+    printError(
+      `Nothing was done for ${left.join(', ')}: there is no such row, or its status is not ${allowedFrom[action].join(' or ')}; see: fulfilment-sync outbox show <id>`,
+    );
+    return 1;
+  });
+}
+
+async function outboxReplaceCommand(id: string, payload: string): Promise<number> {
+  const text = payload === '-' ? readInput('-') : payload.startsWith('@') ? readInput(payload.slice(1)) : payload;
+  parseJsonObject(text, 'payload');
+  return withDatabase('outbox', async (db) => {
+    try {
+      await replaceOutbox(db, parseRowId(id), text, `${readOperatorName()} (outbox replace)`);
+    } catch (error) {
+      if (readSqlState(error) !== '22023' || !(error instanceof Error)) throw error;
+      printError(error.message);
+      return 1;
+    }
+    print(`Row ${id} has the new payload and is pending`);
+    return 0;
+  });
+}
+
+/**
+ * Checks a payload as a worker does before it sends a row, without inserting or sending anything. Codes are compared
+ * with the stored service lists of a client, if there is a database.
+ * @throws UsageError if there is no such kind, or the file cannot be read
+ */
+async function outboxCheckCommand(
+  name: string,
+  file: string | undefined,
+  { client, reference, json }: OutboxOptions,
+): Promise<number> {
+  const { operations, DATABASE_URL } = readConfig({ database: false, clients: false });
+  const declared = outboxKinds.find((known) => known.name === name);
+  if (declared === undefined)
+    throw new UsageError(`There is no kind ${name}; known are ${outboxKinds.map((known) => known.name).join(', ')}`);
+  const kind = applyOperations(declared, operations);
+  const text = readInput(file ?? '-');
+  const { codes, unchecked } = await openCodes(client, DATABASE_URL !== undefined);
+  const context = { codes, operations, signal: new AbortController().signal };
+  const problems = await findPayloadProblems(kind, text, reference, context);
+  if (json) printJson({ kind: name, problems, codesChecked: unchecked === null, why: unchecked });
+  else {
+    for (const problem of problems) print(problem);
+    if (problems.length === 0) print(`No problems were found in this payload of ${name}.`);
+    if (unchecked !== null) print(`Codes were not checked: ${unchecked}`);
+  }
+  return problems.length === 0 ? 0 : 1;
+}
+
+async function openCodes(
+  client: string | undefined,
+  hasDatabase: boolean,
+): Promise<{ codes: CodeFinder; unchecked: string | null }> {
+  if (client === undefined) return { codes: anyCode, unchecked: 'name the client with --client' };
+  if (!hasDatabase) return { codes: anyCode, unchecked: 'DATABASE_URL is not set' };
+  return withDatabase('outbox', (db) => readStoredCodes(db, client));
+}
+
+function parseJsonObject(text: string, name: string): Json {
+  const value = parseObject(text);
+  if (value === null) throw new UsageError(`The ${name} must be a JSON object`);
+  return value;
+}
+
+function toFilter(ids: readonly string[], options: OutboxOptions): OutboxFilter {
+  const { client, status, kind, reference, error } = options;
+  if (status !== undefined && !(outboxStatuses as readonly string[]).includes(status))
+    throw new UsageError(`There is no status ${status}; known are ${outboxStatuses.join(', ')}`);
+  const given = Object.entries({ client, status, kind, reference, error }).filter(([, value]) => value !== undefined);
+  return { ...Object.fromEntries(given), ...(ids.length === 0 ? {} : { ids: ids.map(parseRowId) }) };
+}
+
+const parseRowId = (text: string) => parseId(text, 'the number of an outbox row; see: fulfilment-sync outbox list');
+
+function withOutboxFilter(command: Command): Command {
+  return command
+    .option(...forClient)
+    .option('--status <status>', 'pending, sending, done, dead, unknown or cancelled')
+    .option('--kind <kind>', 'such as order.create')
+    .option('--reference <reference>', 'external order number, external reference, slip reference or sku')
+    .option('--error <text>', 'rows whose last_error contains this text')
+    .option(...asJson);
+}
+
+/** Adds the commands `outbox …`. */
+export function addOutboxCommands(cli: Command): void {
+  const name = 'fulfilment-sync outbox';
+  const dead = `${name} list --status dead`;
+  const description = 'show, retry, replace, cancel or mark as done the rows of the outbox; check payloads';
+  const outbox = addCommand(cli, 'outbox', description, dead);
+  const list = 'show rows and what each waits for; without a filter, only unfinished rows';
+  withOutboxFilter(addCommand(outbox, 'list', list, dead))
+    .option('--limit <number>', 'maximum number of rows (100)', parseWholeNumber)
+    .action(exitWith(outboxListCommand));
+  const show = 'show one row with its history; personal data in its payload is masked';
+  addCommand(outbox, 'show', show, `${name} show 42`)
+    .argument('<id>', 'number of the row')
+    .option('--reveal', 'show the payload unmasked')
+    .option(...asJson)
+    .action(exitWith(outboxShowCommand));
+  const actions = [
+    ['retry', 'send rows again; if the service may have carried a row out, it is looked up first, if its kind can be'],
+    ['done', 'mark rows as done: the service has carried them out already'],
+    ['cancel', 'cancel pending or dead rows for good, so that the later rows of their lanes can be sent'],
+  ] as const;
+  for (const [action, words] of actions) {
+    const examples = `${name} ${action} 42 43\n${name} ${action} --status dead --kind order.create --yes`;
+    const command = withOutboxFilter(addCommand(outbox, action, words, examples))
+      .argument('[ids...]', 'numbers of rows; without numbers, all rows that match (only dead ones without --status)')
+      .option('--yes', 'confirms a change of all rows that match');
+    if (action === 'done') command.option('--result <json>', 'result for the ERP to read, a JSON object');
+    command.action(exitWith((ids: string[], options: OutboxOptions) => outboxActCommand(action, ids, options)));
+  }
+  const replace = 'replace the payload of a pending or dead row; it keeps its place and its history';
+  addCommand(outbox, 'replace', replace, `${name} replace 42 @order.json`)
+    .argument('<id>', 'number of the row')
+    .argument('<payload>', 'JSON, @file, or - for standard input')
+    .action(exitWith(outboxReplaceCommand));
+  const check = 'check a payload as a worker does, without inserting it; exits with 1 if it has problems';
+  addCommand(outbox, 'check', check, `${name} check order.create order.json --client default`)
+    .argument('<kind>', 'such as order.create')
+    .argument('[file]', 'file with the payload; - or nothing for standard input')
+    .option('--client <key>', 'compare codes with the stored service lists of this client')
+    .option('--reference <reference>', 'reference that the row will have')
+    .option(...asJson)
+    .action(exitWith(outboxCheckCommand));
+}

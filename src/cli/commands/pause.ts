@@ -1,0 +1,65 @@
+import type { Command } from 'commander';
+import { readConfig } from '../../../config/env.ts';
+import { runnableNames } from '../../../config/jobs.ts';
+import { pauseJob, readPauses, resumeJob } from '../../schedule/sql/pauses.ts';
+import {
+  addCommand,
+  type CommonOptions,
+  exitWith,
+  forClient,
+  print,
+  readOperatorName,
+  UsageError,
+  withDatabase,
+} from '../command-line.ts';
+
+/** Pauses a job for one client or for all: no run of it starts until it is resumed. A run under way finishes. */
+async function pauseCommand(job: string, { client }: CommonOptions): Promise<number> {
+  assertKnown(job, client);
+  return withDatabase('pause', async (db) => {
+    const isNew = await pauseJob(db, job, client ?? null, readOperatorName());
+    const words = isNew ? 'paused; a run under way finishes' : 'was paused already';
+    print(
+      `${job} of ${client ?? 'every client'}: ${words}. Resume with: fulfilment-sync resume ${job}${formatClientOption(client)}`,
+    );
+    return 0;
+  });
+}
+
+/** Resumes a job. Returns 1 if the job stays paused, because it is paused for every client. */
+async function resumeCommand(job: string, { client }: CommonOptions): Promise<number> {
+  assertKnown(job, client);
+  return withDatabase('resume', async (db) => {
+    const lifted = await resumeJob(db, job, client ?? null, readOperatorName());
+    const isPausedForAll = (await readPauses(db)).some((pause) => pause.job === job && pause.client === null);
+    if (isPausedForAll) {
+      print(`${job} is paused for every client; resume it with: fulfilment-sync resume ${job}`);
+      return 1;
+    }
+    const words = lifted === 0 ? 'was not paused' : 'resumed; one run catches up on what was missed';
+    print(`${job} of ${client ?? 'every client'}: ${words}`);
+    return 0;
+  });
+}
+
+/** @throws UsageError with the known names, if the job or the client is not known */
+function assertKnown(job: string, client: string | undefined): void {
+  if (!(runnableNames as string[]).includes(job))
+    throw new UsageError(`There is no job ${job}; known are ${runnableNames.join(', ')}`);
+  const clients = readConfig({ database: true, clients: false }).clients.map(({ key }) => key);
+  if (client !== undefined && clients.length > 0 && !clients.includes(client))
+    throw new UsageError(`There is no client ${client}; known are ${clients.join(', ')}`);
+}
+
+const formatClientOption = (client: string | undefined) => (client === undefined ? '' : ` --client ${client}`);
+
+/** Adds the commands `pause` and `resume`. */
+export function addPauseCommands(cli: Command): void {
+  const add = (name: string, description: string, command: typeof pauseCommand) =>
+    addCommand(cli, name, description, `fulfilment-sync ${name} pull-shipments --client default`)
+      .argument('<job>', runnableNames.join(', '))
+      .option(...forClient)
+      .action(exitWith(command));
+  add('pause', 'stop starting a job; a run under way finishes', pauseCommand);
+  add('resume', 'start a paused job again', resumeCommand);
+}

@@ -1,0 +1,96 @@
+import type { Command } from 'commander';
+import { listQuarantined, readQuarantined } from '../../pull/sql/quarantine.ts';
+import {
+  addCommand,
+  asJson,
+  type CommonOptions,
+  exitWith,
+  findStream,
+  forClient,
+  parseId,
+  print,
+  printError,
+  printJson,
+  printStyled,
+  streamNames,
+  withDatabase,
+} from '../command-line.ts';
+import { formatTable } from '../table.ts';
+
+interface QuarantineOptions extends CommonOptions {
+  readonly stream?: string;
+}
+
+/** Prints the rows in quarantine. Leaves out the resources themselves, because they hold personal data. */
+async function quarantineListCommand({ client, stream, json }: QuarantineOptions): Promise<number> {
+  if (stream !== undefined) findStream(stream);
+  const rows = await withDatabase('quarantine', (db) =>
+    listQuarantined(db, { client: client ?? null, stream: stream ?? null }),
+  );
+  if (json) printJson(rows);
+  else if (rows.length === 0) print('Nothing is in quarantine.');
+  else {
+    const table = formatTable(rows, {
+      number: ({ id }) => id,
+      client: ({ client }) => client,
+      stream: ({ stream }) => stream,
+      id: ({ resourceId }) => resourceId,
+      member: ({ memberPath }) => memberPath || '-',
+      reason: ({ reason }) => reason,
+      times: ({ times }) => times,
+      'first seen': ({ firstSeenAt }) => firstSeenAt,
+      'last seen': ({ lastSeenAt }) => lastSeenAt,
+    });
+    printStyled(table);
+    print(
+      '\nTo see one in full: quarantine show <number>. To decode again, after an upgrade: quarantine replay [stream]',
+    );
+  }
+  return 0;
+}
+
+/** Prints one resource in full, as it was received. */
+async function quarantineShowCommand(number: string, { json }: CommonOptions): Promise<number> {
+  const id = parseId(number, 'the number of a quarantine row; see: fulfilment-sync quarantine list');
+  const row = await withDatabase('quarantine', (db) => readQuarantined(db, id));
+  if (row === null) {
+    printError(`There is no row ${number} in quarantine; see: fulfilment-sync quarantine list`);
+    return 1;
+  }
+  if (json) printJson(row);
+  else {
+    const { document, ...about } = row;
+    for (const [name, value] of Object.entries(about))
+      print(`${name}: ${value instanceof Date ? value.toISOString() : value}`);
+    print(`\n${document}`);
+  }
+  return 0;
+}
+
+/** Adds the commands `quarantine …`. */
+export function addQuarantineCommands(cli: Command): void {
+  const name = 'fulfilment-sync quarantine';
+  const description = 'show or replay the resources that could not be decoded or stored';
+  const quarantine = addCommand(cli, 'quarantine', description, `${name} list`);
+  const list = 'show the resources in quarantine, with the member that is wrong';
+  addCommand(quarantine, 'list', list, `${name} list --stream shipments`)
+    .option(...forClient)
+    .option('--stream <stream>', `only this stream: ${streamNames.join(', ')}`)
+    .option(...asJson)
+    .action(exitWith(quarantineListCommand));
+  addCommand(quarantine, 'show', 'show one resource in full; it may contain personal data', `${name} show 7`)
+    .argument('<number>', 'number of the row, as list shows it')
+    .option(...asJson)
+    .action(exitWith(quarantineShowCommand));
+  const replay = 'decode the resources in quarantine again, after an upgrade';
+  addCommand(quarantine, 'replay', replay, `${name} replay shipments`)
+    .argument('[stream]', streamNames.join(', '))
+    .option(...forClient)
+    .option(...asJson)
+    // Only this command calls the service.
+    .action(
+      exitWith(async (stream: string | undefined, options: QuarantineOptions) =>
+        (await import('./rescan.ts')).quarantineReplayCommand(stream, options),
+      ),
+    );
+}

@@ -1,0 +1,253 @@
+import type { Command } from 'commander';
+import { streams } from '../../../jobs/registry.ts';
+import { readDate } from '../../core/time.ts';
+import { formatCount } from '../../operate/health/problem.ts';
+import { replayParcels } from '../../pull/parcels.ts';
+import { type ReplayCounts, replayQuarantine } from '../../pull/replay.ts';
+import { backfillStream, type RefetchResult, reconcileStream, refetch } from '../../pull/rescan.ts';
+import { withColumnComparison } from '../../pull/rescan-jobs.ts';
+import { openRescan, type Rescan, wakeJob } from '../../pull/sql/rescans.ts';
+import type { PullContext, RunReport, Work } from '../../schedule/run.ts';
+import { runWork } from '../../schedule/runs.ts';
+import {
+  addCommand,
+  asJson,
+  type CommonOptions,
+  exitWith,
+  findRefetchable,
+  findStream,
+  forClient,
+  parseId,
+  print,
+  printError,
+  printJson,
+  streamNames,
+  UsageError,
+} from '../command-line.ts';
+import { describeEnd, exitCodeFor, withForeground } from '../with-foreground.ts';
+
+interface RescanOptions extends CommonOptions {
+  readonly acceptMissing?: boolean;
+  readonly from?: string;
+  readonly to?: string;
+  readonly background?: boolean;
+}
+
+/** What a command says about the run of one client: as lines, and as JSON. */
+interface Outcome {
+  readonly lines: readonly string[];
+  readonly json: object;
+  /** True if the run is done, but not what the command was called for. */
+  readonly failed?: boolean;
+}
+
+/** Runs work once for each client, one after the other, and prints the outcomes: at once, or as one JSON list. */
+function runForClients<T>(
+  { client: only, json = false }: CommonOptions,
+  work: Pick<Work, 'name' | 'schedule'>,
+  run: (context: PullContext, client: string) => Promise<T>,
+  describe: (client: string, report: RunReport, result: T | null) => Outcome,
+): Promise<number> {
+  return withForeground(only, json, async ({ deps, clients, stop }) => {
+    const reports: RunReport[] = [];
+    const outcomes: Outcome[] = [];
+    for (const client of clients) {
+      let result: T | null = null;
+      const keepResult = async (context: PullContext) => {
+        result = await run(withColumnComparison(context), client.key);
+      };
+      const report = await runWork(deps, { ...work, run: keepResult }, client, 'manual', stop);
+      const outcome = describe(client.key, report, result);
+      const error = describeEnd(report);
+      const status = { client: client.key, status: report.status, ...(error === null ? {} : { error }) };
+      if (!json) for (const line of outcome.lines) print(`${client.key} ${line}`);
+      reports.push(report);
+      outcomes.push({ ...outcome, json: { ...status, ...outcome.json } });
+    }
+    if (json) printJson(outcomes.map((outcome) => outcome.json));
+    return outcomes.some(({ failed }) => failed) ? 1 : exitCodeFor(reports);
+  });
+}
+
+/** Compares one stream at the service with the tables, and heals what differs. */
+async function reconcileCommand(name: string, options: RescanOptions): Promise<number> {
+  const stream = findStream(name);
+  return rescanCommand('reconcile', name, options, (context) =>
+    reconcileStream(context, stream, 'command', options.acceptMissing === true),
+  );
+}
+
+/** Reads a span of days of one stream again, in this process, or by the workers with `--background`. */
+async function backfillCommand(name: string, options: RescanOptions): Promise<number> {
+  const stream = findStream(name);
+  const [from, to] = [parseDay('--from', options.from), parseDay('--to', options.to)];
+  if (from !== null && to !== null && to < from) throw new UsageError('--to is before --from');
+  const background = options.background === true;
+  const request = (client: string) => ({ client, stream: name, kind: 'backfill', from, to, background }) as const;
+  if (!background)
+    return rescanCommand('backfill', name, options, async (context) =>
+      backfillStream(context, stream, await openRescan(context.db, request(context.client))),
+    );
+  return withForeground(options.client, true, async ({ deps, clients }) => {
+    for (const { key } of clients) {
+      const { id } = await openRescan(deps.db, request(key));
+      await wakeJob(deps.db, key, 'backfill');
+      const words = `requested as number ${id}; a worker will start it, see: fulfilment-sync status`;
+      if (options.json) printJson({ client: key, stream: name, rescan: id });
+      else print(`${key} backfill ${name}: ${words}`);
+    }
+    return 0;
+  });
+}
+
+function parseDay(option: string, text: string | undefined): string | null {
+  try {
+    return text === undefined ? null : readDate(text);
+  } catch (cause) {
+    throw new UsageError(`${option} ${cause instanceof Error ? cause.message : 'is not a date'}`);
+  }
+}
+
+async function rescanCommand(
+  kind: 'reconcile' | 'backfill',
+  stream: string,
+  options: RescanOptions,
+  rescan: (context: PullContext) => Promise<Rescan>,
+): Promise<number> {
+  // A run that fails or is stopped has a last progress, but no result.
+  const latest = new Map<string, Rescan>();
+  const run = async (context: PullContext, client: string) => {
+    const tell = tellProgress(`${client} ${kind} ${stream}`);
+    const onProgress = (now: Rescan) => {
+      latest.set(client, now);
+      tell(now);
+    };
+    latest.set(client, await rescan({ ...context, onProgress }));
+  };
+  return runForClients(options, { name: kind }, run, (client, report) =>
+    describeRescan(kind, stream, report, latest.get(client) ?? null),
+  );
+}
+
+function describeRescan(kind: string, stream: string, report: RunReport, rescan: Rescan | null): Outcome {
+  const { pages = null, fetched = null, missing = null, stale = null, extra = null, windows = null } = rescan ?? {};
+  const isReconcile = kind === 'reconcile';
+  const counts = `${fetched} read in ${pages} pages; missing ${missing}, stale ${stale}${isReconcile ? `, extra ${extra}` : ''}`;
+  const continuation = report.status === 'stopped' ? '; the same command continues from here' : '';
+  const outcome = `${describeEnd(report) ?? report.status}${rescan === null ? '' : `: ${counts}`}${continuation}`;
+  const notes = [...(isReconcile ? describeWindows(windows) : []), ...listWarnings(report)];
+  const text = [`${kind} ${stream}: ${outcome}`, ...notes.map((note) => `  ${note}`)].join('\n');
+  return { lines: [text], json: { stream, pages, fetched, missing, stale, extra, windows } };
+}
+
+const listWarnings = (report: RunReport) => (report.status === 'skipped' ? [] : report.totals.warnings);
+
+/** Names the date windows that were compared. The counts 0/0/0 prove nothing about days outside of these windows. */
+function describeWindows(windows: Rescan['windows'] | null): string[] {
+  const byDay = (windows ?? []).filter(({ after, before }) => after !== null || before !== null);
+  if (byDay.length === 0) return [];
+  const spans = byDay.map(({ after, before }) => (before === null ? `all since ${after}` : `${after} to ${before}`));
+  return [
+    `compared with the service: ${spans.join(', and ')}; the next reconciliation reads the next slice of older days`,
+  ];
+}
+
+/** Reads one resource again by its id. */
+async function refetchCommand(name: string, text: string, options: RescanOptions): Promise<number> {
+  const stream = findRefetchable(name);
+  if (stream.get === null)
+    throw new UsageError(`The service has no read by id for ${name}; use: backfill ${name} --from <day> --to <day>`);
+  const id = parseId(text, 'an id; ids are whole numbers above 0');
+  const run = (context: PullContext) => refetch(context, stream, id);
+  return runForClients(options, { name: 'refetch', schedule: { kind: 'on-request' } }, run, (_, report, found) => {
+    const unread = listWarnings(report).join('; ') || 'it could not be decoded: see quarantine list';
+    const error = found === null ? (describeEnd(report) ?? `was not read: ${unread}`) : null;
+    return {
+      lines: [`${name} ${id}: ${error ?? (found === null ? '' : refetchWords[found])}`],
+      json: { stream: name, id, found, ...(error === null ? {} : { error }) },
+      failed: found === null && report.status === 'done',
+    };
+  });
+}
+
+const refetchWords: Readonly<Record<RefetchResult, string>> = {
+  missing: 'was missing in the tables; stored now',
+  stale: 'differed in the tables; healed now',
+  unchanged: 'is the same in the tables and at the service',
+  absent: 'is not known to the service; marked as unlisted if it was stored',
+};
+
+/** Decodes the quarantine of one stream, or of all streams, again. Prints how many resources that released. */
+export async function quarantineReplayCommand(name: string | undefined, options: CommonOptions): Promise<number> {
+  const chosen = name === undefined ? streams : [findStream(name)];
+  const replay = async (context: PullContext) => {
+    const counts: Record<string, ReplayCounts> = {};
+    for (const stream of chosen) counts[stream.name] = await replayQuarantine(context, stream);
+    // Packages have no stored page to decode again: pull-parcels asks for them once more.
+    return { counts, parcels: name === undefined ? await replayParcels(context) : 0 };
+  };
+  const work = { name: 'replay', schedule: { kind: 'on-request' } } as const;
+  return runForClients(options, work, replay, (_, report, result) => {
+    const { counts, parcels } = result ?? { counts: {}, parcels: 0 };
+    const again = `pull-parcels: looks up ${formatCount(parcels, 'shipment')} again`;
+    const released = Object.entries(counts).map(
+      ([stream, count]) => `${stream}: ${count.released} released, ${count.kept} kept`,
+    );
+    const lines = [parcels === 0 ? null : again, describeEnd(report), ...released];
+    return { lines: lines.filter((line) => line !== null), json: { streams: counts } };
+  });
+}
+
+const lineMs = 5_000;
+
+/** Returns a function that writes the progress of a rescan to standard error, every 5 seconds at most. */
+export function tellProgress(label: string, write: (line: string) => void = printError): (rescan: Rescan) => void {
+  // Work that ends before the first interval is over shows no progress.
+  let shownAtMs = performance.now();
+  return ({ fetched, expected, pages, missing, stale }) => {
+    if (performance.now() - shownAtMs < lineMs) return;
+    shownAtMs = performance.now();
+    // The service may list more resources than the tables held at the beginning.
+    const share = expected ? ` ${Math.floor(Math.min(1, fetched / expected) * 100)} %` : '';
+    const counts = `${fetched.toLocaleString('en')} read in ${pages.toLocaleString('en')} pages, ${missing + stale} healed`;
+    write(`${label}:${share} ${counts}`);
+  };
+}
+
+/** Adds the commands that read resources again: reconcile, backfill and refetch. */
+export function addRescanCommands(cli: Command): void {
+  addCommand(
+    cli,
+    'reconcile',
+    'compare the lists of the service with the tables, column by column, and heal what differs',
+    'fulfilment-sync reconcile shipments',
+    'Orders and return-items: the last 120 days and one slice of older days; the output names them.\n' +
+      'Other streams: the whole list.',
+  )
+    .argument('<stream>', streamNames.join(', '))
+    .option(...forClient)
+    .option('--accept-missing', 'read the whole list, and mark every row that is not in it as unlisted')
+    .option(...asJson)
+    .action(exitWith(reconcileCommand));
+  addCommand(
+    cli,
+    'backfill',
+    'read a span of days again, or everything; polls continue meanwhile',
+    'fulfilment-sync backfill orders --from 2026-01-01 --to 2026-01-31',
+    'Each stream has its own date, such as orderedOn of an order: see docs/architecture.md.',
+  )
+    .argument('<stream>', streamNames.join(', '))
+    .option('--from <day>', "first day, YYYY-MM-DD in the client's zone")
+    .option('--to <day>', 'last day')
+    .option('--background', 'let the workers do it')
+    .option(...forClient)
+    .option(...asJson)
+    .action(exitWith(backfillCommand));
+  const description = 'read one resource again by its id; not for streams that the service cannot read by id';
+  addCommand(cli, 'refetch', description, 'fulfilment-sync refetch shipments 1042')
+    .argument('<stream>', [...streamNames, 'return-merchandise-authorizations'].join(', '))
+    .argument('<id>', 'id at the service')
+    .option(...forClient)
+    .option(...asJson)
+    .action(exitWith(refetchCommand));
+}

@@ -1,0 +1,139 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Command } from 'commander';
+import { type Config, readConfig } from '../../../config/env.ts';
+import { describeError } from '../../core/errors.ts';
+import { toVisible } from '../../core/quote.ts';
+import { formatSpan } from '../../core/time.ts';
+import type { Database } from '../../db/pool.ts';
+import { hasFullDisk } from '../../db/transaction.ts';
+import { describeProblem, formatWait, type Problem } from '../../operate/health/problem.ts';
+import { findProblems } from '../../operate/health/problems.ts';
+import { readCurrentState } from '../../operate/health/state.ts';
+import type { JobStatus } from '../../operate/sql/job-status.ts';
+import type { OutboxStatus } from '../../operate/sql/outbox-status.ts';
+import type { StreamStatus } from '../../operate/sql/stream-status.ts';
+import {
+  addCommand,
+  asJson,
+  createStopSignal,
+  exitWith,
+  outputClosed,
+  printStyled,
+  toJson,
+  withDatabase,
+} from '../command-line.ts';
+import { type Columns, formatTable } from '../table.ts';
+
+const watchMs = 2_000;
+/** Clears a terminal and puts its cursor at the top. */
+const clear = '\u001b[2J\u001b[3J\u001b[H';
+
+/** Prints the state and all problems. Returns 1 if there is a problem that a person must deal with. */
+async function statusCommand({ json = false, watch = false }: { json?: boolean; watch?: boolean }): Promise<number> {
+  const config = readConfig({ database: true, clients: false });
+  return withDatabase('status', async (db) => {
+    if (!watch) {
+      const { text, problems } = await readStatus(db, config, json);
+      printStyled(text);
+      return problems.some(({ severity }) => severity === 'bad') ? 1 : 0;
+    }
+    const stop = AbortSignal.any([createStopSignal(), outputClosed]);
+    while (!stop.aborted) {
+      // If the database cannot be read, the watch continues: an operator often watches during an outage.
+      const { text } = await readStatus(db, config, json).catch((error: unknown) => describeOutage(error, json));
+      printStyled(`${process.stdout.isTTY ? clear : ''}${text}`);
+      // An abort ends the wait; the loop then ends.
+      await wait(watchMs, undefined, { signal: stop }).catch(() => undefined);
+    }
+    return 0;
+  });
+}
+
+async function readStatus(db: Database, config: Config, json: boolean): Promise<{ text: string; problems: Problem[] }> {
+  // A worker meets a full disk in its runs. Where it is full, they can often not record it.
+  const state = await readCurrentState(db, config, (await hasFullDisk(db)) ? new Date() : null);
+  const problems = findProblems(state, config);
+  const { now, jobs, streams, outbox, gates, drift: _drift, ...rest } = state.snapshot;
+  const lookbackDays = config.LOOKBACK_DAYS;
+  if (json) {
+    const clients = rest.clients.map(({ identity: _identity, ...client }) => client);
+    const text = toJson({ lookbackDays, problems, jobs, streams, outbox, gates, ...rest, clients });
+    return { text, problems };
+  }
+  const closedGates = gates.filter(({ nextAt }) => nextAt > now);
+  const parts = [
+    problems.length === 0 ? 'No problems.' : problems.map(describeProblem).join('\n'),
+    jobs.length === 0 ? noJobs : formatTable(jobs, jobColumns),
+    streams.length === 0 ? '' : formatTable(streams, makeStreamColumns(now, lookbackDays)),
+    outbox.length === 0 ? '' : formatTable(outbox, outboxColumns),
+    rest.listLags
+      .map(({ client, longestMs, longestAt }) => {
+        const seconds = Math.round(longestMs / 1_000);
+        return `${client}: longest lag of a list of orders ${seconds} s, at ${longestAt.toISOString()}`;
+      })
+      .join('\n'),
+    closedGates
+      .map(({ gate, client, nextAt }) => `${client} ${gate}: may be asked again ${formatWait(nextAt, now)}`)
+      .join('\n'),
+  ];
+  return { text: parts.filter((part) => part !== '').join('\n\n'), problems };
+}
+
+const noJobs = 'No job is registered in this database yet; start a worker with: fulfilment-sync worker';
+
+function describeOutage(error: unknown, json: boolean): { text: string } {
+  const words = describeError(error);
+  return { text: json ? JSON.stringify({ error: words }) : toVisible(`The status cannot be read now: ${words}`) };
+}
+
+const jobColumns: Columns<JobStatus> = {
+  client: ({ client }) => client,
+  job: ({ job }) => job,
+  state: describeJobState,
+  'last run': ({ lastStartedAt }) => lastStartedAt,
+  fetched: ({ lastFetched }) => lastFetched,
+  changed: ({ lastChanged }) => lastChanged,
+  lag: ({ lagSeconds }) => formatSpan(lagSeconds),
+  quarantined: ({ quarantined }) => quarantined,
+};
+
+function describeJobState({ running, pausedSince, lastOutcome }: JobStatus): string {
+  if (running) return 'running';
+  return pausedSince === null ? (lastOutcome ?? 'waiting') : 'paused';
+}
+
+function makeStreamColumns(now: Date, lookbackDays: number): Columns<StreamStatus> {
+  const since = (date: Date | null) => formatSpan(date === null ? null : (now.getTime() - date.getTime()) / 1_000);
+  return {
+    client: ({ client }) => client,
+    stream: ({ stream }) => stream,
+    tried: ({ lastAttemptAt }) => since(lastAttemptAt),
+    success: ({ lastSuccessAt }) => since(lastSuccessAt),
+    change: ({ lastChangeAt }) => since(lastChangeAt),
+    'newest date': ({ newestSourceAt }) => newestSourceAt,
+    'rows 24h': ({ changedLastDay }) => changedLastDay,
+    'usual a day': ({ usualPerDay }) => usualPerDay && Math.round(usualPerDay),
+    reconciled: ({ reconciledAt }) => since(reconciledAt),
+    'missing/stale/extra': (row) => row.reconciledAt && `${row.missing}/${row.stale}/${row.extra}`,
+    [`late p99 (lookback ${lookbackDays}d)`]: ({ lateSecondsP99 }) => formatSpan(lateSecondsP99),
+  };
+}
+
+const outboxColumns: Columns<OutboxStatus> = {
+  client: ({ client }) => client ?? 'unknown clients',
+  'outbox: dead': ({ dead }) => dead,
+  unknown: ({ unknown }) => unknown,
+  pending: ({ pending }) => pending,
+  sending: ({ sending }) => sending,
+  'done 24h': ({ doneLastDay }) => doneLastDay,
+  oldest: ({ oldestSeconds }) => formatSpan(oldestSeconds),
+};
+
+/** Adds `status`. */
+export function addStatusCommand(cli: Command): void {
+  const description = 'show the state of every job of every client, and all problems';
+  addCommand(cli, 'status', description, 'fulfilment-sync status --json', 'Exits with 1 if a problem needs a person.')
+    .option('--watch', 'show it again every two seconds, until stopped')
+    .option(...asJson)
+    .action(exitWith(statusCommand));
+}

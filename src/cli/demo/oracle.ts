@@ -1,0 +1,161 @@
+/** The demo, and the oracle: a comparison of the tables with the sandbox. It covers every row and every column. */
+
+import { isDeepStrictEqual } from 'node:util';
+import { z } from 'zod';
+import { streams as allStreams } from '../../../jobs/registry.ts';
+import type { Database } from '../../db/pool.ts';
+import { readTable, type StoredRow } from '../../operate/sql/stored-rows.ts';
+import { keyColumns } from '../../pull/sql/mirror-tables.ts';
+import type { ChildDeclaration, Stream } from '../../pull/stream.ts';
+import type { ResourceFields } from '../../service/decoding/fields.ts';
+
+/** The values that a row of a table must have, by column. */
+type ExpectedRow = Readonly<Record<string, unknown>>;
+
+/** Returns the name of the sandbox's list of a stream: `returnItems` of the stream `return-items`. */
+const toListName = ({ name }: Stream) => name.replace(/-[a-z]/g, (letter) => letter.slice(1).toUpperCase());
+
+/** Makes the rows that the tables of a stream must hold from the sandbox's list of one client, by table. */
+function makeExpectedRows(stream: Stream, entries: readonly StateEntry[]): ReadonlyMap<string, ExpectedRow[]> {
+  const { table, fields, children, kept } = stream.resource;
+  const visible = entries.filter((entry) => entry.visible);
+  const rows = new Map<string, ExpectedRow[]>(
+    [table, ...children.map((child) => child.table)].map((name) => [name, []]),
+  );
+  for (const { resource, instants, included, items } of visible) {
+    const own = toRow(fields, resource, instants);
+    const whole = kept && { [kept.column]: included.find(({ type }) => type === kept.relationship) ?? null };
+    rows.get(table)?.push({ ...own, ...whole });
+    for (const child of children)
+      for (const related of findChildren(child, resource, [...included, ...items]))
+        rows.get(child.table)?.push({
+          ...toRow(child.fields, related, {}),
+          [child.parentColumn]: resource.id,
+          ...child.constants,
+        });
+  }
+  return rows;
+}
+
+/** Returns the included resources of a kind, and only the linked one if the parent links to one. */
+function findChildren(
+  { fields, listedIn }: ChildDeclaration,
+  parent: StateResource,
+  related: readonly StateResource[],
+) {
+  const link = listedIn === null ? null : readLink(parent, listedIn);
+  return related.filter(({ type, id }) => type === fields.type && (link === null || id === link));
+}
+
+const readLink = ({ relationships }: StateResource, name: string): number | null => {
+  const data = relationships?.[name]?.data ?? null;
+  return data === null || Array.isArray(data) ? null : data.id;
+};
+
+function toRow({ columns }: ResourceFields, resource: StateResource, instants: StateEntry['instants']): ExpectedRow {
+  const values = columns.map(({ from, member, column, field: { sql } }) => {
+    if (from === 'relationships') return [column, readLink(resource, member)];
+    const value = resource.attributes[member] ?? null;
+    return [column, sql === 'timestamptz' ? toInstant(instants[member] ?? value) : toValue(sql, value)];
+  });
+  return { ...Object.fromEntries(values), id: resource.id, raw: resource };
+}
+
+/** Returns an instant as Postgres writes it in JSON: without zeros at the end of the fraction. */
+const toInstant = (text: unknown) =>
+  typeof text === 'string'
+    ? text.replace(/(?<!0)0+Z$/, (zeros) => (text.includes('.') ? 'Z' : zeros)).replace(/\.?Z$/, '+00:00')
+    : null;
+
+/** Returns a value as Postgres writes it in JSON. */
+const toValue = (sql: string | null, value: unknown) =>
+  sql === 'numeric' && value !== null ? Number(value) : sql === 'text[]' ? (value ?? []) : value;
+
+const linkage = z.looseObject({ id: z.number() });
+/** A resource as the sandbox returns it. */
+const resourceSchema = z.looseObject({
+  id: z.number(),
+  type: z.string(),
+  attributes: z.record(z.string(), z.unknown()),
+  relationships: z
+    .record(z.string(), z.looseObject({ data: z.union([linkage, z.array(linkage), z.null()]) }).nullable())
+    .optional(),
+});
+type StateResource = z.infer<typeof resourceSchema>;
+
+/** An entry of a list: a resource, its included resources and its items. */
+const entrySchema = z.object({
+  resource: resourceSchema,
+  included: z.array(resourceSchema).default([]),
+  items: z.array(resourceSchema).default([]),
+  /** False if no list shows it. */
+  visible: z.boolean().default(true),
+  /** The instants that timestamps without a zone mean. */
+  instants: z.record(z.string(), z.string().nullable()).default({}),
+});
+type StateEntry = z.infer<typeof entrySchema>;
+
+/** The answer of `/_sandbox/state` (docs/sandbox.md, Controls): the entries of each client and requested list. */
+const stateSchema = z
+  .object({ clients: z.array(z.object({ client: z.string() }).catchall(z.unknown())) })
+  .transform(({ clients }) =>
+    clients.map(({ client, ...lists }) => ({ client, lists: z.record(z.string(), z.array(entrySchema)).parse(lists) })),
+  );
+/** The lists of one client. */
+type ClientState = z.infer<typeof stateSchema>[number];
+
+/** Describes the differences between the expected and the actual rows of one table. */
+function compareRows(
+  what: string,
+  key: readonly string[],
+  expected: readonly ExpectedRow[],
+  actual: readonly StoredRow[],
+): string[] {
+  const formatKey = (row: Readonly<Record<string, unknown>>) => key.map((column) => row[column]).join(' ');
+  const stored = new Map(actual.map((row) => [formatKey(row.columns), row]));
+  const differences: string[] = [];
+  for (const row of expected) {
+    const name = formatKey(row);
+    const found = stored.get(name);
+    stored.delete(name);
+    if (found === undefined) differences.push(`${what} ${name} is missing`);
+    else if (found.unlisted) differences.push(`${what} ${name} is marked as unlisted`);
+    else {
+      const columns = Object.keys(found.columns);
+      const wrong = columns.filter((column) => !isDeepStrictEqual(found.columns[column], row[column] ?? null));
+      if (wrong.length > 0) differences.push(`${what} ${name} differs in ${wrong.join(', ')}`);
+    }
+  }
+  const extra = [...stored].filter(([, { unlisted }]) => !unlisted);
+  return [...differences, ...extra.map(([name]) => `${what} ${name} is not in the sandbox`)];
+}
+
+async function compareStream(db: Database, state: ClientState, stream: Stream): Promise<string[]> {
+  const { parent, children } = stream.tables;
+  const expected = makeExpectedRows(stream, state.lists[toListName(stream)] ?? []);
+  const differences: string[] = [];
+  for (const table of [parent, ...children]) {
+    const stored = await readTable(db, state.client, table.name);
+    const what = `${state.client}: ${table.name}`;
+    for (const difference of compareRows(what, keyColumns(table), expected.get(table.name) ?? [], stored))
+      differences.push(difference);
+  }
+  return differences;
+}
+
+/**
+ * Compares the tables of some streams, or of all, with the state that the sandbox reports: every row, and every column
+ * that comes from the service.
+ */
+export async function compareWithSandbox(
+  db: Database,
+  sandbox: URL,
+  streams = allStreams.map(({ name }) => name),
+): Promise<string[]> {
+  const compared = allStreams.filter(({ name }) => streams.includes(name));
+  const lists = new Set(compared.map(toListName));
+  const answer = await fetch(new URL(`/_sandbox/state?lists=${[...lists].join(',')}`, sandbox));
+  const clients = stateSchema.parse(await answer.json());
+  const differences = clients.flatMap((state) => compared.map((stream) => compareStream(db, state, stream)));
+  return (await Promise.all(differences)).flat();
+}

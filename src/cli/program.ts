@@ -1,0 +1,84 @@
+/** The command line: it loads the file of the command that is called, so that it starts fast. */
+
+import { Command, CommanderError } from 'commander';
+import { ConfigError } from '../../config/config-error.ts';
+import { loadEnvFile } from '../../config/env-file.ts';
+import { CodedError, describeError } from '../core/errors.ts';
+import { version } from '../core/version.ts';
+import { printError, UsageError } from './command-line.ts';
+
+/** The commands in the order of the help, each with the file that has its options, its help and its code. */
+const files: readonly { readonly names: readonly string[]; readonly load: () => Promise<(cli: Command) => void> }[] = [
+  { names: ['worker'], load: async () => (await import('./commands/worker.ts')).addWorkerCommand },
+  { names: ['migrate'], load: async () => (await import('./commands/migrate.ts')).addMigrateCommand },
+  { names: ['status'], load: async () => (await import('./commands/status.ts')).addStatusCommand },
+  { names: ['doctor'], load: async () => (await import('./commands/doctor.ts')).addDoctorCommand },
+  { names: ['run'], load: async () => (await import('./commands/run.ts')).addRunCommand },
+  { names: ['pause', 'resume'], load: async () => (await import('./commands/pause.ts')).addPauseCommands },
+  { names: ['client'], load: async () => (await import('./commands/client.ts')).addClientCommands },
+  { names: ['database'], load: async () => (await import('./commands/database.ts')).addDatabaseCommands },
+  {
+    names: ['reconcile', 'backfill', 'refetch'],
+    load: async () => (await import('./commands/rescan.ts')).addRescanCommands,
+  },
+  { names: ['outbox'], load: async () => (await import('./commands/outbox.ts')).addOutboxCommands },
+  { names: ['quarantine'], load: async () => (await import('./commands/quarantine.ts')).addQuarantineCommands },
+  { names: ['events'], load: async () => (await import('./commands/events.ts')).addEventsCommands },
+  { names: ['erase'], load: async () => (await import('./commands/erase.ts')).addEraseCommand },
+  { names: ['mcp'], load: async () => (await import('./commands/mcp.ts')).addMcpCommand },
+  { names: ['service'], load: async () => (await import('./commands/verify.ts')).addServiceCommand },
+  { names: ['sandbox'], load: async () => (await import('./commands/sandbox.ts')).addSandboxCommand },
+  { names: ['demo'], load: async () => (await import('./commands/demo.ts')).addDemoCommand },
+];
+
+/** Executes one command, and sets the exit code of the process. */
+export async function runCli(words: readonly string[] = process.argv.slice(2)): Promise<void> {
+  try {
+    await (await createCli(words)).parseAsync(words, { from: 'user' });
+  } catch (error) {
+    process.exitCode = reportError(error);
+  }
+}
+
+/** Creates the command line with the commands that the words name; with all commands if they name none. */
+export async function createCli(words: readonly string[] = []): Promise<Command> {
+  const cli = new Command('fulfilment-sync')
+    .description("Keeps an ERP's Postgres tables in step with a warehouse fulfilment service.")
+    .version(version)
+    .option('--env-file <file>', 'read NAME=value lines; variables that are set already are kept')
+    .exitOverride()
+    .configureHelp({ showGlobalOptions: true })
+    .showHelpAfterError('(see --help)')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  fulfilment-sync doctor\n  fulfilment-sync status --watch\n  fulfilment-sync help run',
+    );
+  cli.hook('preAction', () => {
+    const { envFile } = cli.opts<{ envFile?: string }>();
+    if (envFile !== undefined) loadEnvFile(envFile);
+  });
+
+  const named = files.filter(({ names }) => names.some((name) => words.includes(name)));
+  for (const { load } of named.length > 0 ? named : files) (await load())(cli);
+  return cli;
+}
+
+/** Returns true if a server cannot be reached, or refuses the login. */
+function isUnreachable(error: unknown): boolean {
+  if (error instanceof AggregateError) return error.errors.some(isUnreachable);
+  const code = error instanceof Error && !(error instanceof CodedError) && 'code' in error ? String(error.code) : '';
+  return /^(ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND|28P01|28000|3D000)$/.test(
+    code,
+  );
+}
+
+/** Writes the error to standard error, and returns the exit code: 2 for wrong usage or configuration, else 1. */
+function reportError(error: unknown): number {
+  // Commander has written its message already. Help and version end with 0.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+  const hint = isUnreachable(error)
+    ? '\nCheck DATABASE_URL (and REDIS_URL, if it is set); fulfilment-sync doctor says more'
+    : '';
+  printError(`${describeError(error)}${hint}`);
+  return error instanceof ConfigError || error instanceof UsageError ? 2 : 1;
+}

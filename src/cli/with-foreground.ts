@@ -1,0 +1,89 @@
+/**
+ * This folder: code that the commands share: connections, the choice of clients, signals, printing. A command closes
+ * everything that it opened before it ends.
+ */
+
+import { readConfig } from '../../config/env.ts';
+import type { WarehouseClient } from '../../config/files.ts';
+import { describeError, StoppedError } from '../core/errors.ts';
+import { silentLogger } from '../core/logger.ts';
+import { connectForWriting, openLeaseKeeper, toAddress, toDirectUrl, workerName } from '../db/connect.ts';
+import { assertSchemaFits } from '../db/schema-fit.ts';
+import { openLogger } from '../operate/logging/create-logger.ts';
+import { noteDatabase } from '../push/sql/push-database.ts';
+import type { RunReport } from '../schedule/run.ts';
+import type { RunnerDeps } from '../schedule/runs.ts';
+import { openWarehouses } from '../service/open-warehouses.ts';
+import { selectClients } from './command-line.ts';
+
+/** Everything that a command needs to execute runs in its own process. */
+export interface Foreground {
+  readonly deps: RunnerDeps;
+  readonly clients: readonly WarehouseClient[];
+  /** Aborts on SIGINT or SIGTERM. */
+  readonly stop: AbortSignal;
+}
+
+/**
+ * Opens everything that runs in this process need, calls `work`, and closes everything afterwards.
+ * @throws UsageError if the client is not known
+ */
+export async function withForeground<T>(
+  only: string | undefined,
+  quietLog: boolean,
+  work: (foreground: Foreground) => Promise<T>,
+): Promise<T> {
+  const config = readConfig({ database: true, clients: true });
+  const clients = selectClients(config, only);
+  const log = quietLog ? silentLogger : await openLogger(config);
+  const { db, close } = connectForWriting(toAddress(config), log);
+  const leases = openLeaseKeeper(toDirectUrl(config), log);
+  const { warehouses, close: closeWarehouses } = openWarehouses(config, { log });
+  const stop = new AbortController();
+  const onSignal = () => stop.abort(new StoppedError());
+  process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
+  try {
+    await assertSchemaFits(db);
+    const worker = workerName();
+    // This must happen before any run: it notices a restored database, whose gates must wait.
+    await noteDatabase(db, worker, []);
+    const deps = {
+      config: { ...config, clients },
+      db,
+      keeper: leases.keeper,
+      warehouses,
+      worker,
+      log,
+      reportedWarnings: new Map(),
+    };
+    return await work({ deps, clients, stop: stop.signal });
+  } finally {
+    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+    await Promise.all([closeWarehouses(), leases.close(), close()]);
+  }
+}
+
+/** Describes how a run ended that is not done. Returns null if the run is done. */
+export function describeEnd(report: RunReport): string | null {
+  if (report.status === 'skipped') {
+    const next = describeNextDue(report);
+    return `skipped (${report.because}; ${next})`;
+  }
+  return report.error === undefined ? null : `${report.status}: ${describeError(report.error)}`;
+}
+
+function describeNextDue({ reason, dueAt }: Extract<RunReport, { status: 'skipped' }>): string {
+  if (reason === 'paused') return 'next due once it is resumed';
+  if (reason === 'identity') return 'next due once it is accepted';
+  return dueAt === null ? 'not scheduled' : `next due ${dueAt.toISOString()}`;
+}
+
+/**
+ * Returns the exit code of a command: 0 if every run is done or was skipped, else 1. A run that was skipped because its
+ * client is parked also gives 1.
+ */
+export function exitCodeFor(reports: readonly RunReport[]): number {
+  const isFine = (report: RunReport) =>
+    report.status === 'done' || (report.status === 'skipped' && report.reason !== 'identity');
+  return reports.every(isFine) ? 0 : 1;
+}

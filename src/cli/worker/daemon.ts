@@ -1,0 +1,327 @@
+/**
+ * The worker: it runs due jobs, pushes rows, and finds runs that other workers left behind. All of its state that
+ * matters is in Postgres.
+ */
+
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Config } from '../../../config/env.ts';
+import { StoppedError, WarehouseError } from '../../core/errors.ts';
+import { errorFields, type Logger, throttleWarnings } from '../../core/logger.ts';
+import { repeat } from '../../core/repeat.ts';
+import { minuteMs } from '../../core/time.ts';
+import { version } from '../../core/version.ts';
+import { connectForWriting, openLeaseKeeper, openListener, toAddress, workerName } from '../../db/connect.ts';
+import type { SchemaError } from '../../db/migration-files.ts';
+import { assertOwnSessions, assertSameDatabase } from '../../db/own-sessions.ts';
+import { assertSchemaFits } from '../../db/schema-fit.ts';
+import { Alerter } from '../../operate/alerts/alerter.ts';
+import { Deliverer, type Receiver } from '../../operate/deliveries/deliverer.ts';
+import { startEventMaker } from '../../operate/deliveries/event-maker.ts';
+import type { WorkMetrics } from '../../operate/metrics/work-metrics.ts';
+import { alertReceiver } from '../../operate/sql/receivers.ts';
+import { rollUpFigures } from '../../operate/sql/roll-up.ts';
+import { sweepOutcomes } from '../../push/sql/settle-rows.ts';
+import type { QueueBackend, QueueName, TaskQueue } from '../../schedule/backend.ts';
+import { openQueueBackend } from '../../schedule/open-queue.ts';
+import { concurrency, type RunnerDeps, Runs } from '../../schedule/runs.ts';
+import { Schedules } from '../../schedule/schedules.ts';
+import type { JobKey } from '../../schedule/sql/due-times.ts';
+import type { Warehouse } from '../../service/client.ts';
+import { openWarehouses } from '../../service/open-warehouses.ts';
+import { openDispatcher } from '../../service/transport/dispatcher.ts';
+import { openPusher } from './open-pusher.ts';
+
+/** Interval in which every worker looks for work that the queue has lost. */
+export const sweepMs = 3_000;
+/** Interval in which every worker looks for lost schedulers. */
+const alignMs = 30_000;
+/** Maximum milliseconds of a stop. Requests of runs are aborted at once; a page that is being written is finished. */
+const stopTimeoutMs = 20_000;
+/** Milliseconds that BullMQ has to tell the queue how the last runs ended. */
+const farewellMs = 2_000;
+/** Milliseconds that everything else has to close, when pushes and runs have ended. Nothing is lost if it does not. */
+const closeTimeoutMs = 3_000;
+
+/** A started worker. */
+export interface Daemon {
+  /** Returns the milliseconds since the last complete sweep; undefined before the first. */
+  readonly sinceLastSweepMs: () => number | undefined;
+  /** Since when Postgres refuses runs of this worker because its disk is full; null: it does not. */
+  readonly diskFullSince: () => Date | null;
+  /** Resolves with the reason when this worker must not continue, because the database was migrated beyond its code. */
+  readonly outdated: Promise<SchemaError>;
+  readonly queues: ReadonlyMap<QueueName, TaskQueue>;
+  /** Starts a run at once, if it is due and a slot is free. */
+  readonly start: (run: JobKey) => void;
+  /**
+   * Stops claiming, finishes the pages that are being written, releases the leases and closes everything.
+   * @returns false if that took too long. Leases and claims that are left then expire.
+   */
+  readonly stop: () => Promise<boolean>;
+}
+
+/**
+ * Starts a worker. Until it is stopped, it runs due jobs, pushes rows, and starts runs that the queue lost.
+ * @throws SchemaError if the schema does not fit this version
+ * @throws QueueSetupError if the queue is not set up as it has to be
+ */
+export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
+  const { config, log } = options;
+  await using opened = new AsyncDisposableStack();
+  const { deps, backend } = await openConnections(opened, options);
+  const { queues, schedules, runs, workers, stopping, outdated } = await openQueues(opened, deps, backend);
+  await schedules.prepare();
+  // Pushing starts after `prepare`, which registers the accounts that the rows belong to.
+  const pushing = closeLater(opened, startPushing(deps, options));
+  for (const running of workers) runInBackground(running.run(), log);
+  const sweeper = closeLater(opened, startSweeps(schedules, runs, deps));
+  const diskFullSince = () => runs.diskFullSince;
+  closeLater(opened, await openDeliveries(config, log));
+  closeLater(opened, openAlerter(config, log, diskFullSince));
+  closeLater(opened, startRollUps(deps, stopping.signal));
+  runInBackground(logReachability(deps.warehouses, log, stopping.signal), log);
+  const { worker } = deps;
+  log.info({ event: 'worker_started', version, worker, queue: backend.kind, clients: config.clients.length });
+  const closers = opened.move();
+  return {
+    outdated,
+    queues,
+    start: (run) => runs.start([run]),
+    sinceLastSweepMs: sweeper.sinceLastDoneMs,
+    diskFullSince,
+    stop: async () => {
+      stopping.abort(new StoppedError());
+      for (const running of workers) running.cancelAllJobs('stopping');
+      if (!(await endsWithin(stopTimeoutMs, [pushing.close(), runs.ended()]))) {
+        log.error({ event: 'stop_forced', worker, afterMs: stopTimeoutMs });
+        return false;
+      }
+      // BullMQ tells the queue how the last runs ended, and waits while it is away. The tables say it anyway.
+      await endsWithin(farewellMs, [...workers.map((one) => one.close())]);
+      // On a connection that no longer answers, a statement of a chart takes a minute to fail.
+      const isClosed = await endsWithin(closeTimeoutMs, [closers.disposeAsync()]);
+      if (!isClosed) log.warn({ event: 'connections_left', worker, afterMs: closeTimeoutMs });
+      log.info({ event: 'worker_stopped', worker });
+      return true;
+    },
+  };
+}
+
+/** A part of a worker that was opened or started. */
+interface Part {
+  readonly close: () => Promise<unknown>;
+}
+
+/** Closes an opened part with the stack. Returns the part. */
+export const closeLater = <T extends Part>(opened: AsyncDisposableStack, part: T): T =>
+  opened.adopt(part, async () => void (await part.close()));
+
+/** Returns whether all work ends within a time. */
+const endsWithin = (ms: number, work: readonly Promise<unknown>[]) =>
+  Promise.race([Promise.all(work).then(() => true), wait(ms, false, { ref: false })]);
+
+/** Lets work continue without waiting for it. Logs its error. */
+const runInBackground = (work: Promise<unknown>, log: Logger) =>
+  void work.catch((error: unknown) => log.error({ event: 'background_failed', ...errorFields(error) }));
+
+/** What a worker is started with. */
+export interface DaemonOptions {
+  readonly config: Config;
+  /** URL for what needs sessions of its own. */
+  readonly databaseUrl: string;
+  readonly log: Logger;
+  readonly metrics: WorkMetrics;
+}
+
+/** Opens the database, the service of each client and the queue. */
+async function openConnections(
+  opened: AsyncDisposableStack,
+  { config, databaseUrl, log, metrics }: DaemonOptions,
+): Promise<{ readonly deps: RunnerDeps; readonly backend: QueueBackend }> {
+  await assertOwnSessions(databaseUrl);
+  const { db } = closeLater(opened, connectForWriting(toAddress(config), log));
+  await assertSchemaFits(db);
+  const { keeper, db: leases } = closeLater(opened, openLeaseKeeper(databaseUrl, log));
+  if (config.DATABASE_DIRECT_URL !== undefined) await assertSameDatabase(db, leases);
+  const { warehouses } = closeLater(
+    opened,
+    openWarehouses(config, { log, onExchange: (client, exchange) => metrics.onExchange(client, exchange) }),
+  );
+  const { backend } = closeLater(opened, await openQueueBackend(config, databaseUrl, log));
+  const onRun: RunnerDeps['onRun'] = (...run) => metrics.onRun(...run);
+  const worker = workerName();
+  const deps = { config, db, keeper, warehouses, worker, log, reportedWarnings: new Map(), onRun };
+  return { deps, backend };
+}
+
+/** Creates the queues and their workers, and waits until they are ready. No worker runs yet. */
+async function openQueues(opened: AsyncDisposableStack, deps: RunnerDeps, backend: QueueBackend) {
+  const stopping = new AbortController();
+  const { promise: outdated, resolve: onOutdated } = Promise.withResolvers<SchemaError>();
+  const names = ['poll', 'bulk'] as const;
+  const queues = new Map(names.map((name) => [name, closeLater(opened, backend.queue(name))]));
+  const schedules = new Schedules(deps, queues);
+  const runs = new Runs(deps, (name) => schedules.fire(name), stopping.signal, onOutdated);
+  const workers = names.map((name) => closeLater(opened, backend.worker(name, runs.process, concurrency)));
+  const warn = throttleWarnings(deps.log);
+  const parts = [...queues.values(), ...workers];
+  for (const part of parts) part.on('error', (error) => warn({ event: 'queue_error', ...errorFields(error) }));
+  await Promise.all(parts.map((part) => part.waitUntilReady()));
+  return { queues, schedules, runs, workers, stopping, outdated };
+}
+
+/** Finds again and again what must run and does not: the queue may have lost it, or be away. */
+function startSweeps(schedules: Schedules, runs: Runs, { config, db, log }: RunnerDeps) {
+  const warn = throttleWarnings(log);
+  /** Tries a task, which the next sweep tries again. Returns true if it succeeded. */
+  const attempt = async (task: string, work: () => Promise<void>) => {
+    try {
+      await work();
+      return true;
+    } catch (error) {
+      // A run whose end could not be stored keeps the sweep from starting others, which would meet the full disk.
+      runs.noteFullDisk(error);
+      // No stack: a server that is away is not a fault of this program.
+      const { code, error: words } = errorFields(error);
+      warn({ event: 'sweep_failed', task, code, error: words });
+      return false;
+    }
+  };
+  let lastDoneAtMs: number | undefined;
+  const sweeps = repeat(sweepMs, async () => {
+    const isStarted = await attempt('startOverdue', async () => runs.start(await schedules.findOverdue()));
+    // A worker that pushes does so with its other upkeep.
+    const isEntered = config.pushSweepMs !== null || (await attempt('enterOutcomes', () => sweepOutcomes(db)));
+    if (isStarted && isEntered) lastDoneAtMs = performance.now();
+  });
+  const alignments = repeat(alignMs, async () => void (await attempt('align', () => schedules.align())));
+  return {
+    /** Returns the milliseconds since the last complete sweep; undefined before the first. */
+    sinceLastDoneMs: () => (lastDoneAtMs === undefined ? undefined : performance.now() - lastDoneAtMs),
+    close: () => Promise.all([sweeps.close(), alignments.close()]),
+  };
+}
+
+/** Asks the service of each client once for its status, so that the first lines of the log show a wrong base URL. */
+async function logReachability(
+  warehouses: ReadonlyMap<string, Warehouse>,
+  log: Logger,
+  stop: AbortSignal,
+): Promise<void> {
+  const requests = [...warehouses].map(async ([client, warehouse]) => {
+    try {
+      await warehouse.checkStatus(stop);
+      log.info({ event: 'service_up', client });
+    } catch (error) {
+      if (error instanceof StoppedError) return;
+      if (!(error instanceof WarehouseError)) throw error;
+      log.warn({ event: 'service_not_up', client, ...errorFields(error) });
+    }
+  });
+  await Promise.all(requests);
+}
+
+/**
+ * Makes the figures of the charts, each minute by one of the workers. A failure delays charts and nothing else; the next
+ * roll-up makes up for it.
+ */
+function startRollUps({ db, log }: RunnerDeps, stop: AbortSignal) {
+  const warn = throttleWarnings(log);
+  return repeat(minuteMs, async () => {
+    // Timers fire a little early or late. With the whole minute, every second turn of a single worker would come too soon.
+    const intervalMs = minuteMs / 2;
+    try {
+      while (!stop.aborted && (await rollUpFigures(db, intervalMs))?.isBehind);
+    } catch (error) {
+      warn({ event: 'figures_failed', ...errorFields(error) });
+    }
+  });
+}
+
+/** Maximum bytes of an answer to a post. */
+const maxAnswerBytes = 1024 * 1024;
+
+/** Number of connections of the alerter, and its statement timeout. Checks must not delay runs. */
+const alertPoolSize = 2;
+const alertQueryMs = 10_000;
+
+/** Starts to post problems to ALERT_WEBHOOK_URL, with connections of its own. Does nothing if it is not set. */
+function openAlerter(config: Config, log: Logger, diskFullSince: () => Date | null): Part {
+  const { ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret, HTTP_TIMEOUT_MS: timeoutMs } = config;
+  if (url === undefined) return { close: async () => undefined };
+  const { db, close } = connectForWriting(toAddress(config), log, 'alerts', alertPoolSize, alertQueryMs);
+  const dispatcher = openDispatcher(config, maxAnswerBytes);
+  const webhook = { url, secret, dispatcher, timeoutMs };
+  const alerter = new Alerter({ config, db, log, webhook, diskFullSince });
+  alerter.start();
+  return {
+    close: async () => {
+      await alerter.close();
+      await dispatcher.destroy();
+      await close();
+    },
+  };
+}
+
+/** Number of connections of deliveries, and their statement timeout. */
+const deliveryPoolSize = 4;
+const deliveryQueryMs = 30_000;
+
+/** Lists where deliveries are posted to. */
+const listReceivers = ({ subscribers, ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret }: Config): Receiver[] => [
+  ...subscribers.map((one) => ({ ...one, kind: 'event' as const })),
+  ...(url === undefined
+    ? []
+    : [{ name: alertReceiver, kind: 'alert' as const, url, secret, types: null, clients: null, personalData: false }]),
+];
+
+/** Starts to make business events, and to post these and alerts, with connections of its own. Does nothing without receivers. */
+async function openDeliveries(config: Config, log: Logger): Promise<Part> {
+  const { subscribers, HTTP_TIMEOUT_MS: timeoutMs } = config;
+  const receivers = listReceivers(config);
+  if (receivers.length === 0) return { close: async () => undefined };
+  await using opened = new AsyncDisposableStack();
+  const { db } = closeLater(
+    opened,
+    connectForWriting(toAddress(config), log, 'deliveries', deliveryPoolSize, deliveryQueryMs, true),
+  );
+  const dispatcher = openDispatcher(config, maxAnswerBytes);
+  opened.defer(() => dispatcher.destroy());
+  const deliverer = closeLater(opened, new Deliverer({ db, receivers, dispatcher, timeoutMs, log }));
+  await deliverer.start();
+  if (subscribers.length > 0) closeLater(opened, startEventMaker(db, log));
+  const closers = opened.move();
+  return { close: () => closers.disposeAsync() };
+}
+
+/** Milliseconds that connections have to close. One that no longer answers takes a minute to fail. */
+const pushCloseTimeoutMs = 2_000;
+/** Milliseconds that a stop waits for the answers of sent rows. A row without an answer becomes unknown. */
+const pushStopTimeoutMs = 15_000;
+
+/**
+ * Starts pushing, unless SCHEDULE_PUSH_OUTBOX is off. A notification of the database, or a periodic sweep, finds the
+ * rows. `close` claims nothing more, and resolves when what is under way is settled. It may be called again.
+ */
+function startPushing(deps: RunnerDeps, { databaseUrl, metrics }: DaemonOptions): Part {
+  if (deps.config.pushSweepMs === null) return { close: async () => undefined };
+  const { pusher, close } = openPusher({
+    ...deps,
+    databaseUrl,
+    onSettled: (settlement, kind) => metrics.onSettled(settlement, kind),
+  });
+  const listener = openListener(databaseUrl, 'fulfilment_outbox', (payload) => pusher.notice(payload), deps.log);
+  pusher.start();
+  const end = async () => {
+    // At the same time: if the listener does not close, the pusher must stop claiming anyway.
+    await Promise.all([listener.close(), pusher.stop(pushStopTimeoutMs)]);
+    await Promise.race([close(), wait(pushCloseTimeoutMs, undefined, { ref: false })]);
+  };
+  let ending: Promise<void> | undefined;
+  return {
+    close: () => {
+      ending ??= end();
+      return ending;
+    },
+  };
+}

@@ -1,0 +1,105 @@
+/**
+ * This folder: opens Postgres, Redis and the clients' services. Each function returns what it opened together with a
+ * `close`.
+ */
+
+import { hostname } from 'node:os';
+import type { Config } from '../../config/env.ts';
+import { errorFields, type Logger, throttleWarnings } from '../core/logger.ts';
+import { LeaseKeeper } from '../schedule/sql/leases.ts';
+import { Listener } from './listener.ts';
+import { type Database, makePoolConfig, openDatabase, type PoolOptions } from './pool.ts';
+import { ServerPool } from './server-client.ts';
+
+const databasePoolSize = 4;
+/** Timeout of a heartbeat in milliseconds. It is shorter than a lease, so that a missing answer is noticed in time. */
+const heartbeatTimeoutMs = 5_000;
+
+/** Where connections lead: to Postgres itself, or to a pooler that may give each transaction another session. */
+export type DatabaseAddress = string | { readonly pooled: string };
+
+/** Returns where statements and transactions are sent. */
+export const toAddress = ({
+  DATABASE_URL: url = '',
+  DATABASE_DIRECT_URL: direct,
+}: Pick<Config, 'DATABASE_URL' | 'DATABASE_DIRECT_URL'>): DatabaseAddress =>
+  direct === undefined ? url : { pooled: url };
+
+/** Returns the URL for what needs sessions of its own: LISTEN, leases, pushes, the queue and migrations. */
+export const toDirectUrl = ({
+  DATABASE_URL: url = '',
+  DATABASE_DIRECT_URL: direct = url,
+}: Pick<Config, 'DATABASE_URL' | 'DATABASE_DIRECT_URL'>): string => direct;
+
+/** A database whose pool the caller has to close. */
+export interface OpenDatabase {
+  readonly db: Database;
+  readonly close: () => Promise<void>;
+}
+
+/** Opens the ERP database. A connection that breaks while idle is logged and replaced; the process continues. */
+export function connectDatabase(
+  address: DatabaseAddress,
+  log: Logger,
+  name = 'main',
+  max = databasePoolSize,
+  queryTimeoutMs = 60_000,
+  more: Pick<Parameters<typeof makePoolConfig>[1], 'prepares' | 'writes' | 'lockTimeoutMs'> = {},
+): OpenDatabase {
+  const [url, pooled] = typeof address === 'string' ? [address, false] : [address.pooled, true];
+  const options = makePoolConfig(url, { name, max, queryTimeoutMs, pooled, ...more });
+  const pool = openPool(options, log);
+  return { db: openDatabase(pool, options), close: () => pool.end() };
+}
+
+/**
+ * Opens the ERP database for work that must write. A new connection that takes no writes is closed at once, because the
+ * pool would otherwise keep it. During a failover, a connection may be read-only.
+ * @param prepares true if Postgres plans each statement once per connection, for work that repeats few statements
+ */
+export const connectForWriting = (
+  address: DatabaseAddress,
+  log: Logger,
+  name?: string,
+  max?: number,
+  queryTimeoutMs?: number,
+  prepares = false,
+): OpenDatabase => connectDatabase(address, log, name, max, queryTimeoutMs, { prepares, writes: true });
+
+/** Opens a pool whose broken connections are logged and replaced. */
+export function openPool(options: PoolOptions, log: Logger): ServerPool {
+  const pool = new ServerPool(options);
+  const warn = throttleWarnings(log);
+  const logLostConnection = (error: Error) => warn({ event: 'database_connection_lost', ...errorFields(error) });
+  pool.on('error', logLostConnection);
+  // The pool listens only to idle connections. A connection that breaks while in use fails its query, which is handled
+  // there, but the event would end the process if nothing listened to it.
+  pool.on('connect', (client) => {
+    client.on('error', logLostConnection);
+  });
+  return pool;
+}
+
+/** Opens a separate connection that renews leases. */
+export function openLeaseKeeper(databaseUrl: string, log: Logger): OpenDatabase & { readonly keeper: LeaseKeeper } {
+  const { db, close } = connectForWriting(databaseUrl, log, 'leases', 1, heartbeatTimeoutMs);
+  const keeper = new LeaseKeeper(db, (error) => log.warn({ event: 'heartbeat_failed', ...errorFields(error) }));
+  return { keeper, db, close };
+}
+
+/** Listens to a channel of the ERP database until it is closed. */
+export function openListener(
+  databaseUrl: string,
+  channel: string,
+  onNotify: (payload: string) => void,
+  log: Logger,
+): Listener {
+  const warn = throttleWarnings(log);
+  const onError = (error: Error) => warn({ event: 'listen_connection_lost', ...errorFields(error) });
+  return new Listener({ databaseUrl, channel, onNotify, onError });
+}
+
+/** Returns the name of this worker in leases and in `sync.runs`: host name and process id. */
+export function workerName(): string {
+  return `${hostname()}:${process.pid}`;
+}

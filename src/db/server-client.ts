@@ -1,0 +1,131 @@
+import pg from 'pg';
+import { CodedError, hasCode, isUncoded } from '../core/errors.ts';
+import { findTlsError } from '../core/tls-error.ts';
+import { AddressedSocket } from './connect-tcp.ts';
+
+/** Tolerance for the timers of pg: they may fire a little before the time that we measure. */
+const timerSlackMs = 50;
+
+/** Maximum time for all addresses of the host of the database together. */
+const addressTimeoutMs = 10_000;
+
+/** Returns the error of a connection that broke or did not open in time. pg gives such errors no code. */
+const toLostError = (cause: Error) =>
+  new CodedError(
+    'database_lost',
+    'the database does not answer; check that it runs and that DATABASE_URL leads to it',
+    { cause },
+  );
+
+type Callback = (error: unknown, ...rest: unknown[]) => void;
+
+/**
+ * A connection whose errors have codes: `database_lost` if it ended or did not answer in time, `tls_failed` if TLS is
+ * the reason. A connection that did not answer in time is ended: pg would continue to use it, and every later query on
+ * it would wait in vain.
+ */
+export class ServerClient extends pg.Client {
+  readonly #queryTimeoutMs: number;
+  /** Why this connection cannot be used any more; undefined while it can. */
+  #lost: CodedError | undefined;
+
+  constructor(config: pg.ClientConfig = {}) {
+    super({ stream: () => new AddressedSocket(addressTimeoutMs), ...config });
+    this.#queryTimeoutMs = config.query_timeout ?? Number.POSITIVE_INFINITY;
+  }
+
+  override connect(): Promise<pg.Client>;
+  override connect(callback: (error: Error) => void): void;
+  override connect(callback?: (error: Error) => void): Promise<pg.Client> | undefined {
+    const toCodedError = (error: unknown) =>
+      findTlsError(error, 'postgres') ?? (isUncoded(error) && this.#hasEnded() ? toLostError(error) : error);
+
+    if (callback !== undefined) {
+      super.connect((error: Error) => callback(toCodedError(error) as Error));
+      return undefined;
+    }
+
+    return super.connect().catch((error: unknown) => {
+      throw toCodedError(error);
+    });
+  }
+
+  /** Takes and returns what `query` of pg does, in all its forms: hence `never`, which fits each of them. */
+  override query(...given: unknown[]): never {
+    const query = super.query.bind(this) as (...values: unknown[]) => unknown;
+    const startedAtMs = performance.now();
+
+    const callback = given.at(-1);
+    if (typeof callback === 'function')
+      return query(...given.slice(0, -1), (error: unknown, result: unknown) =>
+        (callback as Callback)(this.#toCodedError(error, startedAtMs), result),
+      ) as never;
+
+    // Later statements, such as the rollback, fail with the same error.
+    if (this.#lost !== undefined) return Promise.reject(this.#lost) as never;
+
+    const result = query(...given);
+    if (!(result instanceof Promise)) return result as never;
+    return result.catch((error: unknown) => {
+      throw this.#toCodedError(error, startedAtMs);
+    }) as never;
+  }
+
+  #toCodedError(error: unknown, startedAtMs: number): unknown {
+    if (!isUncoded(error)) return error;
+
+    const hasEnded = this.#hasEnded();
+    const isUnanswered = performance.now() - startedAtMs >= this.#queryTimeoutMs - timerSlackMs;
+    if (!isUnanswered && !hasEnded) return error;
+
+    if (this.#lost === undefined) {
+      this.#lost = toLostError(error);
+      if (!hasEnded) this.#endLost(this.#lost);
+    }
+    return this.#lost;
+  }
+
+  /** Ends this connection, which does not answer, and reports it to its holder. */
+  #endLost(error: Error): void {
+    // While a query is under way, `end` closes the socket at once. Its promise would wait for the answer, so we do not.
+    void this.end();
+    // `end` itself reports no error. A holder such as the queue's listener would keep the dead connection forever.
+    this.emit('error', error);
+  }
+
+  /** Returns whether the connection has ended. A wrong password does not end it; pg's error is kept then. */
+  #hasEnded(): boolean {
+    const { stream } = this.connection;
+    return stream.destroyed || stream.readableEnded;
+  }
+}
+
+/** A pool of such connections. `connect` fails with `database_lost` if none becomes free, or none opens, in time. */
+export class ServerPool extends pg.Pool {
+  readonly #connectTimeoutMs: number;
+
+  constructor(config: pg.PoolConfig) {
+    super({ ...config, Client: ServerClient });
+    this.#connectTimeoutMs = config.connectionTimeoutMillis ?? Number.POSITIVE_INFINITY;
+  }
+
+  override connect(): Promise<pg.PoolClient>;
+  override connect(callback: Callback): void;
+  override connect(callback?: Callback): Promise<pg.PoolClient> | undefined {
+    const startedAtMs = performance.now();
+    const toCodedError = (error: unknown) => {
+      if (!isUncoded(error)) return error;
+      const isLate = performance.now() - startedAtMs >= this.#connectTimeoutMs - timerSlackMs;
+      return isLate || hasCode(error.cause, 'database_lost') ? toLostError(error) : error;
+    };
+
+    if (callback !== undefined) {
+      super.connect((error, ...rest) => callback(toCodedError(error), ...rest));
+      return undefined;
+    }
+
+    return super.connect().catch((error: unknown) => {
+      throw toCodedError(error);
+    });
+  }
+}

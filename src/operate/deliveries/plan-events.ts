@@ -1,0 +1,154 @@
+import type { EventType } from '../../../config/events.ts';
+import { dayMs, minuteMs } from '../../core/time.ts';
+import type { NewDelivery } from '../sql/delivery-lanes.ts';
+
+/** A change of the feed that may be an event. */
+export interface EventFact {
+  readonly type: EventType;
+  readonly client: string;
+  /** True if a worker has had the client. */
+  readonly isKnownClient: boolean;
+  /** Table and key of what changed; empty if the number of its order is known. */
+  readonly source: string;
+  readonly sourceId: number | null;
+  readonly sourceKey: string | null;
+  readonly number: string | null;
+  readonly orderId: number | null;
+  readonly changedAt: Date;
+  /** When it happened by the service; null if it does not say. */
+  readonly happenedAt: Date | null;
+  /** Newest date of the stream by the service; null if it has none. */
+  readonly newestAt: Date | null;
+  /** True if a reconciliation, backfill, refetch or replay found it. */
+  readonly isRescan: boolean;
+  /** True if the row was not stored before. */
+  readonly isCreated: boolean;
+  /** shipment.shipped: true if packages are stored. shipment.tracking_changed: true if it is SHIPPED for a while, and news. */
+  readonly hasParcels: boolean;
+}
+
+/** A receiver of events. */
+export interface EventReceiver {
+  readonly name: string;
+  readonly types: readonly string[] | null;
+  readonly clients: readonly string[] | null;
+  readonly startedAt: Date;
+  /** True if it has been away for 7 days: no events are made for it. */
+  readonly isGone: boolean;
+}
+
+/** Deliveries about a source that a receiver has already. */
+export interface StoredDelivery {
+  readonly receiver: string;
+  readonly client: string;
+  readonly type: string;
+  readonly sourceId: number;
+  /** True if one of them was tried. */
+  readonly tried: boolean;
+  /** True if one of them waits and was never tried. */
+  readonly untried: boolean;
+}
+
+/** Time that shipment.shipped waits for the packages of its shipment. */
+export const parcelWaitMs = 2 * minuteMs;
+/** What a reconciliation, backfill, refetch or replay finds is old if it happened longer ago. */
+export const rescanHorizonMs = 3 * dayMs;
+/** What a poll reads for the first time is old if it happened this long before the newest date of its stream. */
+const pollHorizonMs = 30 * dayMs;
+
+/**
+ * Returns true if a fact is too old to be an event. A poll that reads a change late makes an event of it: only what is read for
+ * the first time may be old, for example a resource that waited in quarantine.
+ */
+export function isOldFact(fact: EventFact, startedAt: Date): boolean {
+  const { changedAt, happenedAt, newestAt, isRescan, isCreated } = fact;
+  if (changedAt < startedAt) return true;
+  if (isRescan) {
+    const earliestMs = Math.max(startedAt.getTime(), changedAt.getTime() - rescanHorizonMs);
+    return happenedAt === null || happenedAt.getTime() < earliestMs;
+  }
+  if (!isCreated || happenedAt === null || newestAt === null) return false;
+  return happenedAt.getTime() > 0 && happenedAt.getTime() < newestAt.getTime() - pollHorizonMs;
+}
+
+const isWanted = ({ type, client }: EventFact, { types, clients }: EventReceiver) =>
+  (types === null || types.includes(type)) && (clients === null || clients.includes(client));
+
+/** Events that one source has at most once. */
+const onceOnly: ReadonlySet<EventType> = new Set(['return.processed']);
+
+/**
+ * Returns true if the receiver gets the event besides those that it has. A change of tracking is told only after
+ * shipment.shipped: what is posted first has the packages of that moment.
+ */
+function isNews(fact: EventFact, receiver: EventReceiver, stored: (type: EventType) => StoredDelivery | undefined) {
+  if (onceOnly.has(fact.type)) return stored(fact.type) === undefined;
+  if (fact.type !== 'shipment.tracking_changed') return true;
+  if (stored('shipment.tracking_changed')?.untried) return false;
+  const getsShipped = receiver.types === null || receiver.types.includes('shipment.shipped');
+  return getsShipped ? stored('shipment.shipped')?.tried === true : fact.hasParcels;
+}
+
+/** Returns the lane of an order that is known by its number only. */
+export const toNumberLane = (client: string, number: string) => `${client} number ${number}`;
+
+/**
+ * Returns the lane of a fact: that of its order. An order is known by its number only until it is stored, so the lane of the
+ * number is used until nothing waits there.
+ */
+function toLane({ client, orderId, number, source }: EventFact, isWaiting: (lane: string) => boolean): string {
+  if (orderId === null && source !== '') return `${client} ${source}`;
+  const byNumber = number === null ? null : toNumberLane(client, number);
+  if (byNumber !== null && (orderId === null || isWaiting(byNumber))) return byNumber;
+  return `${client} order ${orderId}`;
+}
+
+const toKey = (receiver: string, client: string, type: string, sourceId: number | null) =>
+  JSON.stringify([receiver, client, type, sourceId]);
+
+/**
+ * Plans the deliveries of facts, in the order of the feed.
+ * @param isWaiting tells whether a delivery waits in a lane
+ */
+export function planEvents(
+  facts: readonly EventFact[],
+  receivers: readonly EventReceiver[],
+  stored: readonly StoredDelivery[],
+  isWaiting: (receiver: string, lane: string) => boolean,
+): NewDelivery[] {
+  const known = new Map(stored.map((one) => [toKey(one.receiver, one.client, one.type, one.sourceId), one]));
+  const planned: NewDelivery[] = [];
+  const begun = new Set<string>();
+  for (const fact of facts)
+    for (const receiver of receivers.filter((one) => !one.isGone && isWanted(fact, one))) {
+      const { name } = receiver;
+      const { type, client, sourceId } = fact;
+      const find = (of: EventType) => known.get(toKey(name, client, of, sourceId));
+      if (isOldFact(fact, receiver.startedAt) || !isNews(fact, receiver, find)) continue;
+      const isLaneWaiting = (lane: string) => begun.has(JSON.stringify([name, lane])) || isWaiting(name, lane);
+      const lane = toLane(fact, isLaneWaiting);
+      begun.add(JSON.stringify([name, lane]));
+      if (sourceId !== null) {
+        const tried = find(type)?.tried ?? false;
+        known.set(toKey(name, client, type, sourceId), {
+          receiver: name,
+          client,
+          type,
+          sourceId,
+          tried,
+          untried: true,
+        });
+      }
+      planned.push(toDelivery(fact, name, lane));
+    }
+  return planned;
+}
+
+function toDelivery(fact: EventFact, receiver: string, lane: string): NewDelivery {
+  const { type, client, isKnownClient, sourceId, sourceKey, number, changedAt, hasParcels } = fact;
+  return {
+    ...{ receiver, lane, type, client, turn: isKnownClient ? client : '', sourceId, sourceKey, number, body: null },
+    happenedAt: changedAt,
+    delayMs: type === 'shipment.shipped' && !hasParcels ? parcelWaitMs : 0,
+  };
+}

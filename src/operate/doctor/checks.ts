@@ -1,0 +1,504 @@
+/** The checks of `doctor`: everything that a worker needs. They change nothing. */
+
+import { setTimeout as wait } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import { isLoopback } from '../../../config/admin.ts';
+import { type Config, findOpenFiles, findSetVariables, isKnownVariable } from '../../../config/env.ts';
+import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
+import type { OperationName, Operations } from '../../../config/operations.ts';
+import { findProxy } from '../../../config/proxy.ts';
+import { listSetSwitches } from '../../../config/switches.ts';
+import { parseConnectionUrl } from '../../../config/values.ts';
+import { changeInWords } from '../../core/database-mark.ts';
+import { describeError, hasCode, WarehouseError } from '../../core/errors.ts';
+import type { Logger } from '../../core/logger.ts';
+import { TlsError } from '../../core/tls-error.ts';
+import { version } from '../../core/version.ts';
+import { toDirectUrl } from '../../db/connect.ts';
+import { readSchemaDrift } from '../../db/drift.ts';
+import { SchemaError } from '../../db/migration-files.ts';
+import { findSessions } from '../../db/own-sessions.ts';
+import type { Database } from '../../db/pool.ts';
+import { assertSchemaFits, encodingRemedy } from '../../db/schema-fit.ts';
+import { isDiskFull } from '../../db/transaction.ts';
+import { listPayloadSchemas, outboxKinds } from '../../push/kinds/registry.ts';
+import { readOutboxKinds } from '../../push/sql/kinds.ts';
+import { readPushDatabase } from '../../push/sql/push-database.ts';
+import { findRedisProblem } from '../../schedule/backend.ts';
+import { openQueueBackend } from '../../schedule/open-queue.ts';
+import { readRedisInfo } from '../../schedule/open-redis.ts';
+import type { Warehouse } from '../../service/client.ts';
+import { decodeServiceLists } from '../../service/decoding/decode-service-lists.ts';
+import { openWarehouses } from '../../service/open-warehouses.ts';
+import type { KnownClient } from '../../service/sql/clients.ts';
+import { describeNotifyQueue, findStockProblems } from '../health/problems.ts';
+import {
+  readMissingGrants,
+  readMissingRoles,
+  readServerFacts,
+  readUnusableSchemas,
+  type WatchedArticles,
+} from '../sql/database-facts.ts';
+
+/** The result of one check. */
+export interface Finding {
+  /** Name of the check, in a few words. */
+  readonly check: string;
+  readonly state: 'ok' | 'warn' | 'fail';
+  readonly found: string;
+  /** What to do; null if nothing needs to be done. */
+  readonly remedy: string | null;
+}
+
+const ok = (check: string, found: string): Finding => ({ check, state: 'ok', found, remedy: null });
+const warn = (check: string, found: string, remedy: string): Finding => ({ check, state: 'warn', found, remedy });
+const fail = (check: string, found: string, remedy: string): Finding => ({ check, state: 'fail', found, remedy });
+const hasFailed = (findings: readonly Finding[]) => findings.some(({ state }) => state === 'fail');
+
+/**
+ * Returns the findings of `look`. If `look` fails, its error becomes the finding, with `remedy`, or with the remedy of
+ * an error of TLS.
+ */
+async function runCheck(check: string, remedy: string, look: () => Promise<Finding | Finding[]>): Promise<Finding[]> {
+  try {
+    return [await look()].flat();
+  } catch (error) {
+    if (error instanceof TlsError) return [fail(check, error.found, error.remedy)];
+    // Its message says what to do.
+    if (hasCode(error, 'database_setting')) return [fail(check, describeError(error), 'reset it, then try again')];
+    const isUp = error instanceof WarehouseError && (error.status === 429 || (error.status ?? 0) >= 500);
+    const better = isDiskFull(error)
+      ? 'free space on the disk of Postgres, or enlarge it'
+      : isUp && 'the service is reached, but does not serve: wait, or ask its operator; 429: set REQUESTS_PER_SECOND';
+    return [fail(check, describeError(error), better || remedy)];
+  }
+}
+
+const describeSkew = (skewMs: number, other: string) =>
+  `this machine is ${Math.abs(Math.round(skewMs / 1_000))} s ${skewMs > 0 ? 'behind' : 'ahead of'} ${other}`;
+
+/** Largest accepted difference to the service's clock. Watermarks follow that clock. */
+const maxSkewMs = 60_000;
+const maxWaitMs = 20_000;
+/** Time over which the rate of a clock that differs is measured. The Date header has whole seconds. */
+const rateMs = 1_000;
+/** A clock that is at least this many times as fast as ours is that of a sandbox. */
+const virtualRate = 5;
+/** Service lists whose codes payloads use. If one is empty, rows that use its codes may become dead. */
+const neededLists = ['mainShippingMethods', 'orderTypes', 'returnReasons'];
+
+/** Checks for each client that the service can be reached, accepts the credentials and has its lists. */
+export async function checkClients(config: Config, known: readonly KnownClient[]): Promise<Finding[]> {
+  const { warehouses, close } = openWarehouses(config);
+  // The operator is waiting for the result, so nothing is retried.
+  const signal = AbortSignal.timeout(maxWaitMs);
+  try {
+    const checked = config.clients.map(async (client) => {
+      const warehouse = warehouses.get(client.key)?.withoutRetries();
+      if (warehouse === undefined) return [];
+      const row = known.find((one) => one.client === client.key);
+      return [...checkIdentity(client, row), ...(await checkService(client, warehouse, signal))];
+    });
+    return (await Promise.all(checked)).flat();
+  } finally {
+    await close();
+  }
+}
+
+function checkIdentity(client: WarehouseClient, row: KnownClient | undefined): Finding[] {
+  if (row === undefined || row.identity === toIdentity(client)) return [];
+  const found = `the client is parked: its rows come from ${row.baseUrl}, or from another account there`;
+  const remedy = `restore the former base URL and user name, or: fulfilment-sync client accept-identity ${client.key}`;
+  return [fail(`${client.key}: account`, found, remedy)];
+}
+
+async function checkService(
+  { key, baseUrl }: WarehouseClient,
+  warehouse: Warehouse,
+  signal: AbortSignal,
+): Promise<Finding[]> {
+  const tls =
+    baseUrl.protocol === 'https:'
+      ? 'that it does not ask for a client certificate, which is not sent'
+      : 'if its port speaks TLS, the base URL must begin with https://';
+  const address = `check the base URL ${baseUrl.href}, the network, a proxy (HTTPS_PROXY, HTTP_PROXY), and TLS: ${tls}`;
+  const up = await runCheck(`${key}: service`, address, async () => {
+    await warehouse.checkStatus(signal);
+    const clock = await checkClock(`${key}: clock`, () => readSkew(warehouse, signal));
+    return [ok(`${key}: service`, `${baseUrl.href} is up`), clock];
+  });
+  return hasFailed(up) ? up : [...up, ...(await checkAccess(key, warehouse, signal))];
+}
+
+/** Returns by how many milliseconds the service's clock is ahead of this machine's; null if it sends no Date. */
+async function readSkew(warehouse: Warehouse, signal: AbortSignal): Promise<number | null> {
+  const askedAtMs = Date.now();
+  const clockMs = await warehouse.readClock(signal);
+  return clockMs === null ? null : clockMs - (askedAtMs + Date.now()) / 2;
+}
+
+async function checkClock(check: string, read: () => Promise<number | null>): Promise<Finding> {
+  const skewMs = await read();
+  if (skewMs === null) {
+    const found = 'the service sends no Date header, so the watermarks of dated streams cannot move';
+    return warn(check, found, 'tell the operator of the service');
+  }
+  if (Math.abs(skewMs) <= maxSkewMs) return ok(check, 'the service and this machine agree');
+  const startedMs = performance.now();
+  await wait(rateMs);
+  const laterMs = (await read()) ?? skewMs;
+  const rate = 1 + (laterMs - skewMs) / (performance.now() - startedMs);
+  if (rate >= virtualRate) return ok(check, `${Math.round(rate)} times as fast as this machine's: it is a sandbox`);
+  const found = describeSkew(skewMs, 'the service');
+  return warn(
+    check,
+    found,
+    'synchronise the clock of this machine (NTP); if it is right, tell the operator of the service',
+  );
+}
+
+async function checkAccess(key: string, warehouse: Warehouse, signal: AbortSignal): Promise<Finding[]> {
+  const [access, lists] = [`${key}: access`, `${key}: service lists`];
+  try {
+    const { options } = decodeServiceLists(await warehouse.ask({ operation: 'common.settings.get' }, { signal }));
+    const filled = new Set(options.map(({ list }) => list as string));
+    const empty = neededLists.filter((list) => !filled.has(list));
+    const accepted = ok(access, 'the service accepts the user name and password');
+    if (empty.length === 0) return [accepted, ok(lists, `${options.length} entries`)];
+    const remedy =
+      'ask the operator of the service to set them up, unless the client has no use for them, such as no returns';
+    return [accepted, warn(lists, `the service returned no entries for ${empty.join(', ')}`, remedy)];
+  } catch (error) {
+    if (hasCode(error, 'credentials_refused')) {
+      const remedy = 'correct them, or ask the operator of the service for new ones';
+      return [fail(access, 'the service refuses the user name and password', remedy)];
+    }
+    if (error instanceof WarehouseError && ['nok', 'undecodable'].includes(error.code)) {
+      const remedy = 'ask the operator of the service: settings/get does not answer as documented';
+      return [fail(lists, error.message, remedy)];
+    }
+    const remedy = 'the service is up but does not answer this request; try again in a moment';
+    return [fail(access, describeError(error), remedy)];
+  }
+}
+
+/** Checks for misspelt variables, operations that docs/interface.md does not show, clear text, and alerts. */
+export function checkConfiguration(config: Config, watched: readonly WatchedArticles[] | null): Finding[] {
+  return [
+    ...checkVariables(),
+    ...findStockProblems(watched ?? [], config.schedules['pull-stock']).map(({ subject, text, remedy }) =>
+      warn('stock', `${subject}: ${text}`, remedy ?? ''),
+    ),
+    checkOperations(config),
+    ...checkTransport(config),
+    ...checkAlerts(config),
+    ...checkEvents(config),
+  ];
+}
+
+function checkVariables(): Finding[] {
+  const set = findSetVariables();
+  const unknown = set.filter((name) => !isKnownVariable(name));
+  if (unknown.length === 0) return [ok('configuration', `${set.length} variables are set`)];
+  return unknown.map((name) =>
+    warn('configuration', `there is no variable ${name}`, 'check its spelling in .env.example'),
+  );
+}
+
+const wordsForAccess = { write: 'change', read: 'read' } as const;
+
+/** Names the files of the configuration that every user of this machine may change, or read although they hold secrets. */
+export function checkFiles(envFile: string | undefined): Finding[] {
+  const open = findOpenFiles(envFile);
+  if (open.length === 0) return [ok('files', 'no file of the configuration is open to all users of this machine')];
+  return open.map(({ name, path, access }) => {
+    const found = `every user of this machine may ${wordsForAccess[access]} ${path} (${name})`;
+    const remedy = access === 'write' ? `chmod o-w ${path}, and its folder` : `chmod o-rwx ${path}`;
+    return warn('files', found, remedy);
+  });
+}
+
+/** Names the operations in use whose method and path are assumed (docs/assumptions.md), and the switches that are set. */
+function checkOperations({ operations, schedules, pushSweepMs }: Config): Finding {
+  const set = listSetSwitches(operations);
+  const switched = set.length === 0 ? '' : `; switches: ${set.join(', ')}`;
+  const usesStockList = schedules['pull-stock'].kind !== 'off' && (operations['oldest.stock.bulk'].enabled ?? true);
+  const used: OperationName[] = [
+    ...(pushSweepMs === null ? [] : outboxKinds.map(({ operation }) => operation)),
+    ...(schedules['track-trace'].kind === 'off' ? [] : ['v2.shipment.trackTrace' as const]),
+    ...(schedules['pull-parcels'].kind === 'off' ? [] : ['v2.shipment.search' as const]),
+    ...(usesStockList ? ['oldest.stock.bulk' as const] : []),
+  ];
+  const assumed = [...new Set(used)].filter((name) => !operations[name].documented);
+  const found =
+    assumed.length === 0
+      ? 'all operations in use are documented'
+      : `not shown in the interface description: ${assumed.join(', ')} (docs/assumptions.md)`;
+  return ok('operations', `${found}${switched}`);
+}
+
+/** Values of sslmode that always encrypt the connection to Postgres. */
+const encryptedModes = ['require', 'verify-ca', 'verify-full', 'no-verify'];
+
+/** Checks whether anything leaves this machine in clear text, and names the proxies in use. */
+export function checkTransport(config: Config): Finding[] {
+  const parse = (url: string | undefined) => (url === undefined ? null : parseConnectionUrl(url));
+  const { DATABASE_URL, DATABASE_DIRECT_URL, REDIS_URL, ALERT_WEBHOOK_URL } = config;
+  const [redis, alerts] = [REDIS_URL, ALERT_WEBHOOK_URL].map(parse);
+  const databases = Object.entries({ DATABASE_URL, DATABASE_DIRECT_URL }).flatMap(([name, given]) => {
+    const url = parse(given);
+    return url === null ? [] : [{ name, url, sslmode: url.searchParams.get('sslmode') ?? '' }];
+  });
+  const isClear = (url: URL | null | undefined, protocol: string) => url?.protocol === protocol && !isLocal(url);
+  const unencrypted = [
+    ...config.clients
+      .filter(({ baseUrl }) => isClear(baseUrl, 'http:'))
+      .map(({ key }) => `the service of ${key} (http://)`),
+    ...databases
+      .filter(({ url, sslmode }) => !isLocal(url) && !encryptedModes.includes(sslmode))
+      .map(({ name }) => `Postgres (${name} without sslmode)`),
+    ...(isClear(redis, 'redis:') ? ['Redis (redis://)'] : []),
+    ...(isClear(alerts, 'http:') ? ['alerts (ALERT_WEBHOOK_URL)'] : []),
+    ...config.subscribers
+      .filter(({ url }) => isClear(new URL(url), 'http:'))
+      .map(({ name }) => `events of ${name} (http://)`),
+  ];
+  const findings =
+    unencrypted.length === 0
+      ? [ok('encryption', 'nothing leaves this machine in clear text')]
+      : [
+          warn(
+            'encryption',
+            `sent in clear text to other machines: ${unencrypted.join(', ')}`,
+            'use https://, sslmode=verify-full and rediss://, unless you trust the network between',
+          ),
+        ];
+  for (const { name } of databases.filter(({ sslmode }) => sslmode === 'no-verify')) {
+    const found = `TLS: sslmode=no-verify in ${name} checks no certificate, so anybody between could read and write`;
+    const remedy = 'use sslmode=verify-full, and name the certificate of the authority as sslrootcert';
+    findings.push(warn('certificates', found, remedy));
+  }
+  return [...findings, ...checkProxies(config)];
+}
+
+/** Names the way of each outgoing request, if there is a proxy. Shows only hosts: proxies may have passwords. */
+function checkProxies(config: Config): Finding[] {
+  if (config.HTTP_PROXY === undefined && config.HTTPS_PROXY === undefined) return [];
+  const targets: (readonly [string, URL])[] = [
+    ...config.clients.map(({ key, baseUrl }) => [`the service of ${key}`, baseUrl] as const),
+    ...config.subscribers.map(({ name, url }) => [`events of ${name}`, new URL(url)] as const),
+    ...(config.ALERT_WEBHOOK_URL === undefined ? [] : [['alerts', new URL(config.ALERT_WEBHOOK_URL)] as const]),
+  ];
+  const ways = targets.map(([what, url]) => {
+    const proxy = findProxy(config, url);
+    return `${what} ${proxy === null ? 'direct' : `by ${proxy}`}`;
+  });
+  return [ok('proxy', `requests go to ${ways.join(', to ')}`)];
+}
+
+/** Returns true for a socket, and for an address that only this machine can reach. */
+const isLocal = ({ hostname }: URL) => hostname === '' || isLoopback(hostname.replace(/^\[|\]$/g, ''));
+
+/** Checks where problems are posted to. Shows only the origin, because the path may be secret. */
+function checkAlerts({ ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret }: Config): Finding[] {
+  if (url === undefined) return [];
+  const found = `problems are posted to ${new URL(url).origin}`;
+  if (secret !== undefined) return [ok('alerts', `${found}, signed`)];
+  const remedy = 'set ALERT_WEBHOOK_SECRET if the receiver can check signatures; Slack cannot';
+  return [warn('alerts', `${found}, but not signed`, remedy)];
+}
+
+/** Checks where business events are posted to. Shows only origins, because paths may be secret. */
+const checkEvents = ({ subscribers }: Config): Finding[] =>
+  subscribers.map(({ name, url, secret }) => {
+    const found = `events of ${name} are posted to ${new URL(url).origin}`;
+    if (secret !== undefined) return ok('events', `${found}, signed`);
+    return warn('events', `${found}, but not signed`, 'set EVENT_WEBHOOK_SECRET, or secret in EVENT_SUBSCRIBERS_FILE');
+  });
+
+/** Largest difference of the clocks without a warning. Only log times suffer: due times use the database's clock. */
+const maxDatabaseSkewMs = 5_000;
+/** Number of connections that one worker opens at most with default settings (docs/operations.md). */
+const workerConnections = 16;
+const maxNamed = 3;
+
+const connectionRemedy =
+  'check DATABASE_URL: host, port, database, user and password, and that pg_hba.conf of Postgres allows this machine';
+
+/** Checks that the ERP database can be reached, has the schema of this version, and grants what workers need. */
+export async function checkDatabase(db: Database): Promise<Finding[]> {
+  const server = await runCheck('database', connectionRemedy, () => checkServer(db));
+  // Without a connection nothing else can be checked.
+  if (hasFailed(server)) return server;
+  const unusable = await readUnusableSchemas(db);
+  if (unusable.length > 0) {
+    const [found, grant] = [unusable.join(', '), `grant usage on schema ${unusable.join(', ')} to <role>`];
+    const remedy = `use the role that ran migrate, or: ${grant}`;
+    return [...server, fail('grants', `this role may not use schema ${found}`, remedy)];
+  }
+  const schema = await runCheck('schema', 'run: fulfilment-sync migrate', () => checkSchema(db));
+  if (hasFailed(schema)) return [...server, ...schema];
+  return [...server, ...schema, ...(await runCheck('grants', 'see docs/erp.md', () => checkGrants(db)))];
+}
+
+const readOnlyRemedy =
+  'point DATABASE_URL to the primary, not to a replica; there, default_transaction_read_only must be off';
+
+async function checkServer(db: Database): Promise<Finding[]> {
+  const askedAtMs = Date.now();
+  const facts = await readServerFacts(db);
+  const skewMs = facts.nowMs - (askedAtMs + Date.now()) / 2;
+  const size = `${Math.round(facts.databaseBytes / 1024 / 1024).toLocaleString('en')} MB`;
+  const free = facts.maxConnections - facts.connections;
+  const connections = `${free} of ${facts.maxConnections} are free`;
+  const apart = describeSkew(skewMs, 'the database');
+  const needed = `${connections}; a worker may open ${workerConnections}`;
+  const notified = describeNotifyQueue(facts.notifyQueue);
+  return [
+    facts.readOnly
+      ? fail('database', 'it is read-only', readOnlyRemedy)
+      : ok('database', `Postgres ${facts.version}, ${size}`),
+    facts.encoding === 'UTF8'
+      ? ok('encoding', 'UTF8')
+      : fail('encoding', `${facts.encoding} cannot store every name`, encodingRemedy),
+    checkDurability(facts.unsafeSettings),
+    Math.abs(skewMs) > maxDatabaseSkewMs
+      ? warn('clock', apart, 'synchronise both clocks (NTP)')
+      : ok('clock', 'this machine and the database agree'),
+    free < workerConnections
+      ? warn('connections', needed, 'raise max_connections, or run fewer workers')
+      : ok('connections', connections),
+    notified === null
+      ? ok('notifications', 'the NOTIFY queue has room')
+      : warn('notifications', notified.text, notified.remedy),
+  ];
+}
+
+/** Names the settings of the server that our sessions cannot change, and that may cost data. */
+function checkDurability(unsafe: readonly string[]): Finding {
+  if (unsafe.length === 0) return ok('durability', 'a commit survives a crash of Postgres');
+  const found = `a crash or a broken disk may damage data: ${unsafe.join(', ')}`;
+  const remedy = 'reset these settings of Postgres; full_page_writes = off is right only on a file system such as ZFS';
+  return warn('durability', found, remedy);
+}
+
+async function checkSchema(db: Database): Promise<Finding> {
+  try {
+    await assertSchemaFits(db);
+  } catch (error) {
+    if (!(error instanceof SchemaError)) throw error;
+    const remedy = error.code === 'code_too_old' ? 'upgrade this program' : 'run: fulfilment-sync migrate';
+    return fail('schema', error.message, remedy);
+  }
+  const { missing, unexpected } = await readSchemaDrift(db);
+  if (missing.length > 0) {
+    const remedy = 'somebody changed it by hand: restore these from test/schema.sql of this version, or from a backup';
+    return fail('schema', `missing: ${listSome(missing, '; ')}`, remedy);
+  }
+  if (unexpected.length > 0) {
+    const remedy = 'move your tables and columns to another schema: migrations do not take care of them';
+    return warn('schema', `not part of this version: ${listSome(unexpected, '; ')}`, remedy);
+  }
+  return ok('schema', `matches version ${version}`);
+}
+
+const listSome = (parts: readonly string[], comma: string) =>
+  [...parts.slice(0, maxNamed), ...(parts.length > maxNamed ? [`and ${parts.length - maxNamed} more`] : [])].join(
+    comma,
+  );
+
+async function checkGrants(db: Database): Promise<Finding[]> {
+  const [missing, roles] = [await readMissingGrants(db), await readMissingRoles(db)];
+  const grantAll = 'use the role that ran migrate, or grant all on schemas fulfilment, sync and bullmq to this role';
+  const createRoles = 'run the statements in docs/erp.md under Roles as a superuser';
+  return [
+    missing.length === 0
+      ? ok('grants', 'this role has all rights that workers need')
+      : fail('grants', `this role lacks ${listSome(missing, ', ')}`, grantAll),
+    roles.length === 0
+      ? ok('roles', 'fulfilment_reader and fulfilment_writer exist for the ERP')
+      : warn('roles', `${roles.join(' and ')}: missing, or without grants`, createRoles),
+  ];
+}
+
+/** Checks what lies between this machine and Postgres: a pooler may share sessions only before DATABASE_DIRECT_URL. */
+export function checkSessions(config: Config): Promise<Finding[]> {
+  return runCheck('sessions', 'see the log of Postgres', async () => {
+    const { DATABASE_URL: url = '', DATABASE_DIRECT_URL: direct } = config;
+    const sessions = await findSessions(toDirectUrl(config));
+    const name = direct === undefined ? 'DATABASE_URL' : 'DATABASE_DIRECT_URL';
+    if (sessions === 'shared') {
+      const remedy = 'set DATABASE_DIRECT_URL to the URL of Postgres itself, or of a pool in session mode';
+      return fail('sessions', `${name} leads to a connection pooler that shares sessions (transaction mode)`, remedy);
+    }
+    const own =
+      sessions === 'direct' ? `${name} leads to Postgres itself` : `${name} leads to a pooler in session mode`;
+    if (direct === undefined) return ok('sessions', own);
+    const first = {
+      direct: 'to Postgres itself',
+      pooled: 'to a pooler in session mode',
+      shared: 'to a pooler in transaction mode',
+    }[await findSessions(url)];
+    return ok('sessions', `DATABASE_URL leads ${first}; ${own}, for LISTEN, leases, pushes and the queue`);
+  });
+}
+
+/**
+ * Compares the payload schemas that `migrate` stored, and that `fulfilment.outbox_check` uses, with those of this
+ * process. They differ if the file of operations has changed since, or if `migrate` did not have it.
+ */
+export async function checkPayloadSchemas(db: Database, operations: Operations): Promise<Finding> {
+  const stored = await readOutboxKinds(db);
+  const differing = listPayloadSchemas(operations)
+    .filter(({ kind, schema }) => !isDeepStrictEqual(stored.get(kind), JSON.parse(JSON.stringify(schema))))
+    .map(({ kind }) => kind);
+  if (differing.length === 0) return ok('payloads', 'SQL checks payloads by the rules of this process');
+  const found = `fulfilment.outbox_check has other rules than this process for ${differing.join(', ')}`;
+  return warn(
+    'payloads',
+    found,
+    'run: fulfilment-sync migrate, with the same WAREHOUSE_OPERATIONS_FILE as the workers',
+  );
+}
+
+/** Checks whether rows may be sent from this database (docs/operations.md). */
+export function checkPushes(db: Database): Promise<Finding[]> {
+  return runCheck('pushes', 'run: fulfilment-sync migrate', async () => {
+    const database = await readPushDatabase(db);
+    if (database === null) return ok('pushes', 'no worker has run yet; the first one sends from this database');
+    const { change, acceptedAs, acceptedAt } = database;
+    const since = acceptedAt.toISOString();
+    if (change !== 'none') {
+      const remedy =
+        'say what it is: fulfilment-sync database accept --as moved, restored or copy (docs/operations.md)';
+      return fail('pushes', `nothing is sent (database_changed): ${changeInWords[change]}`, remedy);
+    }
+    if (acceptedAs === 'copy')
+      return ok('pushes', `this database was accepted as a copy at ${since}: nothing is sent from it`);
+    return ok('pushes', `rows are sent from this database since ${since}`);
+  });
+}
+
+/** Checks that the queue can be opened: in Redis if REDIS_URL is set, else in Postgres. */
+export async function checkQueue(config: Config, log: Logger): Promise<Finding[]> {
+  const { REDIS_URL: url } = config;
+  if (url === undefined)
+    return runCheck('queue', 'run: fulfilment-sync migrate', async () => {
+      const { close } = await openQueueBackend(config, toDirectUrl(config), log);
+      await close();
+      return ok('queue', 'in Postgres (REDIS_URL is not set)');
+    });
+  const remedy =
+    'check REDIS_URL: host, port and password, and that Redis runs; or unset it to have the queue in Postgres';
+  return runCheck('queue', remedy, async () => {
+    const info = await readRedisInfo(url);
+    const problem = findRedisProblem(info);
+    const change = problem?.code === 'redis_too_old' ? 'upgrade Redis' : 'change this setting of Redis';
+    if (problem !== null) return fail('queue', problem.message, change);
+    const redisVersion = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '';
+    const keeps = /^aof_enabled:1/m.test(info)
+      ? 'kept on disk'
+      : 'not kept on disk (if Redis loses its data, some runs are late)';
+    return ok('queue', `in Redis ${redisVersion}, noeviction, ${keeps}`);
+  });
+}

@@ -1,0 +1,72 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Config } from '../../../config/env.ts';
+import { CodedError } from '../../core/errors.ts';
+import type { Database } from '../../db/pool.ts';
+import { readDatabaseClock } from '../sql/job-status.ts';
+import { type RecentRuns, readRecentRuns } from '../sql/run-list.ts';
+import type { Problem } from './problem.ts';
+import { findProblems } from './problems.ts';
+import { type CurrentState, readCurrentState } from './state.ts';
+import { readTrends, type Trends } from './trends.ts';
+
+/** How long a result is reused, in milliseconds, so that many watchers cost the database no more than one. */
+const cacheMs = 1_500;
+/** How long charts are reused, in milliseconds. Their figures change once a minute. */
+const chartCacheMs = 15_000;
+/** Number of recent runs of each stream that the overview draws as bars. */
+const barsShown = 24;
+
+/** The data of the overview page. */
+export interface Overview extends CurrentState {
+  readonly problems: readonly Problem[];
+  readonly recent: readonly RecentRuns[];
+  /** Figures of all clients together. */
+  readonly charts: readonly Trends[];
+}
+
+/** Reuses the result of `read` for a while. Callers at the same time wait for the same result. */
+function cacheBriefly<T>(read: () => Promise<T>, forMs = cacheMs): () => Promise<T> {
+  let reading: Promise<T> | undefined;
+  return () => {
+    if (reading !== undefined) return reading;
+    const started = read();
+    const forget = () => {
+      reading = undefined;
+    };
+    // The time starts when the result is there, so a slow read is not started twice. A failure is not reused.
+    started.then(() => setTimeout(forget, forMs).unref(), forget);
+    reading = started;
+    return started;
+  };
+}
+
+/** Creates the functions with which all parts of the admin server read the current state. */
+export function openStateReaders(db: Database, config: Config, diskFullSince: () => Date | null = () => null) {
+  const readState = cacheBriefly(() => readCurrentState(db, config, diskFullSince()));
+  const readCharts = cacheBriefly(async () => readTrends(db, '', await readDatabaseClock(db)), chartCacheMs);
+  const readOverview = cacheBriefly(async (): Promise<Overview> => {
+    const [state, recent, charts] = [await readState(), await readRecentRuns(db, barsShown), await readCharts()];
+    return { ...state, recent, charts, problems: findProblems(state, config) };
+  });
+  return { readState, readOverview };
+}
+
+/** Timeout of a read in milliseconds. A scrape or a probe gives up after about ten seconds. */
+const readTimeoutMs = 3_000;
+
+/**
+ * Waits for a read, but not for long. Without this, a database that does not answer would also delay everything that
+ * does not need it.
+ * @throws CodedError `not_in_time`
+ */
+export async function withReadTimeout<T>(read: Promise<T>): Promise<T> {
+  const done = new AbortController();
+  const late = wait(readTimeoutMs, undefined, { signal: done.signal }).then(() => {
+    throw new CodedError('not_in_time', `There was no answer within ${readTimeoutMs / 1_000} s`);
+  });
+  try {
+    return await Promise.race([read, late]);
+  } finally {
+    done.abort();
+  }
+}

@@ -1,0 +1,251 @@
+import { Gauge, Registry } from 'prom-client';
+import type { Config } from '../../../config/env.ts';
+import type { Logger } from '../../core/logger.ts';
+import { isHeld } from '../../service/sql/holds.ts';
+import { withReadTimeout } from '../health/overview.ts';
+import type { Problem } from '../health/problem.ts';
+import { findProblems } from '../health/problems.ts';
+import type { CurrentState, Snapshot } from '../health/state.ts';
+import type { JobStatus } from '../sql/job-status.ts';
+import type { StreamStatus } from '../sql/stream-status.ts';
+import type { WorkMetrics } from './work-metrics.ts';
+
+const toSeconds = (date: Date | null) => (date === null ? null : date.getTime() / 1_000);
+
+/** Gauges for each client and stream. A null is not reported. */
+const streamGauges: readonly (readonly [name: string, help: string, value: (row: StreamStatus) => number | null])[] = [
+  ['stream_last_attempt_timestamp_seconds', 'When a poll last began', (row) => toSeconds(row.lastAttemptAt)],
+  ['stream_last_success_timestamp_seconds', 'When a poll last read everything', (row) => toSeconds(row.lastSuccessAt)],
+  ['stream_last_change_timestamp_seconds', 'When a poll last changed a row', (row) => toSeconds(row.lastChangeAt)],
+  [
+    'stream_newest_source_timestamp_seconds',
+    'Newest date of any received resource, by the service',
+    (row) => toSeconds(row.newestSourceAt),
+  ],
+  ['stream_first_load', '1 during the first load', (row) => Number(row.firstLoad)],
+  ['stream_rows_last_day', 'Rows that polls changed in 24 hours', (row) => row.changedLastDay],
+  ['stream_usual_rows_per_day', 'Rows that polls usually change in a day', (row) => row.usualPerDay],
+  ['stream_gaps', 'Gaps: spans that were not read and that the service no longer lists', (row) => row.gapCount],
+  ['quarantine_rows', 'Resources in quarantine', (row) => row.quarantined],
+  ['reconcile_timestamp_seconds', 'When a reconciliation was last done', (row) => toSeconds(row.reconciledAt)],
+  [
+    'reconcile_lateness_p99_seconds',
+    'Lateness of the changes that reconciliations healed, 99th percentile; streams that are read by day',
+    (row) => (row.readByDay ? row.lateSecondsP99 : null),
+  ],
+];
+
+/** Gauges for each client and job. A null is not reported. */
+const jobGauges: readonly (readonly [name: string, help: string, value: (row: JobStatus) => number | null])[] = [
+  ['job_running', '1 while a run is under way', (row) => Number(row.running)],
+  ['job_due_timestamp_seconds', 'When the job is due; absent if it has no schedule', (row) => toSeconds(row.dueAt)],
+  ['job_consecutive_failures', 'Failed runs since the last one that was done', (row) => row.consecutiveFailures],
+  ['job_skips', 'Runs that were skipped or missed so far', (row) => row.skips],
+];
+
+/** Gauges that are not one value of a row, each with its labels. */
+const otherGauges: readonly (readonly [name: string, labels: string, help: string])[] = [
+  ['stream_lag_seconds', 'client stream', 'Time since a poll last read everything'],
+  ['reconcile_rows', 'client stream finding', 'Rows that the last reconciliation found'],
+  ['job_late_seconds', 'client job', 'How long the job has been late; 0: not late'],
+  ['paused_seconds', 'client job', 'How long a job (or push-outbox) has been paused'],
+  ['lookback_days', '', 'LOOKBACK_DAYS of this worker'],
+  ['problems', 'client code severity', 'Problems as on the overview; bad: a person must act'],
+  ['outbox_rows', 'client status', 'Open rows, by status'],
+  ['outbox_done_last_day', 'client', 'Rows that were done in 24 hours'],
+  ['outbox_undecided_rows', 'client', 'Stuck rows: unknown rows that only a person can decide'],
+  ['outbox_oldest_seconds', 'client', 'Age of the oldest open row that is neither dead nor undecided'],
+  ['push_held', 'client kind code', '1 while the rows of a client (kind empty) or of a kind are held, by code'],
+  [
+    'database_changed',
+    '',
+    '1 while no row is sent: the database was restored, copied or moved, or a failover lost commits',
+  ],
+  ['client_served_timestamp_seconds', 'client', 'When a worker last pushed for the client'],
+  ['client_held', 'client code', '1 while scheduled runs of a client are held, by code'],
+  ['client_parked', 'client', '1 while the client is parked: its account is not the accepted one'],
+  ['gate_opens_in_seconds', 'client gate', 'Time until the next call is allowed; 0: now'],
+  ['gate_passages', 'client gate', 'Calls made so far'],
+  ['parcel_reads_due', 'client', 'Shipments whose packages are due to be looked up'],
+  ['gate_spent', 'client gate', 'Calls whose worker was lost'],
+  ['queue_jobs', 'queue state', 'Jobs in the queue'],
+  ['notify_queue_ratio', '', 'Used part of the NOTIFY queue of Postgres, from 0 to 1'],
+  ['database_up', '', '1 if the state could be read'],
+  ['worker_sweep_age_seconds', '', 'Time since the last complete sweep, or since the start of the worker'],
+];
+
+/** Label of all clients that no worker has ever had. The ERP may write any client into a row. */
+const unknownClient = 'unknown';
+
+/** The gauges that are set from the current state. */
+class StateMetrics {
+  readonly #gauges = new Map<string, Gauge>();
+  readonly registry = new Registry();
+
+  constructor() {
+    for (const [name, help] of streamGauges) this.#gauge(name, help, ['client', 'stream']);
+    for (const [name, help] of jobGauges) this.#gauge(name, help, ['client', 'job']);
+    for (const [name, labels, help] of otherGauges) this.#gauge(name, help, labels.split(' ').filter(Boolean));
+  }
+
+  /** Removes all values, because the database could not be read and old values would mislead. */
+  setUnknown(): void {
+    for (const gauge of this.#gauges.values()) gauge.reset();
+    this.#set('database_up', {}, 0);
+  }
+
+  set(
+    { snapshot, stale, isScheduled }: CurrentState,
+    configuredClients: readonly string[],
+    lookbackDays: number,
+  ): void {
+    this.setUnknown();
+    this.#set('database_up', {}, 1);
+    this.#set('lookback_days', {}, lookbackDays);
+    this.#set('notify_queue_ratio', {}, snapshot.notifyQueue);
+    const now = snapshot.now.getTime();
+    for (const row of snapshot.streams) this.#setStream(row, now);
+    // Only scheduled jobs: the state of any other job never changes, so an alert about it would never end.
+    for (const row of snapshot.jobs.filter(({ client, job }) => isScheduled(client, job))) {
+      const labels = { client: row.client, job: row.job };
+      for (const [name, , value] of jobGauges) this.#set(name, labels, value(row));
+      this.#set('job_late_seconds', labels, 0);
+    }
+    for (const { client, job, since } of stale)
+      this.#set('job_late_seconds', { client, job }, (now - since.getTime()) / 1_000);
+    this.#setOutbox(snapshot);
+    this.#setClients(snapshot, now);
+    for (const { client, job, since } of snapshot.pauses)
+      for (const one of client === null ? configuredClients : [client]) {
+        // If a job is paused both for the client and for every client, the longer pause counts.
+        const others = snapshot.pauses.filter((pause) => pause.job === job && (pause.client ?? one) === one);
+        const first = others.reduce((earliest, pause) => Math.min(earliest, pause.since.getTime()), since.getTime());
+        this.#set('paused_seconds', { client: one, job }, (now - first) / 1_000);
+      }
+  }
+
+  /** Counts the problems. What follows from one is not counted. */
+  setProblems(problems: readonly Problem[]): void {
+    for (const { client, code, severity } of problems)
+      this.#gauges.get('problems')?.inc({ client: client ?? '', code, severity });
+  }
+
+  setSweepAge(seconds: number): void {
+    this.#set('worker_sweep_age_seconds', {}, seconds);
+  }
+
+  setQueue(queue: string, counts: Readonly<Record<string, number>>): void {
+    for (const [state, count] of Object.entries(counts)) this.#set('queue_jobs', { queue, state }, count);
+  }
+
+  #setStream(row: StreamStatus, now: number): void {
+    const labels = { client: row.client, stream: row.stream };
+    for (const [name, , value] of streamGauges) this.#set(name, labels, value(row));
+    if (row.lastSuccessAt !== null)
+      this.#set('stream_lag_seconds', labels, (now - row.lastSuccessAt.getTime()) / 1_000);
+    for (const finding of ['missing', 'stale', 'extra'] as const)
+      this.#set('reconcile_rows', { ...labels, finding }, row[finding]);
+  }
+
+  #setOutbox({ outbox, holds, database }: Snapshot): void {
+    for (const row of outbox) {
+      const client = row.client ?? unknownClient;
+      for (const status of ['pending', 'sending', 'unknown', 'dead'] as const)
+        this.#set('outbox_rows', { client, status }, row[status]);
+      this.#set('outbox_done_last_day', { client }, row.doneLastDay);
+      this.#set('outbox_undecided_rows', { client }, row.toDecide);
+      this.#set('outbox_oldest_seconds', { client }, row.oldestMovingSeconds ?? 0);
+    }
+    if (database !== null) this.#set('database_changed', {}, Number(database.change !== 'none'));
+    for (const health of holds) {
+      const { client, kind, code, sendWindow } = health;
+      // A kind with a send window of one row has had no success yet. A client with one has answered again.
+      const isUnproven = kind !== '' && sendWindow === 1;
+      this.#set('push_held', { client, kind, code }, Number(isHeld(health) || isUnproven));
+    }
+  }
+
+  #setClients({ clients, gates, parcelBacklog }: Snapshot, now: number): void {
+    for (const { client } of clients) this.#set('parcel_reads_due', { client }, 0);
+    for (const { client, shipments } of parcelBacklog) this.#set('parcel_reads_due', { client }, shipments);
+    for (const { client, holdCode, offeredBaseUrl, servedAt } of clients) {
+      this.#set('client_served_timestamp_seconds', { client }, toSeconds(servedAt));
+      this.#set('client_parked', { client }, Number(offeredBaseUrl !== null));
+      if (holdCode !== null) this.#set('client_held', { client, code: holdCode }, 1);
+    }
+    for (const { client, gate, nextAt, taken, spent } of gates) {
+      const labels = { client, gate };
+      this.#set('gate_opens_in_seconds', labels, Math.max(0, (nextAt.getTime() - now) / 1_000));
+      this.#set('gate_passages', labels, taken);
+      this.#set('gate_spent', labels, spent);
+    }
+  }
+
+  #gauge(name: string, help: string, labelNames: string[]): void {
+    this.#gauges.set(name, new Gauge({ name: `fulfilment_${name}`, help, labelNames, registers: [this.registry] }));
+  }
+
+  #set(name: string, labels: Record<string, string>, value: number | null): void {
+    if (value !== null) this.#gauges.get(name)?.set(labels, value);
+  }
+}
+
+/** The parts that the metrics are read from. */
+export interface MetricSources {
+  readonly config: Config;
+  readonly log: Logger;
+  readonly work: WorkMetrics;
+  readonly readState: () => Promise<CurrentState>;
+  /** Returns the milliseconds since the last complete sweep; undefined before the first. */
+  readonly sinceLastSweepMs: () => number | undefined;
+  /** Returns the queues by name; none until the worker has started. */
+  readonly queues: () => Iterable<
+    readonly [name: string, queue: { getJobCounts: () => Promise<Readonly<Record<string, number>>> }]
+  >;
+}
+
+/** All metrics of a worker: the work of its process, and the current state. Without the database, only the work is known. */
+export class Metrics {
+  readonly #sources: MetricSources;
+  readonly #state = new StateMetrics();
+  readonly #registry: Registry;
+  readonly #startedAtMs = performance.now();
+
+  constructor(sources: MetricSources) {
+    this.#sources = sources;
+    this.#registry = Registry.merge([sources.work.registry, this.#state.registry]);
+  }
+
+  /** Reads the current state, and returns what `format` makes of the registry of all metrics. */
+  async read<T>(format: (registry: Registry) => Promise<T>): Promise<T> {
+    const { readState, config, sinceLastSweepMs } = this.#sources;
+    const [current, queues] = await Promise.all([withReadTimeout(readState()).catch(() => null), this.#countJobs()]);
+    // Values are set and taken without a wait between, so another reader cannot interfere.
+    const clients = config.clients.map(({ key }) => key);
+    if (current === null) this.#state.setUnknown();
+    else {
+      this.#state.set(current, clients, config.LOOKBACK_DAYS);
+      this.#state.setProblems(findProblems(current, config));
+    }
+    this.#state.setSweepAge((sinceLastSweepMs() ?? performance.now() - this.#startedAtMs) / 1_000);
+    for (const [name, counts] of queues) this.#state.setQueue(name, counts);
+    return format(this.#registry);
+  }
+
+  /** Counts the jobs of each queue by state. Leaves out a queue that cannot be reached. */
+  async #countJobs() {
+    const { queues, log } = this.#sources;
+    const counted = await Promise.all(
+      [...queues()].map(async ([name, queue]) => {
+        try {
+          return [[name, await withReadTimeout(queue.getJobCounts())] as const];
+        } catch {
+          // The event `queue_error` tells that the queue is away.
+          log.debug({ event: 'queue_not_counted', queue: name });
+          return [];
+        }
+      }),
+    );
+    return counted.flat();
+  }
+}

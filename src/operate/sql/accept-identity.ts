@@ -1,0 +1,209 @@
+import { sql, type Transaction } from 'kysely';
+import type { DB } from '../../db/generated/tables.ts';
+import { notifyPushers } from '../../db/listener.ts';
+import type { Database } from '../../db/pool.ts';
+import { inTransaction } from '../../db/transaction.ts';
+import { appendChanges, type Change } from '../../pull/sql/feed.ts';
+import { recordAudit } from '../../schedule/sql/audit.ts';
+import { recordAbandonedRuns } from '../../schedule/sql/due-jobs.ts';
+import type { OfferedAccount } from '../../service/sql/clients.ts';
+
+/** Jobs beside the polls that read data of an account. They may run at any time. */
+const rereadJobs = ['refresh-settings', 'pull-parcels', 'pull-stock'];
+
+/**
+ * Accepts another identity for a client. Runs under way are abandoned.
+ * @param keepCursors true: it is the same account at another address. Otherwise everything is read again from the
+ *   beginning, because the cursors of one service mean nothing to another.
+ * @param by the operator, for the audit
+ * @returns also the numbers of pending outbox rows, which will be sent to the new service, and of rows that are dead now
+ *   because their outcome at the former service is unknown: a person decides
+ */
+export async function acceptIdentity(
+  db: Database,
+  { client, identity, baseUrl }: OfferedAccount,
+  keepCursors: boolean,
+  by: string,
+) {
+  return inTransaction(db, async (trx) => {
+    const former = await trx
+      .selectFrom('sync.clients')
+      .select(['identity', 'base_url'])
+      .where('client', '=', client)
+      // Claims, runs that begin and settlements wait for this, or this for them (isAcceptedUntilCommit).
+      .forUpdate()
+      .executeTakeFirst();
+    const result = { formerBaseUrl: former?.base_url ?? null, waitingRows: 0, deadRows: 0 };
+    if (former?.identity === identity) return { ...result, accepted: false };
+    // Runs lock their lease before anything else. The same order here avoids deadlocks.
+    await abandonRuns(trx, client);
+    await storeIdentity(trx, { client, identity, baseUrl });
+    const changes = keepCursors ? [] : await forgetService(trx, client);
+    if (keepCursors && former !== undefined) await copyGates(trx, former.identity, identity);
+    await trx.deleteFrom('sync.push_holds').where('client', '=', client).execute();
+    if (!keepCursors) await trx.deleteFrom('sync.proven_kinds').where('client', '=', client).execute();
+    const deadRows = keepCursors
+      ? 0
+      : await markUnsettledDead(trx, client, former?.base_url ?? 'the former service', by);
+    const { count: waitingRows } = await trx
+      .selectFrom('fulfilment.outbox')
+      .select(sql<number>`count(*)::int`.as('count'))
+      .where('client', '=', client)
+      .where('status', '=', 'pending')
+      .executeTakeFirstOrThrow();
+    await trx
+      .updateTable('sync.jobs')
+      .set({ due_at: sql<Date>`sync.clock()` })
+      .where('client', '=', client)
+      .where((eb) => eb.or([eb('stream', 'is not', null), eb('job', 'in', rereadJobs)]))
+      .where(sql<boolean>`isfinite(due_at)`)
+      .where('due_at', '>', sql<Date>`sync.clock()`)
+      .execute();
+    const kept = keepCursors ? 'cursors kept' : 'everything is read anew';
+    const detail = `${former?.base_url ?? 'none'} -> ${baseUrl}, ${kept}`;
+    await recordAudit(trx, { by, action: 'identity_accepted', client, detail });
+    await notifyPushers(trx);
+    await appendChanges(trx, client, changes);
+    return { ...result, waitingRows, deadRows, accepted: true };
+  });
+}
+
+/** Stores the accepted identity. Ends the offer of another account and the client hold. */
+async function storeIdentity(trx: Transaction<DB>, { client, identity, baseUrl }: OfferedAccount): Promise<void> {
+  const noOffer = { offered_identity: null, offered_base_url: null, offered_at: null };
+  const noHold = { hold_code: null, hold_reason: null, hold_since: null, hold_until: null, hold_times: 0 };
+  const accepted = { identity, base_url: baseUrl, accepted_at: sql<Date>`now()` };
+  await trx
+    .insertInto('sync.clients')
+    .values({ client, identity, base_url: baseUrl })
+    .onConflict((conflict) => conflict.column('client').doUpdateSet({ ...accepted, ...noOffer, ...noHold }))
+    .execute();
+}
+
+/** Ends the leases of all runs of a client, so that they cannot write any more. Their jobs are due again. */
+async function abandonRuns(trx: Transaction<DB>, client: string): Promise<void> {
+  const cut = await trx
+    .updateTable('sync.leases')
+    .set((eb) => ({ key: eb('key', '+', 1), holder: null, expires_at: null }))
+    .where('client', '=', client)
+    .where('expires_at', 'is not', null)
+    .returning(['client', 'name as job'])
+    .execute();
+  await recordAbandonedRuns(trx, cut);
+}
+
+/**
+ * Marks rows dead that were or may have been sent to the former service: a look-up at another service would not find
+ * them, and they would be sent again. A person decides. Rows that were certainly not sent become pending again.
+ * @returns the number of rows that are dead now
+ */
+async function markUnsettledDead(
+  trx: Transaction<DB>,
+  client: string,
+  formerBaseUrl: string,
+  by: string,
+): Promise<number> {
+  const because =
+    `the outcome at ${formerBaseUrl} is not known, because another account was accepted before it was clear:` +
+    ' use outbox retry or outbox done';
+  await trx
+    .updateTable('fulfilment.outbox')
+    .set((eb) => ({
+      status: 'pending',
+      next_attempt_at: sql<Date>`now()`,
+      lease_until: null,
+      claim_no: null,
+      attempts: eb('attempts', '-', 1),
+    }))
+    .where('client', '=', client)
+    .where('status', '=', 'sending')
+    .where('sent_at', 'is', null)
+    .where('written_at', 'is', null)
+    .execute();
+  const { rows } = await sql`
+    with marked as (
+      update fulfilment.outbox
+      set status = 'dead', finished_at = now(), next_attempt_at = null, lease_until = null,
+        claim_no = null, sent_at = null, refusal = null, last_error = ${because},
+        written_at = coalesce(written_at, sent_at)
+      where client = ${client} and (status in ('sending', 'unknown')
+        or (status = 'pending' and written_at is not null and absences < 2))
+      returning id
+    )
+    insert into sync.outbox_attempts (outbox_id, step, by, became, error)
+    select id, 'taken over', ${by}, 'dead', ${because}
+    from marked
+    returning 1`.execute(trx);
+  return rows.length;
+}
+
+/** Copies the gates to the new identity: the same account must not be called sooner because its address has changed. */
+async function copyGates(trx: Transaction<DB>, former: string, identity: string): Promise<void> {
+  await sql`
+    insert into sync.gates as g (gate, identity, client, next_at, taken_at, finished_at)
+    select gate, ${identity}, client, next_at, taken_at, finished_at
+    from sync.gates
+    where identity = ${former}
+    on conflict (gate, identity) do update set next_at = greatest(g.next_at, excluded.next_at)`.execute(trx);
+}
+
+const forgottenTables = [
+  'sync.cursors',
+  'sync.rereads',
+  'sync.absences',
+  'sync.list_lags',
+  'sync.parcel_reads',
+  'sync.freshness',
+  'sync.gaps',
+  'sync.settings_reads',
+  'sync.rescans',
+  'sync.quarantine',
+  // Ids of the former service may be those of other orders at the new one.
+  'sync.erasures',
+] as const;
+
+/**
+ * Deletes the state of the client's streams, and marks service lists and return authorizations of the former service. Pushes
+ * and replays would take them for those of the new one.
+ * @returns the changes for the feed
+ */
+async function forgetService(trx: Transaction<DB>, client: string): Promise<Change[]> {
+  for (const table of forgottenTables) await trx.deleteFrom(table).where('client', '=', client).execute();
+  // Pushes find ids by codes of the service lists, and return authorizations by references. Those of the former service are not
+  // valid at the new one.
+  const returns = await trx
+    .updateTable('fulfilment.return_merchandise_authorizations')
+    .set({ unlisted_since: sql<Date>`now()` })
+    .where('client', '=', client)
+    .where('unlisted_since', 'is', null)
+    .returning('id')
+    .execute();
+  const options = await trx
+    .updateTable('fulfilment.setting_options')
+    .set({ removed_at: sql<Date>`now()` })
+    .where('client', '=', client)
+    .where('removed_at', 'is', null)
+    .returning(['id', sql<string>`list || ':' || id`.as('key')])
+    .execute();
+  const methods = await trx
+    .updateTable('fulfilment.main_shipping_method_warehouses')
+    .set({ removed_at: sql<Date>`now()` })
+    .where('client', '=', client)
+    .where('removed_at', 'is', null)
+    .returning(sql<string>`concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse)`.as('key'))
+    .execute();
+  return [
+    ...returns.map(({ id }) => ({
+      entity: 'return_merchandise_authorizations',
+      id,
+      operation: 'unlisted' as const,
+    })),
+    ...options.map((row) => ({ entity: 'setting_options', ...row, operation: 'removed' as const })),
+    ...methods.map(({ key }) => ({
+      entity: 'main_shipping_method_warehouses',
+      id: null,
+      key,
+      operation: 'removed' as const,
+    })),
+  ];
+}

@@ -1,0 +1,176 @@
+/** Open problems that are posted, and the checks that find them (`sync.alerts`, `sync.alert_checks`). */
+
+import { type Kysely, sql, type Transaction } from 'kysely';
+import type { DB } from '../../db/generated/tables.ts';
+import type { Database } from '../../db/pool.ts';
+import { findWaitingLanes, insertDeliveries } from './delivery-lanes.ts';
+import { alertReceiver, lockReceivers } from './receivers.ts';
+
+/** A check that this worker may make. The scope is a client, or empty for problems that every worker sees alike. */
+export interface AlertCheck {
+  readonly scope: string;
+  readonly number: number;
+}
+
+/** An open problem. `beganAt` is null until it has lasted long enough to be posted. */
+export interface StoredAlert {
+  readonly id: string;
+  readonly scope: string;
+  readonly code: string;
+  /** Null: every client. */
+  readonly client: string | null;
+  readonly subject: string;
+  readonly detail: string;
+  readonly severity: 'bad' | 'warn';
+  readonly text: string;
+  readonly remedy: string | null;
+  readonly since: Date;
+  readonly beganAt: Date | null;
+  readonly missingSince: Date | null;
+}
+
+/** A post to be delivered. */
+interface NewPost {
+  readonly alertId: string;
+  readonly body: {
+    readonly type: string;
+    readonly timestamp: string;
+    readonly data: { readonly client: string | null };
+  };
+}
+
+/** What a check changes. */
+export interface AlertChanges {
+  readonly kept: readonly StoredAlert[];
+  /** Ids of alerts whose problem has ended. */
+  readonly removed: readonly string[];
+  readonly posts: readonly NewPost[];
+}
+
+/** Takes the checks of some scopes that are due. No other worker takes them within `intervalMs`. */
+export async function takeAlertChecks(
+  db: Kysely<DB>,
+  scopes: readonly string[],
+  intervalMs: number,
+): Promise<AlertCheck[]> {
+  const nextAt = sql<Date>`clock_timestamp() + make_interval(secs => ${intervalMs / 1_000})`;
+  return db
+    .insertInto('sync.alert_checks')
+    .values([...scopes].sort().map((scope) => ({ scope, next_at: nextAt })))
+    .onConflict((conflict) =>
+      conflict
+        .column('scope')
+        .doUpdateSet({ next_at: nextAt, check_no: sql<number>`sync.alert_checks.check_no + 1` })
+        .where('sync.alert_checks.next_at', '<=', sql<Date>`clock_timestamp()`),
+    )
+    .returning(['scope', 'check_no as number'])
+    .execute();
+}
+
+/**
+ * Stores the result of checks in one transaction. A check that another worker has taken meanwhile,
+ * because it is late, writes nothing.
+ * @param decide receives the checks that are still valid, their open alerts, the database's clock and the number of
+ * alerts and of posts that may still be added
+ */
+export async function storeAlertChecks(
+  db: Database,
+  checks: readonly AlertCheck[],
+  bounds: { readonly alerts: number; readonly posts: number; readonly perClient: number },
+  decide: (scopes: readonly string[], open: readonly StoredAlert[], now: Date, room: typeof bounds) => AlertChanges,
+): Promise<AlertChanges> {
+  return db.transaction().execute(async (trx) => {
+    const locked = await trx
+      .selectFrom('sync.alert_checks')
+      .select(['scope', 'check_no as number'])
+      .where(
+        'scope',
+        'in',
+        checks.map(({ scope }) => scope),
+      )
+      .orderBy('scope')
+      .forUpdate()
+      .execute();
+    const numbers = new Map(locked.map(({ scope, number }) => [scope, number]));
+    const valid = checks.filter(({ scope, number }) => numbers.get(scope) === number).map(({ scope }) => scope);
+    if (valid.length === 0) return { kept: [], removed: [], posts: [] };
+    const open = await readOpenAlerts(trx, valid);
+    const used = await countAlerts(trx);
+    const room = { ...bounds, alerts: bounds.alerts - used.alerts, posts: bounds.posts - used.posts };
+    const changes = decide(valid, open, used.now, room);
+    await writeChanges(trx, changes);
+    return changes;
+  });
+}
+
+async function readOpenAlerts(trx: Transaction<DB>, scopes: readonly string[]): Promise<StoredAlert[]> {
+  const rows = await trx
+    .selectFrom('sync.alerts')
+    .select(['id', 'scope', 'code', 'client', 'subject', 'detail', 'severity', 'text', 'remedy', 'since'])
+    .select(['began_at as beganAt', 'missing_since as missingSince'])
+    .where('scope', 'in', [...scopes])
+    .orderBy('since')
+    .execute();
+  return rows.map(({ severity, ...row }) => ({ ...row, severity: severity === 'bad' ? 'bad' : 'warn' }));
+}
+
+/** Counts the open alerts and waiting posts of all clients, and reads the clock. */
+async function countAlerts(trx: Transaction<DB>): Promise<{ alerts: number; posts: number; now: Date }> {
+  const { rows } = await sql<{ alerts: number; posts: number; now: Date }>`
+    select
+      (select count(*)::int from sync.alerts) as alerts,
+      (select count(*)::int from sync.deliveries where receiver = ${alertReceiver} and status = 'waiting') as posts,
+      clock_timestamp() as now`.execute(trx);
+  const [row] = rows;
+  if (row === undefined) throw new Error('A select without a condition returned no row');
+  return row;
+}
+
+async function writeChanges(trx: Transaction<DB>, { kept, removed, posts }: AlertChanges): Promise<void> {
+  if (removed.length > 0)
+    await trx
+      .deleteFrom('sync.alerts')
+      .where('id', 'in', [...removed])
+      .execute();
+  if (kept.length > 0)
+    await trx
+      .insertInto('sync.alerts')
+      .values(
+        kept.map(({ beganAt, missingSince, ...alert }) => ({
+          ...alert,
+          began_at: beganAt,
+          missing_since: missingSince,
+        })),
+      )
+      .onConflict((conflict) =>
+        conflict.column('id').doUpdateSet((excluded) => ({
+          severity: excluded.ref('excluded.severity'),
+          text: excluded.ref('excluded.text'),
+          remedy: excluded.ref('excluded.remedy'),
+          began_at: excluded.ref('excluded.began_at'),
+          missing_since: excluded.ref('excluded.missing_since'),
+          seen_at: sql<Date>`case
+            when excluded.missing_since is null then clock_timestamp()
+            else sync.alerts.seen_at
+          end`,
+        })),
+      )
+      .execute();
+  await addPosts(trx, posts);
+}
+
+/** Adds posts to the deliveries. Those of a problem wait for each other. */
+async function addPosts(trx: Transaction<DB>, posts: readonly NewPost[]): Promise<void> {
+  if (posts.length === 0) return;
+  await lockReceivers(trx, [alertReceiver]);
+  const deliveries = posts.map(({ alertId, body }) => {
+    const client = body.data.client ?? '';
+    const source = { sourceId: null, sourceKey: null, number: null };
+    const happenedAt = new Date(body.timestamp);
+    return {
+      ...{ receiver: alertReceiver, lane: `alert ${alertId}`, type: body.type, client, turn: '', ...source },
+      ...{ body, happenedAt, delayMs: 0 },
+    };
+  });
+  await insertDeliveries(trx, deliveries, await findWaitingLanes(trx, deliveries));
+}

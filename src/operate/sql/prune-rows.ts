@@ -1,0 +1,111 @@
+/**
+ * This folder: statements that concern all folders: retention, accepting another account, and secrets. Retention
+ * deletes a bounded number of rows per step, and never deletes rows of resources.
+ */
+
+import { type RawBuilder, sql, type Transaction } from 'kysely';
+import type { DB } from '../../db/generated/tables.ts';
+import { lockName } from '../../db/transaction.ts';
+import { unknownToService } from '../../pull/sql/rereads.ts';
+
+/** A table whose old rows are deleted. */
+export interface PruneTarget {
+  readonly name: string;
+  /** Deletes at most `limit` rows that are older than `days`. Returns the number of deleted rows. */
+  readonly prune: (trx: Transaction<DB>, days: number, limit: number) => Promise<number>;
+}
+
+/** Returns SQL: the time before which rows are old. */
+const toCutoff = (days: number) => sql`now() - make_interval(days => ${days})`;
+
+/**
+ * Makes the prune target of a table, from a condition on the age of row t. It skips rows that another worker deletes.
+ */
+function makePruneTarget(name: string, condition: (days: number) => RawBuilder<unknown>): PruneTarget {
+  return {
+    name,
+    prune: async (trx, days, limit) => {
+      const { numAffectedRows } = await sql`
+        delete from ${sql.table(name)}
+        where ctid = any(array(
+          select t.ctid from ${sql.table(name)} t where ${condition(days)}
+          limit ${limit} for update skip locked))`.execute(trx);
+      return Number(numAffectedRows ?? 0);
+    },
+  };
+}
+
+/** The prune target of the feed. It deletes from the beginning, up to the first entry that is not old. */
+const feedTarget: PruneTarget = {
+  name: 'fulfilment.changes',
+  prune: async (trx, days, limit) => {
+    await lockName(trx, 'prune feed');
+    const { rows } = await sql<{ pruned: number }>`
+      with first as materialized (
+        select seq, changed_at
+        from fulfilment.changes
+        order by seq
+        limit ${limit}
+      ), gone as (
+        delete from fulfilment.changes c
+        using first f
+        where c.seq = f.seq and c.seq < coalesce(
+          (select min(y.seq) from first y where y.changed_at >= ${toCutoff(days)}), 9223372036854775807)
+        returning c.seq
+      ), marked as (
+        update sync.feed_mark
+        set pruned_until = greatest(pruned_until, (select max(seq) from gone))
+        where exists (select from gone)
+      )
+      select count(*)::int as pruned
+      from gone`.execute(trx);
+    return rows[0]?.pruned ?? 0;
+  },
+};
+
+/** The tables of history: a row for each change that was seen. */
+const eventTables = [
+  'track_trace_events',
+  'shipment_events',
+  'inbound_events',
+  'inbound_packing_slip_events',
+  'order_line_events',
+  'stock_events',
+];
+
+/** All tables that grow with time. They are pruned for every client, also for clients that are no longer set up. */
+export const pruneTargets: readonly PruneTarget[] = [
+  makePruneTarget('sync.runs', (days) => sql`t.finished_at < ${toCutoff(days)}`),
+  makePruneTarget(
+    'fulfilment.outbox',
+    (days) => sql`t.status in ('done', 'cancelled') and t.finished_at < ${toCutoff(days)}`,
+  ),
+  ...eventTables.map((name) => makePruneTarget(`fulfilment.${name}`, (days) => sql`t.seen_at < ${toCutoff(days)}`)),
+  makePruneTarget('sync.quarantine', (days) => sql`t.last_seen_at < ${toCutoff(days)}`),
+  makePruneTarget('sync.deliveries', (days) => sql`t.finished_at < ${toCutoff(days)}`),
+  makePruneTarget('sync.gaps', (days) => sql`t.noticed_at < ${toCutoff(days)}`),
+  // Rereads that found nothing, and that no run has tried again since.
+  makePruneTarget(
+    'sync.rereads',
+    (days) => sql`t.last_reason = ${unknownToService} and t.next_try_at < ${toCutoff(days)}`,
+  ),
+  // The last rescan of each stream and kind is kept: the next one reads it.
+  makePruneTarget(
+    'sync.rescans',
+    (days) => sql`t.finished_at < ${toCutoff(days)} and exists (
+      select from sync.rescans l
+      where l.client = t.client and l.stream = t.stream and l.kind = t.kind and l.outcome = 'done' and l.id > t.id)`,
+  ),
+  // The look-ups of shipments that are too old to be requested again.
+  makePruneTarget('sync.parcel_reads', (days) => sql`t.requested_at < least(${toCutoff(days)}, ${toCutoff(120)})`),
+  // Of clients that no worker has any more: nobody finds the end of these problems.
+  makePruneTarget('sync.alerts', (days) => sql`t.seen_at < ${toCutoff(days)}`),
+  // Figures do not depend on the days: charts show a day in spans of 5 minutes, and a month in hours.
+  makePruneTarget('sync.figures', () => sql`t.minutes = 5 and t.at < now() - interval '2 days'`),
+  makePruneTarget('sync.figures', () => sql`t.minutes = 60 and t.at < now() - interval '32 days'`),
+  // A program repeats a request within minutes.
+  makePruneTarget('sync.api_keys', () => sql`t.created_at < ${toCutoff(7)}`),
+  makePruneTarget('sync.audit', (days) => sql`t.at < ${toCutoff(days)}`),
+  feedTarget,
+  makePruneTarget('sync.rescanned_changes', () => sql`t.last_seq <= (select m.pruned_until from sync.feed_mark m)`),
+];

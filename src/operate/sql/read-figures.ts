@@ -1,0 +1,44 @@
+import { type Kysely, sql } from 'kysely';
+import type { DB } from '../../db/generated/tables.ts';
+import { anyClient } from '../../db/values.ts';
+
+/** What a figure counts or measures. */
+export type Measure = 'rows' | 'pushes' | 'waits' | 'oldest_pending' | 'stream_age';
+
+/** A figure of a step of a chart. */
+export interface Figure {
+  readonly measure: Measure;
+  /** Stream, outcome, or the number of a span of waiting times; see sync.figures. */
+  readonly part: string;
+  /** Beginning of the step, in milliseconds since 1970. */
+  readonly atMs: number;
+  /** The sum of a step, or for ages its largest value in seconds. */
+  readonly value: number;
+}
+
+/** Which figures are read, and the steps that they are put together to. */
+export interface FigureSpan {
+  /** Length of the stored spans: 5 or 60 minutes. */
+  readonly minutes: 5 | 60;
+  readonly stepMinutes: number;
+  /** Beginning of the first step. */
+  readonly from: Date;
+}
+
+/** Reads the figures of one client since a time; of all clients together if `client` is empty. */
+export async function readFigures(
+  db: Kysely<DB>,
+  client: string,
+  { minutes, stepMinutes, from }: FigureSpan,
+): Promise<Figure[]> {
+  const { rows } = await sql<Figure>`
+    select f.measure, f.part,
+      extract(epoch from date_bin(make_interval(mins => ${stepMinutes}), f.at, timestamptz 'epoch'))::float8 * 1000
+        as "atMs",
+      case when f.measure in ('oldest_pending', 'stream_age') then max(f.value) else sum(f.value) end as value
+    from sync.figures f
+    where f.client = ${anyClient(client)} and f.minutes = ${minutes} and f.at >= ${from}
+    group by f.measure, f.part, 3
+    order by f.measure, f.part, 3`.execute(db);
+  return rows;
+}

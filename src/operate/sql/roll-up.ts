@@ -1,0 +1,178 @@
+/**
+ * Figures for charts (`sync.figures`). A roll-up counts what other tables recorded, so neither pushes nor polls write
+ * here. It sets the figures of whole spans instead of adding to them: a repeated roll-up counts nothing twice.
+ */
+
+import { sql, type Transaction } from 'kysely';
+import type { DB } from '../../db/generated/tables.ts';
+import type { Database } from '../../db/pool.ts';
+import { inTransaction, tryLockName } from '../../db/transaction.ts';
+
+/** Name of the lock that lets one worker at a time make the figures. */
+const lock = 'figures';
+/** The figures of a span are made again until this long after its end, for transactions that committed late. */
+const lateCommits = sql`interval '3 minutes'`;
+/** Maximum span of one roll-up. After an outage, several roll-ups follow each other. */
+const longestWindow = sql`interval '6 hours'`;
+/** Figures that are older than this are not made: no chart shows them. */
+const oldest = sql`interval '31 days'`;
+
+/** SQL: the beginning of the span that a time belongs to. */
+const toSpan = (time: ReturnType<typeof sql>, length: '5 minutes' | '1 hour') =>
+  sql`date_bin(${sql.lit(length)}, ${time}, timestamptz 'epoch')`;
+
+/** The times that a roll-up reads: from the beginning of a span, as text with all digits. */
+interface Window {
+  readonly since: string;
+  readonly until: string;
+  /** Attempts of transactions since then have larger ids. */
+  readonly attemptId: number;
+  /** True if there is more to make after this roll-up. */
+  readonly isBehind: boolean;
+  /** True if a span ended since the last roll-up. */
+  readonly endsSpan: boolean;
+}
+
+/**
+ * Makes the figures since the last roll-up, if the last one is older than `intervalMs` and no other worker makes them.
+ * @returns whether there is more to make, so that it must be called again; null if there was nothing to do
+ */
+export async function rollUpFigures(db: Database, intervalMs: number) {
+  if (!(await isDue(db, intervalMs))) return null;
+  return inTransaction(db, async (trx) => {
+    if (!(await tryLockName(trx, lock))) return null;
+    const window = await readWindow(trx, intervalMs);
+    if (window === null) return null;
+    await countEvents(trx, window);
+    if (window.endsSpan) {
+      if (!window.isBehind) await sampleAges(trx);
+      await sumHours(trx, window);
+    }
+    await recordMark(trx, window);
+    return { isBehind: window.isBehind };
+  });
+}
+
+/** Returns true if the last roll-up is older than `intervalMs`. Reads one entry of an index. */
+async function isDue(db: Database, intervalMs: number): Promise<boolean> {
+  const { rows } = await sql<{ due: boolean | null }>`
+    select max(at) <= clock_timestamp() - make_interval(secs => ${intervalMs / 1_000}) as due
+    from sync.figure_marks`.execute(db);
+  return rows[0]?.due === true;
+}
+
+/** Reads what is to be made now. Returns null if another worker has made it meanwhile. */
+async function readWindow(trx: Transaction<DB>, intervalMs: number): Promise<Window | null> {
+  const { rows } = await sql<Window>`
+    with last as (
+      select max(at) as at, min(at) as first, clock_timestamp() as now
+      from sync.figure_marks
+    ), spans as (
+      select l.at, l.now,
+        ${toSpan(sql`greatest(l.first, l.at - ${lateCommits}, l.now - ${oldest})`, '5 minutes')} as start
+      from last l
+      where l.at <= l.now - make_interval(secs => ${intervalMs / 1_000})
+    )
+    select s.start::text as since, least(s.now, s.start + ${longestWindow})::text as until,
+      coalesce((
+        select m.attempt_id from sync.figure_marks m where m.at <= s.start order by m.at desc limit 1
+      ), 0) as "attemptId",
+      s.start + ${longestWindow} < s.now as "isBehind",
+      ${toSpan(sql`least(s.now, s.start + ${longestWindow})`, '5 minutes')} > ${toSpan(sql`s.at`, '5 minutes')}
+        as "endsSpan"
+    from spans s`.execute(trx);
+  return rows[0] ?? null;
+}
+
+/** SQL: stores figures. Figures that are stored already with this value are not written. */
+const store = sql`
+  on conflict (client, minutes, at, measure, part) do update
+  set value = excluded.value
+  where sync.figures.value <> excluded.value`;
+
+/**
+ * Sets the figures of the spans in the window: rows that polls wrote, outcomes of attempts, and times from insert to
+ * done. Each source has an index by time or number, so only its latest rows are read. Clients that no worker has ever
+ * had are left out: the ERP may insert rows for any name.
+ */
+async function countEvents(trx: Transaction<DB>, { since, until, attemptId }: Window): Promise<void> {
+  await sql`
+    with events as (
+      select r.client, ${toSpan(sql`r.finished_at`, '5 minutes')} as at, 'rows' as measure, j.stream as part,
+        sum(r.created + r.updated + r.removed)::float8 as value
+      from sync.runs r
+      join sync.jobs j on j.client = r.client and j.job = r.job and j.stream is not null
+      where r.finished_at >= ${since}::timestamptz and r.finished_at < ${until}::timestamptz
+      group by 1, 2, 4
+      union all
+      select o.client, ${toSpan(sql`a.at`, '5 minutes')}, 'pushes', a.became, count(*)::float8
+      from sync.outbox_attempts a
+      join fulfilment.outbox o on o.id = a.outbox_id
+      where a.id > ${attemptId} and a.at >= ${since}::timestamptz and a.at < ${until}::timestamptz
+        and (a.step in ('sent', 'checked') or a.step = 'looked up' and a.became <> 'unknown')
+      group by 1, 2, 4
+      union all
+      select o.client, ${toSpan(sql`o.finished_at`, '5 minutes')}, 'waits',
+        floor(4 * ln(greatest(1, 1000 * extract(epoch from o.finished_at - o.created_at)::float8)) / ln(2))::int::text,
+        count(*)::float8
+      from fulfilment.outbox o
+      where o.finished_at >= ${since}::timestamptz and o.finished_at < ${until}::timestamptz and o.status = 'done'
+      group by 1, 2, 4
+    )
+    insert into sync.figures (client, minutes, at, measure, part, value)
+    select coalesce(e.client, ''), 5, e.at, e.measure, e.part, sum(e.value)
+    from events e
+    join sync.clients c on c.client = e.client and c.client <> ''
+    group by grouping sets ((e.client, e.at, e.measure, e.part), (e.at, e.measure, e.part))
+    having sum(e.value) > 0
+    ${store}`.execute(trx);
+}
+
+/** Stores, once for each span, the age of the oldest pending row and of the last complete poll of each stream. */
+async function sampleAges(trx: Transaction<DB>): Promise<void> {
+  await sql`
+    with ages as (
+      select o.client, 'oldest_pending' as measure, '' as part,
+        extract(epoch from now() - min(o.created_at))::float8 as value
+      from fulfilment.outbox o
+      where o.status = 'pending'
+      group by o.client
+      union all
+      select j.client, 'stream_age', j.stream, extract(epoch from now() - j.last_success_at)::float8
+      from sync.jobs j
+      where j.stream is not null and j.last_success_at is not null and isfinite(j.due_at)
+    )
+    insert into sync.figures (client, minutes, at, measure, part, value)
+    select coalesce(a.client, ''), 5, ${toSpan(sql`now()`, '5 minutes')}, a.measure, a.part, max(a.value)
+    from ages a
+    join sync.clients c on c.client = a.client and c.client <> ''
+    group by grouping sets ((a.client, a.measure, a.part), (a.measure, a.part))
+    on conflict do nothing`.execute(trx);
+}
+
+/** Sets the figures of the hours that the window belongs to, from those of 5 minutes. */
+async function sumHours(trx: Transaction<DB>, { since, until }: Window): Promise<void> {
+  await sql`
+    insert into sync.figures (client, minutes, at, measure, part, value)
+    select f.client, 60, ${toSpan(sql`f.at`, '1 hour')}, f.measure, f.part,
+      case when f.measure in ('oldest_pending', 'stream_age') then max(f.value) else sum(f.value) end
+    from sync.figures f
+    where f.minutes = 5 and f.at < ${until}::timestamptz
+      and f.at >= ${toSpan(sql`${since}::timestamptz - interval '10 minutes'`, '1 hour')}
+    group by f.client, 3, f.measure, f.part
+    ${store}`.execute(trx);
+}
+
+/** Records up to where the figures are made. Deletes the marks that no later roll-up needs. */
+async function recordMark(trx: Transaction<DB>, { since, until, attemptId, isBehind }: Window): Promise<void> {
+  // The largest id that is visible now was given out before now. A mark in the past keeps the former one.
+  await sql`
+    with gone as (
+      delete from sync.figure_marks
+      where at < (select max(m.at) from sync.figure_marks m where m.at <= ${since}::timestamptz)
+    )
+    insert into sync.figure_marks (at, attempt_id)
+    select case when ${isBehind} then ${until}::timestamptz else clock_timestamp() end,
+      case when ${isBehind} then ${attemptId} else coalesce((select max(a.id) from sync.outbox_attempts a), 0) end
+    on conflict (at) do nothing`.execute(trx);
+}

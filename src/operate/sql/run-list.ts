@@ -1,0 +1,85 @@
+import { type Kysely, sql } from 'kysely';
+import type { DB } from '../../db/generated/tables.ts';
+
+/** A run as stored in sync.runs. */
+export interface ListedRun {
+  readonly id: number;
+  readonly client: string;
+  readonly job: string;
+  readonly trigger: string;
+  readonly status: string;
+  readonly worker: string;
+  readonly startedAt: Date;
+  readonly finishedAt: Date | null;
+  readonly pages: number;
+  readonly fetched: number;
+  readonly created: number;
+  readonly updated: number;
+  readonly removed: number;
+  readonly quarantined: number;
+  readonly error: string | null;
+  readonly warnings: readonly string[];
+}
+
+/** A filter of runs. A member that is not set does not restrict. */
+export interface RunFilter {
+  readonly client?: string;
+  readonly job?: string;
+  readonly status?: string;
+  /** Only runs with a lower number. */
+  readonly before?: number;
+}
+
+/** Statuses of runs that ended without being done. A separate index covers them. */
+const uncommonStatuses = new Set(['failed', 'abandoned', 'stopped']);
+
+const uncommonOnly = sql`and r.status in ('failed', 'abandoned', 'stopped')`;
+
+const columns = sql`r.id, r.client, r.job, r.trigger, r.status, r.worker, r.started_at as "startedAt",
+  r.finished_at as "finishedAt", r.pages, r.fetched, r.created, r.updated, r.removed, r.quarantined, r.error,
+    r.warnings`;
+
+/**
+ * Lists the runs that match the filter, newest first. With a client or a job, the query uses the index of each (client,
+ * job): a job with few runs among many others then costs no more than a frequent one.
+ */
+export async function listRuns(db: Kysely<DB>, filter: RunFilter, limit: number): Promise<ListedRun[]> {
+  const { client = null, job = null, status = null, before = null } = filter;
+  const fitsNumberAndStatus = sql`(${before}::bigint is null or r.id < ${before})
+    and (${status}::text is null or r.status = ${status})`;
+  const isForAllJobs = client === null && job === null;
+  const isOfJob = sql`(${client}::text is null or r.client = ${client}) and (${job}::text is null or r.job = ${job})`;
+  const isUncommon = status !== null && uncommonStatuses.has(status);
+  const source =
+    isForAllJobs || isUncommon
+      ? sql`sync.runs r where ${fitsNumberAndStatus} and ${isOfJob} ${isUncommon ? uncommonOnly : sql``}`
+      : sql`(select distinct j.client, j.job from sync.jobs j
+             where (${client}::text is null or j.client = ${client}) and (${job}::text is null or j.job = ${job})) k
+            cross join lateral (
+              select * from sync.runs r where r.client = k.client and r.job = k.job and ${fitsNumberAndStatus}
+                order by r.id desc limit ${limit}
+            ) r`;
+  const { rows } = await sql<ListedRun>`select ${columns} from ${source} order by r.id desc limit ${limit}`.execute(db);
+  return rows;
+}
+
+/** Numbers of rows that the latest runs of a stream wrote, the oldest run first. */
+export interface RecentRuns {
+  readonly client: string;
+  readonly stream: string;
+  readonly rows: readonly number[];
+}
+
+/** Reads the last runs of each stream that wrote something, at most `limit` per stream. */
+export async function readRecentRuns(db: Kysely<DB>, limit: number): Promise<RecentRuns[]> {
+  const { rows } = await sql<RecentRuns>`
+    select j.client, j.stream,
+      (select coalesce(json_agg(r.rows order by r.id), '[]') from (
+         select r.id, r.created + r.updated + r.removed as rows from sync.runs r
+         where r.client = j.client and r.job = j.job and r.created + r.updated + r.removed > 0
+         order by r.id desc limit ${limit}) r) as rows
+    from sync.jobs j
+    where j.stream is not null
+    order by j.client, j.job`.execute(db);
+  return rows;
+}

@@ -1,0 +1,239 @@
+/**
+ * Writes a reading: rows, quarantine, cursor, ledger and feed. All of them commit in one transaction, which the lease
+ * fences.
+ */
+
+import { dayMs, isRealDay } from '../core/time.ts';
+import { isDataRefused } from '../db/transaction.ts';
+import { addCounts, newShare, type PullContext, type ServiceClock, type Share } from '../schedule/run.ts';
+import { recordProgress, rescanJobs } from '../schedule/sql/ledger.ts';
+import { checkQuarantineShare, type DecodedPage, emptyPage, quarantineRefused } from './decode.ts';
+import { findRefused } from './find-refused.ts';
+import { appendChanges, type Change } from './sql/feed.ts';
+import type { Family } from './sql/mirror-tables.ts';
+import { quarantineResources, releaseQuarantined } from './sql/quarantine.ts';
+import { removeRereads, requestRereads } from './sql/rereads.ts';
+import {
+  enterStream,
+  type NumberedReading,
+  type RunTransaction,
+  recordConfirmations,
+  type StreamTransaction,
+  writeStream,
+} from './sql/stream-transaction.ts';
+import { markUnlisted } from './sql/unlisted.ts';
+import { mayWriteAnything, type UpsertResult, upsertFamilies } from './sql/upsert.ts';
+import { findChangedIds, type MirroredResource, type RefetchableResource } from './stream.ts';
+
+/** Resources read at one moment, as rows. */
+export interface Reading {
+  /**
+   * Number of the reading, drawn before its request. If there were several requests: the oldest number. A parent row
+   * with a `read_no` overrides it for its family.
+   */
+  readonly readNo: number;
+  /** Number of list pages that this reading covers; 0 if the resources were fetched by id. */
+  readonly pages: number;
+  /** Number of resources that were received. */
+  readonly resources: number;
+  /** The resources as rows, and those that could not be decoded. */
+  readonly decoded: DecodedPage;
+}
+
+/** Returns a reading without resources. It dates changes that follow from an absence to the reading `readNo`. */
+export const makeEmptyReading = (readNo: number): Reading => ({ readNo, pages: 0, resources: 0, decoded: emptyPage });
+
+/** A page that is written in the current transaction, with the result of its upsert. */
+export interface CommittedPage extends DecodedPage {
+  readonly written: UpsertResult;
+}
+
+/** Further writes in the transaction of a reading: their entries for the feed, and a result for the caller. */
+export interface ExtraWrites<Result> {
+  readonly changes: readonly Change[];
+  readonly result: Result;
+}
+
+/**
+ * A function that writes something in the transaction of a reading, such as the cursor. The transaction may run more
+ * than once. Null means that there is nothing else to write: then a reading without news writes nothing.
+ */
+type ExtraWriter<Result> = ((transaction: RunTransaction, page: CommittedPage) => Promise<ExtraWrites<Result>>) | null;
+
+/** A reading that was committed, without the resources that were quarantined or not kept. */
+export interface CommittedReading<Result> {
+  readonly page: DecodedPage;
+  /** The result of `writeExtra`; null if it was not called. */
+  readonly result: Result | null;
+}
+
+/**
+ * Writes one reading in one transaction under the lease. The counters of the run change only after the commit. If the
+ * database refuses the data, finds the refused resources, quarantines them and writes the others.
+ * @param writeExtra writes something else in the same transaction
+ * @param isWanted returns true for families that should be written
+ * @throws QuarantineShareError if too many resources cannot be decoded
+ * @throws LeaseLostError if the run no longer holds its lease
+ */
+export async function commitReading<Result = never>(
+  context: PullContext,
+  stream: MirroredResource,
+  reading: Reading,
+  writeExtra: ExtraWriter<Result> = null,
+  isWanted: (family: Family) => boolean = () => true,
+): Promise<CommittedReading<Result>> {
+  const { client, db, run, compare } = context;
+  const page = { ...reading.decoded, families: reading.decoded.families.filter(isWanted) };
+  noteNewestDate(context.state.service, stream, page);
+  try {
+    if (writeExtra === null && (await countIfUnchanged(context, stream, reading, page))) return { page, result: null };
+    return await commitPage(context, stream, reading, page, writeExtra);
+  } catch (error) {
+    if (!isDataRefused(error)) throw error;
+    const age = { readNo: reading.readNo, compare };
+    const refused = await findRefused(db, run.lease, page.families, (trx, families) =>
+      upsertFamilies({ trx, client, stream: stream.name }, age, stream.tables, families),
+    );
+    if (refused.size === 0) throw error;
+    const reasons = new Map([...refused].map(([{ parent }, reason]) => [parent.id, reason]));
+    return commitPage(context, stream, reading, quarantineRefused(page, reasons), writeExtra);
+  }
+}
+
+/** The transaction of a page, from the fence to the feed. */
+async function commitPage<Result>(
+  context: PullContext,
+  stream: MirroredResource,
+  reading: Reading,
+  page: DecodedPage,
+  writeExtra: ExtraWriter<Result>,
+): Promise<CommittedReading<Result>> {
+  const { db, run, compare, state } = context;
+  const { readNo } = reading;
+  const share = checkShare(context, reading, page);
+  const committed = await writeStream(db, run, stream.name, async (transaction) => {
+    const { othersAtWork, waits } = await enterStream(transaction);
+    const written = await upsertFamilies(transaction, { readNo, compare }, stream.tables, page.families);
+    if (othersAtWork) await recordConfirmations(transaction, findReadNos(reading, page, written.unchanged));
+    await stream.afterChanges?.(transaction, findChangedIds(stream, written.changes));
+    await updateWaiting(transaction, stream, reading, { ...page, written }, waits);
+    const quarantined = await quarantineResources(transaction, readNo, page.quarantined);
+    const extra = (await writeExtra?.(transaction, { ...page, written })) ?? null;
+    const others = extra?.changes ?? [];
+    const { created, updated, removed, unchanged, stale } = written;
+    const totals = addCounts(context, {
+      ...{ pages: countPages(reading), fetched: reading.resources, created, removed, quarantined },
+      updated: updated + others.length,
+      unchanged: unchanged.length,
+      stale: stale.length,
+    });
+    totals.warnings = [...new Set([...totals.warnings, ...page.warnings])];
+    await recordProgress(transaction, totals);
+    const isRescan = rescanJobs.includes(run.lease.name);
+    await appendChanges(transaction.trx, transaction.client, [...written.changes, ...others], isRescan);
+    return { totals, result: extra?.result ?? null };
+  });
+  state.hasWritten = true;
+  Object.assign(state.totals, committed.totals);
+  Object.assign(state.share, share);
+  return { page, result: committed.result };
+}
+
+/** If a reading has nothing to write, as most have, counts it in the run's totals. Returns false if it may have. */
+async function countIfUnchanged(
+  { db, run, compare, state }: PullContext,
+  stream: MirroredResource,
+  reading: Reading,
+  { families, quarantined, warnings, mustReadById }: DecodedPage,
+): Promise<boolean> {
+  const { totals } = state;
+  if (quarantined.length > 0 || [...mustReadById.values()].includes('always')) return false;
+  if (families.length > 0 && (await mayWriteAnything(db, run.lease, stream.name, compare, stream.tables, families)))
+    return false;
+  totals.pages += countPages(reading);
+  totals.fetched += reading.resources;
+  totals.unchanged += new Set(families.map(({ parent }) => parent.id)).size;
+  totals.warnings = [...new Set([...totals.warnings, ...warnings])];
+  if (reading.pages > 0) state.share.listed += reading.resources;
+  return true;
+}
+
+/**
+ * Updates what a reading means for resources that wait to be read by id, and for quarantined ones.
+ * @param somethingWaits false if the stream has no rereads and no quarantine; then there is nothing to remove
+ */
+async function updateWaiting(
+  transaction: StreamTransaction,
+  stream: MirroredResource,
+  reading: Reading,
+  page: CommittedPage,
+  somethingWaits: boolean,
+): Promise<void> {
+  const { families, mustReadById, written } = page;
+  const changed = new Set(findChangedIds(stream, written.changes));
+  const older = new Set(written.stale);
+  const ids = families.map(({ parent }) => parent.id);
+  // A resource that must be read by id keeps its reread, its waiting time and its quarantine entry until that read.
+  const seen = ids.filter((id) => !mustReadById.has(id) && !older.has(id));
+  const settled = reading.pages > 0 ? seen : ids.filter((id) => changed.has(id));
+  const unlinked = [...mustReadById].filter(([id, when]) => when === 'always' || changed.has(id)).map(([id]) => id);
+  const doubtful = stream.get === null ? [] : written.stale;
+  await requestRereads(transaction, doubtful, 'an older reading differed from the stored row');
+  if (somethingWaits)
+    await removeRereads(
+      transaction,
+      settled,
+      settled.filter((id) => changed.has(id)),
+    );
+  await requestRereads(transaction, unlinked, 'its lines came without a link to it');
+  if (somethingWaits) await releaseQuarantined(transaction, findReadNos(reading, page, seen));
+}
+
+/**
+ * Marks rows as unlisted because the service does not have them.
+ * @param readNo number of the reading that lacked them; a row that a later reading found is not marked
+ */
+export async function unlist(
+  transaction: StreamTransaction,
+  stream: RefetchableResource,
+  ids: readonly number[],
+  readNo: number,
+): Promise<readonly Change[]> {
+  const gone = (await stream.mayBeGone?.(transaction, ids)) ?? ids;
+  return markUnlisted(transaction, stream.tables.parent.name, gone, readNo);
+}
+
+/** Returns the given ids, each with the number of its reading. */
+function findReadNos({ readNo }: Reading, { families }: DecodedPage, ids: readonly number[]): NumberedReading[] {
+  const readNoById = new Map(families.map(({ parent }) => [parent.id, parent.read_no]));
+  return ids.map((id) => ({ id, readNo: readNoById.get(id) ?? readNo }));
+}
+
+/**
+ * Returns the share with this reading added.
+ * @throws QuarantineShareError if too much cannot be decoded
+ */
+function checkShare({ state: { share } }: PullContext, reading: Reading, page: DecodedPage): Share {
+  // Reads by id do not count: a resource in quarantine is read again and again, so it would count each time.
+  const met = reading.pages > 0 ? { listed: reading.resources, undecodable: page.quarantined.length } : newShare();
+  const sum = { listed: share.listed + met.listed, undecodable: share.undecodable + met.undecodable };
+  checkQuarantineShare(sum.undecodable, sum.listed, page.quarantined[0]);
+  return sum;
+}
+
+/** Returns the number of pages that a reading counts for in the ledger: at least one, if it has resources. */
+const countPages = ({ pages, resources }: Reading) => Math.max(pages, resources > 0 ? 1 : 0);
+
+/**
+ * Keeps the newest date of the resources. Ignores dates more than a day after the service's clock: a mistyped date must
+ * not make the stream look fresh.
+ */
+function noteNewestDate(service: ServiceClock, stream: MirroredResource, { families }: DecodedPage): void {
+  const limitMs = (service.lastMs ?? Number.NEGATIVE_INFINITY) + dayMs;
+  for (const { parent } of families)
+    for (const column of stream.rescan?.moved ?? []) {
+      const text = String(parent[column]);
+      const ms = isRealDay(text) ? Date.parse(text) : Number.NaN;
+      if (ms <= limitMs && ms > (service.newestSourceMs ?? Number.NEGATIVE_INFINITY)) service.newestSourceMs = ms;
+    }
+}

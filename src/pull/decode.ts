@@ -1,0 +1,271 @@
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import { CodedError } from '../core/errors.ts';
+import { findUnstorableReason, isObject, type Json } from '../core/json.ts';
+import {
+  addIncluded,
+  type DecodingProblem,
+  type Document,
+  type IncludedIndex,
+  indexIncluded,
+  type Resource,
+  readId,
+  toId,
+} from '../service/decoding/jsonapi.ts';
+import type { Family } from './sql/mirror-tables.ts';
+import type { OrderLinks, QuarantineEntry } from './sql/quarantine.ts';
+
+/** Maximum size, in characters of JSON, of a resource in quarantine with its included resources. */
+const maxKept = 1_000_000;
+/** Maximum size of all resources of one page in quarantine. After that only the beginning of each is kept. */
+const maxKeptPerPage = 8_000_000;
+/** Number of characters that are kept from the beginning of a resource that is too large. */
+const keptBeginning = 2_000;
+/**
+ * Answers up to this size are not measured. Half of one may be an included resource, and the other half resources of
+ * 100 characters that link to it: that makes 56 MB at most.
+ */
+const smallAnswer = 150_000;
+/** Maximum size of a resource with its included resources that is written with its page. */
+const maxWritten = 4_000_000;
+/** Maximum size of all resources that are written with one page. An included resource counts each time it is linked. */
+const maxWrittenPerPage = 64_000_000;
+
+/**
+ * Bounds what one page costs. An included resource is stored with each resource that links to it: one of 10 MB, linked
+ * by 300 others, would make 3 GB. Measures each resource once.
+ */
+class PageSizes {
+  readonly #isMeasured: boolean;
+  readonly #sizes = new Map<Json, number>();
+  #kept = 0;
+  #written = 0;
+
+  /**
+   * @param size number of characters of the answer; null if it is not known or holds a single resource
+   * @param sharesIncluded true if several resources may link to the same included resource
+   */
+  constructor(size: number | null, sharesIncluded = true) {
+    this.#isMeasured = size !== null && size > (sharesIncluded ? smallAnswer : maxWritten);
+  }
+
+  /** Returns why a resource with its included resources is too large to be written with this page; else null. */
+  findExcess(whole: Json): string | null {
+    if (!this.#isMeasured) return null;
+    const size = this.#measureWhole(whole);
+    if (size > maxWritten) return `has ${size} characters with its included resources; the maximum is ${maxWritten}`;
+    if (this.#written + size > maxWrittenPerPage)
+      return `is on a page of more than ${maxWrittenPerPage} characters, counting each included resource as often as it is linked`;
+    this.#written += size;
+    return null;
+  }
+
+  /** Returns the JSON text of a resource for the quarantine. If it is too large: its id, its size and its beginning. */
+  toKeptText(whole: Json): string {
+    const size = this.#measureWhole(whole);
+    if (size <= maxKept && this.#kept + size <= maxKeptPerPage) {
+      this.#kept += size;
+      return JSON.stringify(whole);
+    }
+    const { id = null, type = null } = isObject(whole) ? whole : {};
+    const tooLargeToKeep = `${size} characters; the first ${keptBeginning} are kept`;
+    return JSON.stringify({
+      ...(isShort(id) ? { id } : {}),
+      ...(isShort(type) ? { type } : {}),
+      tooLargeToKeep,
+      begins: JSON.stringify(separate(whole).rest).slice(0, keptBeginning),
+    });
+  }
+
+  #measureWhole(whole: Json): number {
+    const { rest, included } = separate(whole);
+    return included.reduce((sum: number, part) => sum + this.#measure(part, part), this.#measure(whole, rest));
+  }
+
+  #measure(key: Json, part: Json): number {
+    const size = this.#sizes.get(key) ?? JSON.stringify(part).length;
+    this.#sizes.set(key, size);
+    return size;
+  }
+}
+
+/** Separates a resource from its included resources. */
+function separate(whole: Json): { readonly rest: Json; readonly included: readonly Json[] } {
+  if (!isObject(whole) || !Array.isArray(whole.included)) return { rest: whole, included: [] };
+  const { included, ...rest } = whole;
+  return { rest, included };
+}
+
+const isShort = (value: Json) => ['string', 'number'].includes(typeof value) && String(value).length <= 100;
+
+/** When a resource must be read by id, because a list does not link its lines to it: always, or if it changed. */
+export type ReadById = 'always' | 'changed';
+
+/** A resource as rows. */
+export interface DecodedFamily {
+  readonly family: Family;
+  readonly warning?: string;
+  readonly mustReadById?: ReadById;
+}
+
+/** A resource as rows, or the reason why it cannot be decoded. */
+export type DecodedResource = DecodedFamily | { readonly problem: DecodingProblem };
+
+/** Decodes one resource into rows. `onTop` holds the resources of the document's `included`. */
+export type DecodeResource = (resource: Resource, onTop: IncludedIndex) => DecodedResource;
+
+/** The decoded resources of one page. */
+export interface DecodedPage {
+  readonly families: readonly Family[];
+  readonly quarantined: readonly QuarantineEntry[];
+  readonly warnings: readonly string[];
+  /** Ids that must be read by id, because their lines came without a link to them. */
+  readonly mustReadById: ReadonlyMap<number, ReadById>;
+  /** The JSON of each family, with its included resources, by id of the parent. */
+  readonly sources: ReadonlyMap<number, Json>;
+}
+
+/** A page without resources. */
+export const emptyPage: DecodedPage = {
+  families: [],
+  quarantined: [],
+  warnings: [],
+  mustReadById: new Map(),
+  sources: new Map(),
+};
+
+/** Number of resources decoded in one turn of the event loop. It takes some tenths of a millisecond. */
+const resourcesPerTurn = 3;
+
+/**
+ * Decodes each resource of a document separately. One that fails is quarantined as a whole; the others are decoded.
+ * Yields to the event loop in between, so that the transaction of the previous page can send its next statement.
+ */
+export async function decodePage(
+  document: Pick<Document, 'data' | 'included' | 'escaped'> & Partial<Pick<Document, 'size'>>,
+  decode: DecodeResource,
+): Promise<DecodedPage> {
+  const onTop = indexIncluded(document.included);
+  const sizes = new PageSizes(document.size ?? null, onTop.size > 0);
+  const families: Family[] = [];
+  const quarantined: QuarantineEntry[] = [];
+  const warnings = new Set<string>();
+  const mustReadById = new Map<number, ReadById>();
+  const sources = new Map<number, Json>();
+  for (const [index, resource] of document.data.entries()) {
+    if (index > 0 && index % resourcesPerTurn === 0) await yieldToEventLoop();
+    const decoded: DecodedResource = isObject(resource)
+      ? decode(resource, onTop)
+      : { problem: { path: '', reason: 'is not a resource object' } };
+    const whole = onTop.size === 0 ? resource : addIncluded(resource, onTop);
+    const problem =
+      'problem' in decoded ? decoded.problem : findProblem(decoded.family, whole, sizes, document.escaped);
+    if (problem) quarantined.push(toQuarantineEntry(whole, problem, sizes));
+    else if ('family' in decoded) {
+      const { id } = decoded.family.parent;
+      families.push(decoded.family);
+      sources.set(id, whole);
+      if (decoded.mustReadById) mustReadById.set(id, decoded.mustReadById);
+      if (decoded.warning !== undefined) warnings.add(decoded.warning);
+    }
+  }
+  return { families, quarantined, warnings: [...warnings], mustReadById, sources };
+}
+
+/** Returns why a decoded resource cannot be written with its page; null if it can. */
+function findProblem(family: Family, whole: Json, sizes: PageSizes, escaped: boolean): DecodingProblem | null {
+  const reason = sizes.findExcess(whole);
+  if (reason !== null) return { path: '', reason };
+  return escaped ? findUnstorable(family) : null;
+}
+
+function findUnstorable({ parent, children }: Family): DecodingProblem | null {
+  const rows = [parent, ...children.flatMap((set) => set.rows)];
+  const reasons = rows.map(({ raw }) => findUnstorableReason(JSON.stringify(raw)));
+  const index = reasons.findIndex((reason) => reason !== null);
+  return index < 0 ? null : { path: index === 0 ? '' : `included.${index - 1}`, reason: reasons[index] ?? '' };
+}
+
+function toQuarantineEntry(whole: Json, problem: DecodingProblem, sizes: PageSizes): QuarantineEntry {
+  return makeQuarantineEntry(readId(whole), whole, problem, sizes.toKeptText(whole));
+}
+
+/** Makes an entry for the quarantine. Reads what leads to its order, because an erasure must find the entry. */
+export function makeQuarantineEntry(
+  resourceId: number | null,
+  whole: Json,
+  { path, reason }: DecodingProblem,
+  document: string = JSON.stringify(whole),
+): QuarantineEntry {
+  return { resourceId, links: readOrderLinks(whole), memberPath: path, reason, document };
+}
+
+/** Number of included resources whose links are read, if the resource itself has none. */
+const searchedIncluded = 100;
+
+/** Reads the ids and the number that lead to an order, from the resource or else from those included with it. */
+function readOrderLinks(whole: Json): OrderLinks {
+  const { included } = isObject(whole) ? whole : {};
+  const resources = [whole, ...(Array.isArray(included) ? included.slice(0, searchedIncluded) : [])].filter(isObject);
+  const find = <T>(read: (resource: Resource) => T | null): T | null =>
+    resources.map(read).find((value) => value !== null) ?? null;
+  return {
+    orderId: find((resource) => readLink(resource, 'order')),
+    shipmentId: find((resource) => readLink(resource, 'shipment')),
+    number: find(({ attributes, externalOrderNumber }) => {
+      const number = isObject(attributes) ? attributes.externalOrderNumber : externalOrderNumber;
+      return typeof number === 'string' && number !== '' ? number : null;
+    }),
+  };
+}
+
+/** Reads the id of a relationship to one resource, or of a member such as `orderId`; null if there is none. */
+function readLink(resource: Resource, name: 'order' | 'shipment'): number | null {
+  const link = isObject(resource.relationships) ? (resource.relationships[name] ?? null) : null;
+  const data = isObject(link) ? link.data : null;
+  return readId(Array.isArray(data) ? (data[0] ?? null) : (data ?? null)) ?? toId(resource[`${name}Id`]);
+}
+
+/**
+ * Moves resources that the database refused to the quarantine.
+ * @param refused the reasons by id of the parent
+ */
+export function quarantineRefused(page: DecodedPage, refused: ReadonlyMap<number, string>): DecodedPage {
+  const readNoById = new Map(page.families.map(({ parent }) => [parent.id, parent.read_no]));
+  const sizes = new PageSizes(null);
+  const entries = [...refused].map(([id, reason]): QuarantineEntry => {
+    const readNo = readNoById.get(id);
+    const entry = toQuarantineEntry(page.sources.get(id) ?? null, { path: '', reason }, sizes);
+    return readNo === undefined ? entry : { ...entry, readNo };
+  });
+  return {
+    ...page,
+    families: page.families.filter(({ parent }) => !refused.has(parent.id)),
+    quarantined: [...page.quarantined, ...entries],
+  };
+}
+
+/**
+ * Share of undecodable resources that fails the run. It tells a changed interface, which concerns most resources, from
+ * single bad ones; in between lies nothing that an operator could tune.
+ */
+const maxQuarantinedShare = 0.2;
+/** Up to this number of undecodable resources, their share does not matter: a few must not stop the stream. */
+const toleratedQuarantined = 20;
+
+/** An error for a run in which too large a share of the resources cannot be decoded. The interface may have changed. */
+export class QuarantineShareError extends CodedError {
+  constructor(quarantined: number, fetched: number, first: QuarantineEntry | undefined) {
+    super(
+      'quarantine_share',
+      `${quarantined} of ${fetched} resources could not be decoded, more than a fifth; ` +
+        'the cursor was not moved. The interface may have changed. ' +
+        `One of them: ${first?.memberPath || 'the resource itself'}: ${first?.reason ?? 'unknown'}`,
+    );
+  }
+}
+
+/** @throws QuarantineShareError if too many resources cannot be decoded: a changed interface must be noticed */
+export function checkQuarantineShare(quarantined: number, fetched: number, first: QuarantineEntry | undefined): void {
+  if (quarantined > toleratedQuarantined && quarantined > fetched * maxQuarantinedShare)
+    throw new QuarantineShareError(quarantined, fetched, first);
+}

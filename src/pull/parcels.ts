@@ -1,0 +1,245 @@
+import { pauses } from '../core/backoff.ts';
+import { WarehouseError } from '../core/errors.ts';
+import { findUnstorableReason } from '../core/json.ts';
+import { dayMs, hourMs } from '../core/time.ts';
+import { isDataRefused } from '../db/transaction.ts';
+import { addCounts, type PullContext, pause, serviceNow, warn } from '../schedule/run.ts';
+import { underLease } from '../schedule/sql/leases.ts';
+import { recordProgress } from '../schedule/sql/ledger.ts';
+import { decodeParcels, type Parcel, type ParcelList } from '../service/decoding/decode-parcels.ts';
+import { makeQuarantineEntry } from './decode.ts';
+import { appendChanges } from './sql/feed.ts';
+import {
+  type DueParcelRead,
+  findDueParcelReads,
+  hasReadParcels,
+  requestQuarantinedParcelReads,
+} from './sql/parcel-reads.ts';
+import { type ParcelAnswer, storeParcels } from './sql/parcel-rows.ts';
+import { type QuarantineEntry, quarantineResources, releaseQuarantined } from './sql/quarantine.ts';
+import { drawReadNo, writeStream } from './sql/stream-transaction.ts';
+
+/** Ages of a shipment at which its packages are looked up again, unless track-trace knows it. */
+const rereadAgesMs = [1, 3, 7, 14, 31].map((days) => days * dayMs);
+/** After this number of look-ups in a row without an answer, the shipment is not looked up again. */
+const maxUnanswered = 10;
+
+/** A look-up of the packages of a shipment, just before it is answered. */
+interface ParcelRead extends DueParcelRead {
+  readonly readNo: number;
+  /** Time since the shipment was shipped, in milliseconds, by the service's clock; null if that is not known. */
+  readonly ageMs: number | null;
+}
+
+/** The answer to a look-up, with the entries that could not be decoded or stored. */
+interface AnsweredRead extends ParcelAnswer {
+  readonly read: ParcelRead;
+  readonly entries: readonly QuarantineEntry[];
+}
+
+/** Divides an answer into packages of the shipment and entries for the quarantine. */
+function toAnswer(read: ParcelRead, list: ParcelList): AnsweredRead {
+  const { shipmentId } = read;
+  const byNumber = new Map<string, Parcel>();
+  const entries = list.undecodable.map(({ path, reason, raw }) => toEntry(shipmentId, path, reason, raw));
+  for (const parcel of list.parcels.filter(({ id }) => id === shipmentId)) {
+    const reason = findUnstorableReason(JSON.stringify(parcel.raw));
+    if (reason === null) byNumber.set(parcel.packageNumber, parcel);
+    else entries.push(toEntry(shipmentId, '', reason, parcel.raw));
+  }
+  // A package without a number represents the whole shipment.
+  if (byNumber.size > 1) byNumber.delete('');
+  const missing = list.parcels.length === 0 ? 'it names no package' : 'it names only other shipments';
+  const problem = entries[0]?.reason ?? (byNumber.size > 0 ? null : missing);
+  const parcels = [...byNumber.values()];
+  if (problem !== null) return { ...toUnanswered(read, problem), parcels, entries };
+  return { ...toUnanswered(read, ''), parcels, problem, isUnanswered: false, nextInSeconds: findNextReadSeconds(read) };
+}
+
+/** Returns the answer for a shipment whose look-up the service refused. */
+function toUnanswered(read: ParcelRead, problem: string): AnsweredRead {
+  const { shipmentId, readNo, requests } = read;
+  const nextInSeconds = read.unanswered + 1 < maxUnanswered ? pauses.emptyParcelRead.firstMs / 1_000 : null;
+  return { read, shipmentId, readNo, requests, parcels: [], problem, isUnanswered: true, nextInSeconds, entries: [] };
+}
+
+/** Returns the answer for a shipment whose look-up failed, as by a timeout. */
+function toFailed(read: ParcelRead, problem: string): AnsweredRead {
+  return {
+    ...toUnanswered(read, problem),
+    isUnanswered: false,
+    nextInSeconds: pauses.failedParcelRead.firstMs / 1_000,
+  };
+}
+
+/** Returns the answer without its packages, which the database refuses. They go to the quarantine. */
+function toRefusedByDatabase({ read, parcels, entries }: AnsweredRead): AnsweredRead {
+  const problem = 'cannot be stored in Postgres';
+  const refused = parcels.map(({ raw }) => toEntry(read.shipmentId, '', problem, raw));
+  return { ...toUnanswered(read, problem), entries: [...entries, ...refused] };
+}
+
+const toEntry = (shipmentId: number, path: string, reason: string, raw: Parcel['raw']): QuarantineEntry =>
+  makeQuarantineEntry(shipmentId, raw, { path, reason });
+
+/**
+ * Returns the seconds until an answered shipment is looked up again, if track-trace does not know it; null if it is not.
+ * @param read without a known age, each look-up counts as the one at the next age
+ */
+export function findNextReadSeconds({ ageMs, reads }: Pick<ParcelRead, 'ageMs' | 'reads'>): number | null {
+  const age = ageMs ?? rereadAgesMs[Math.min(reads, rereadAgesMs.length) - 1] ?? 0;
+  const next = rereadAgesMs.find((one) => one > age);
+  return next === undefined ? null : Math.ceil(Math.max(next - age, hourMs) / 1_000);
+}
+
+const name = 'pull-parcels';
+/** Number of look-ups of a run that follow each other without a pause: more than are due in ordinary operation. */
+export const readsWithoutPause = 100;
+/**
+ * Look-ups a second after these, unless REQUESTS_PER_SECOND says what the service accepts. The backlog of a first start
+ * may be thousands of requests for which nobody waits: they must not provoke a 429 that also stops polls and pushes.
+ */
+export const parcelReadsPerSecond = 4;
+/** Number of look-ups whose answers are stored in one transaction. */
+const batchSize = 20;
+/**
+ * If the service refuses this number of look-ups and answers none, the path is wrong: the job is parked. Shipments that
+ * were shipped in the last day do not count, because the service may not know their packages yet.
+ */
+const maxRefusals = 5;
+/** If this number of look-ups in a row fails, the service is failing, and the run ends. */
+const maxFailures = 3;
+
+/**
+ * Looks up the packages of shipped shipments that are due, the newest shipments first (docs/interface.md, 15.1
+ * Operations). Stores them after every 20 look-ups, so an interrupted run loses little. If the service does not have
+ * the operation, the job is parked for a day with a warning.
+ */
+export async function pullParcels(context: PullContext): Promise<void> {
+  const { db, client, warehouse, signal } = context;
+  const watch: RefusalWatch = { proven: await hasReadParcels(db, client), refusals: 0, failures: 0, parked: null };
+  const unanswered = { count: 0, first: '' };
+  let count = 0;
+  for (;;) {
+    const due = await findDueParcelReads(db, client, batchSize);
+    if (due.length === 0) break;
+    context.state.service.lastMs ??= await warehouse.readClock(signal);
+    const answers: AnsweredRead[] = [];
+    try {
+      for (const read of due) {
+        const startedMs = performance.now();
+        const answer = await lookUp(context, read, watch);
+        if (watch.parked !== null) return park(context, watch.parked);
+        answers.push(answer);
+        if (++count > readsWithoutPause && context.config.REQUESTS_PER_SECOND === undefined)
+          await pause(signal, 1_000 / parcelReadsPerSecond - (performance.now() - startedMs));
+      }
+    } finally {
+      if (!signal.aborted && watch.parked === null) await storeAnswers(context, answers);
+    }
+    for (const { shipmentId, problem } of answers)
+      if (problem !== null && unanswered.count++ === 0) unanswered.first = `${shipmentId}: ${problem}`;
+  }
+  if (unanswered.count > 0)
+    warn(
+      context,
+      `the service gave no complete list of packages for ${unanswered.count} shipments, such as ${unanswered.first}`,
+    );
+}
+
+/** Requests the look-ups whose answers are in quarantine. Returns their number. */
+export const replayParcels = ({ db, client, run }: PullContext): Promise<number> =>
+  underLease(db, run.lease, (trx) => requestQuarantinedParcelReads(trx, client, name));
+
+/** What is known of the path of the look-up. */
+interface RefusalWatch {
+  /** True if a look-up has ever been answered. */
+  proven: boolean;
+  refusals: number;
+  /** Number of failed look-ups in a row. */
+  failures: number;
+  /** Why the job is parked; null if it is not. */
+  parked: string | null;
+}
+
+/**
+ * Looks up one shipment. A refusal or a failure concerns this shipment alone, unless it happens again and again.
+ * @throws WarehouseError if the service cannot be asked now
+ */
+async function lookUp(context: PullContext, due: DueParcelRead, watch: RefusalWatch): Promise<AnsweredRead> {
+  const { warehouse, signal, zone, db } = context;
+  const ageMs = due.shippedOn === null ? null : serviceNow(context).getTime() - due.shippedOn.getTime();
+  const read = { ...due, ageMs, readNo: await drawReadNo(db) };
+  try {
+    const body = { id: due.shipmentId };
+    const result = await warehouse.ask({ operation: 'v2.shipment.search', body }, { signal });
+    const answer = toAnswer(read, decodeParcels(result, zone));
+    watch.proven ||= answer.parcels.length > 0;
+    watch.failures = 0;
+    return answer;
+  } catch (error) {
+    if (!(error instanceof WarehouseError) || concernsService(error)) throw error;
+    const isAbsentPath = [403, 404, 405].includes(error.status ?? 0) && !error.jsonBody;
+    if (isAbsentPath && !watch.proven) watch.parked = error.message;
+    if (error.outcome === 'refused' || error.code === 'undecodable') {
+      watch.failures = 0;
+      if (!watch.proven && (ageMs ?? dayMs) >= dayMs && ++watch.refusals >= maxRefusals) watch.parked = error.message;
+      return toUnanswered(read, error.message);
+    }
+    if (watch.parked === null && ++watch.failures >= maxFailures) throw error;
+    return toFailed(read, error.message);
+  }
+}
+
+/** Returns true if an error says that the service cannot be asked now, whatever the shipment is. */
+const concernsService = ({ code, status, retryAfterMs }: WarehouseError) =>
+  ['credentials_refused', 'token_refused', 'connect_failed'].includes(code) ||
+  [401, 429].includes(status ?? 0) ||
+  retryAfterMs !== undefined;
+
+/** Stores the answers. If the database refuses them, stores each by itself, and quarantines those that it refuses. */
+async function storeAnswers(context: PullContext, answers: readonly AnsweredRead[]): Promise<void> {
+  if (answers.length === 0) return;
+  try {
+    await writeAnswers(context, answers);
+  } catch (error) {
+    if (!isDataRefused(error)) throw error;
+    if (answers.length > 1) for (const answer of answers) await storeAnswers(context, [answer]);
+    else await writeAnswers(context, answers.map(toRefusedByDatabase));
+  }
+}
+
+async function writeAnswers(context: PullContext, answers: readonly AnsweredRead[]): Promise<void> {
+  const { db, client, run, state } = context;
+  const totals = await writeStream(db, run, name, async (transaction) => {
+    const { trx } = transaction;
+    const stored = await storeParcels(trx, client, answers);
+    let quarantined = 0;
+    for (const { entries, readNo } of answers) quarantined += await quarantineResources(transaction, readNo, entries);
+    const decoded = answers.filter(({ problem }) => problem === null);
+    await releaseQuarantined(
+      transaction,
+      decoded.map(({ shipmentId, readNo }) => ({ id: shipmentId, readNo })),
+    );
+    const fetched = answers.reduce((count, { parcels }) => count + parcels.length, 0);
+    const { created, updated } = stored;
+    const unchanged = Math.max(0, fetched - created - updated);
+    const counted = addCounts(context, { pages: answers.length, fetched, created, updated, unchanged, quarantined });
+    await recordProgress(transaction, counted);
+    await appendChanges(trx, client, stored.changes);
+    return counted;
+  });
+  Object.assign(state.totals, totals);
+}
+
+/** Ends the run with a warning. The job is due again in a day. */
+function park(context: PullContext, reason: string): void {
+  const { state, run, dueNotBefore } = context;
+  state.end.dueAt = dueNotBefore(new Date(run.startedAt.getTime() + dayMs), dayMs);
+  warn(
+    context,
+    `the job is parked for a day, because the service refuses the look-up of packages (${reason}); the interface ` +
+      'description does not show its path (docs/assumptions.md): set the right one for v2.shipment.search in ' +
+      'WAREHOUSE_OPERATIONS_FILE and run it with: fulfilment-sync run pull-parcels; or set SCHEDULE_PULL_PARCELS=off',
+  );
+}

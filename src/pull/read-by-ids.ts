@@ -1,0 +1,148 @@
+import { WarehouseError } from '../core/errors.ts';
+import { isObject, type Json } from '../core/json.ts';
+import { type PullContext, warn } from '../schedule/run.ts';
+import { encodeQuery } from '../service/transport/query.ts';
+import { type CommittedPage, commitReading, type ExtraWrites } from './commit-reading.ts';
+import { decodePage } from './decode.ts';
+import { couldNotBeRead, postponeRereads, removeRereads, unknownToService } from './sql/rereads.ts';
+import { drawReadNo, type RunTransaction } from './sql/stream-transaction.ts';
+import type { MirroredResource } from './stream.ts';
+
+/** Maximum number of reads that are committed together. */
+const batchSize = 50;
+/** A batch ends when its answers have more characters than this. */
+const batchCharacters = 1_000_000;
+/** This number of failures in a row counts as an outage of the service. */
+const outageFailures = 3;
+
+/** The result of one batch of reads by id. */
+export interface ReadBatch extends CommittedPage {
+  /** Ids that the service does not know. */
+  readonly absent: readonly number[];
+  readonly readNo: number;
+}
+
+/** Functions that run in the transaction of each batch. */
+export interface ByIdOptions<Result> {
+  /** Writes something in the transaction of each batch, which may run more than once. */
+  readonly writeExtra: (transaction: RunTransaction, batch: ReadBatch) => Promise<ExtraWrites<Result>>;
+  /** Returns those of the found and decoded ids that should be read again later; default: none. */
+  readonly unsettled?: (transaction: RunTransaction, ids: readonly number[]) => Promise<readonly number[]>;
+}
+
+/**
+ * Reads resources by id, one request for each. If one cannot be read, the others are still read; the failed one is
+ * tried again later, with growing pauses.
+ * @returns the results of `writeExtra`, one for each batch, without null results
+ * @throws WarehouseError if the service cannot be reached, refuses the credentials, asks to wait, or fails several
+ * times in a row
+ */
+export async function readByIds<Result>(
+  context: PullContext,
+  stream: MirroredResource,
+  ids: readonly number[],
+  options: ByIdOptions<Result>,
+): Promise<Result[]> {
+  const results: Result[] = [];
+  for (let start = 0; start < ids.length; ) {
+    // One number serves the whole batch, drawn before its first request. A reading may look older than it is, never
+    // newer.
+    const readNo = await drawReadNo(context.db);
+    const batch = await readBatch(context, stream, ids.slice(start, start + batchSize));
+    start += batch.tried;
+    const document = { data: batch.data, included: [], escaped: batch.escaped };
+    const decoded = await decodePage(document, stream.decoder(context.zone));
+    const reading = { readNo, pages: 0, resources: batch.data.length, decoded };
+    const { result } = await commitReading(context, stream, reading, async (transaction, committed) => {
+      await updateRereads(transaction, batch, committed, options.unsettled);
+      return options.writeExtra(transaction, { ...committed, absent: batch.absent, readNo });
+    });
+    if (result !== null) results.push(result);
+    if (batch.outage) throw batch.outage;
+  }
+  return results;
+}
+
+/** Removes the ids of a batch from the rereads, or postpones them. */
+async function updateRereads(
+  transaction: RunTransaction,
+  { found, absent, failed }: FetchedBatch,
+  { families }: CommittedPage,
+  findUnsettled: ByIdOptions<unknown>['unsettled'],
+): Promise<void> {
+  const decoded = families.map(({ parent }) => parent.id);
+  const undecoded = found.filter((id) => !decoded.includes(id));
+  const unsettled = new Set(await findUnsettled?.(transaction, decoded));
+  await removeRereads(
+    transaction,
+    decoded.filter((id) => !unsettled.has(id)),
+  );
+  await postponeRereads(transaction, [...undecoded, ...unsettled], 'undecodable or still open at the last read');
+  await postponeRereads(transaction, absent, unknownToService);
+  await postponeRereads(transaction, failed, couldNotBeRead);
+}
+
+/** The answers of one batch, before they are decoded. */
+interface FetchedBatch {
+  readonly data: Json[];
+  escaped: boolean;
+  /** Number of ids that were asked for. */
+  tried: number;
+  readonly found: number[];
+  readonly absent: number[];
+  readonly failed: number[];
+  /** The last error, if several reads failed in a row: then the service fails, not the resources. Else null. */
+  outage: WarehouseError | null;
+}
+
+async function readBatch(
+  context: PullContext,
+  stream: MirroredResource,
+  ids: readonly number[],
+): Promise<FetchedBatch> {
+  if (stream.get === null) throw new Error(`${stream.name} has no read by id`);
+  const batch: FetchedBatch = { data: [], escaped: false, tried: 0, found: [], absent: [], failed: [], outage: null };
+  const query = stream.include.length > 0 ? encodeQuery({ include: stream.include }) : '';
+  let [failedInARow, characters] = [0, 0];
+  for (const id of ids) {
+    if (characters > batchCharacters) return batch;
+    batch.tried++;
+    try {
+      const document = await context.warehouse.get(stream.get, id, query, { signal: context.signal });
+      if (document === null) {
+        batch.absent.push(id);
+        failedInARow = 0;
+        continue;
+      }
+      batch.found.push(id);
+      for (const resource of document.data) batch.data.push(moveIncludedInside(resource, document.included));
+      batch.escaped ||= document.escaped;
+      characters += document.size;
+      failedInARow = 0;
+    } catch (error) {
+      if (!isErrorOfOneResource(error)) throw error;
+      warn(context, `${stream.name} by id: ${error.message}; it will be tried again (sync.rereads)`);
+      batch.failed.push(id);
+      if (error.outcome === 'refused') continue;
+      failedInARow++;
+      if (failedInARow < outageFailures) continue;
+      batch.outage = error;
+      return batch;
+    }
+  }
+  return batch;
+}
+
+/** Moves `included` into the resource: the documents of a batch must not mix their included resources. */
+function moveIncludedInside(resource: Json, onTop: readonly Json[]): Json {
+  if (onTop.length === 0 || !isObject(resource)) return resource;
+  const inside = Array.isArray(resource.included) ? resource.included : [];
+  return { ...resource, included: [...inside, ...onTop] };
+}
+
+/** Returns true if an error may concern this resource alone. Bad credentials or no connection concern all. */
+function isErrorOfOneResource(error: unknown): error is WarehouseError {
+  if (!(error instanceof WarehouseError) || error.code === 'connect_failed' || error.code === 'redirected')
+    return false;
+  return error.code !== 'credentials_refused' && ![401, 403, 429].includes(error.status ?? 0);
+}

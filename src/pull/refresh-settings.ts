@@ -1,0 +1,52 @@
+import type { Database } from '../db/pool.ts';
+import { inTransaction } from '../db/transaction.ts';
+import { addCounts, type PullContext, warn } from '../schedule/run.ts';
+import { underLease } from '../schedule/sql/leases.ts';
+import { recordProgress } from '../schedule/sql/ledger.ts';
+import type { Warehouse } from '../service/client.ts';
+import { type DecodedLists, decodeServiceLists } from '../service/decoding/decode-service-lists.ts';
+import { type ClientAccount, isAcceptedUntilCommit } from '../service/sql/clients.ts';
+import { appendChanges } from './sql/feed.ts';
+import { storeServiceLists } from './sql/service-lists.ts';
+
+/**
+ * Reads the service lists and stores them in one transaction (docs/interface.md, 6.2 Settings). Called when
+ * a payload names a code that is not known. Stores nothing if the client's account is no longer the accepted one.
+ * @throws WarehouseError if they cannot be read; the stored lists stay
+ */
+export async function readListsNow(
+  db: Database,
+  account: ClientAccount,
+  warehouse: Warehouse,
+  signal: AbortSignal,
+): Promise<void> {
+  const lists = await fetchServiceLists(warehouse, signal);
+  await inTransaction(db, async (trx) => {
+    if (!(await isAcceptedUntilCommit(trx, account))) return;
+    const { changes } = await storeServiceLists(trx, account.client, lists);
+    await appendChanges(trx, account.client, changes);
+  });
+}
+
+/**
+ * Runs the job refresh-settings: reads and stores the service lists under the run's lease, with counts. If a list is
+ * absent or suddenly empty, keeps the stored entries and warns.
+ */
+export async function refreshSettings(context: PullContext): Promise<void> {
+  const { client, db, run, warehouse, signal } = context;
+  const lists = await fetchServiceLists(warehouse, signal);
+  const { totals, keptLists } = await underLease(db, run.lease, async (trx) => {
+    const { keptLists, changes, created, updated, removed } = await storeServiceLists(trx, client, lists);
+    const totals = addCounts(context, { pages: 1, fetched: lists.options.length, created, updated, removed });
+    await recordProgress({ trx, run }, totals);
+    await appendChanges(trx, client, changes);
+    return { totals, keptLists };
+  });
+  Object.assign(context.state.totals, totals);
+  if (keptLists.length > 0)
+    warn(context, `the service lists lack ${keptLists.join(', ')}; the stored entries are kept`);
+}
+
+async function fetchServiceLists(warehouse: Warehouse, signal: AbortSignal): Promise<DecodedLists> {
+  return decodeServiceLists(await warehouse.ask({ operation: 'common.settings.get' }, { signal }));
+}

@@ -1,0 +1,79 @@
+import { LeaseLostError, StoppedError } from '../core/errors.ts';
+import { newShare, type PullContext, serviceNow, throwFirst, warn } from '../schedule/run.ts';
+import { underLease } from '../schedule/sql/leases.ts';
+import { backfillStream, reconcileStream } from './rescan.ts';
+import { requestMissingParcelReads } from './sql/parcel-reads.ts';
+import { readReconciledTimes } from './sql/reconciliations.ts';
+import { findBackgroundBackfills, type Rescan } from './sql/rescans.ts';
+import type { Stream } from './stream.ts';
+import { rereadAuthorizations } from './streams/authorizations.ts';
+import { findOrdersOfShipments } from './streams/orders.ts';
+
+/**
+ * Reconciles every stream, and reads the return authorizations again, because no list has them. A failing stream does
+ * not stop the others. Its error is thrown at the end. If the run is repeated before its next due time, it skips the
+ * streams that succeeded.
+ */
+export async function reconcileAll(context: PullContext, streams: readonly Stream[]): Promise<void> {
+  const { db, client, run, dueNotBefore } = context;
+  const doneAt = run.trigger === 'manual' ? new Map<string, Date>() : await readReconciledTimes(db, client);
+  const isDue = ({ name }: Stream) => {
+    const done = doneAt.get(name);
+    const turn = done === undefined ? null : dueNotBefore(done, 0);
+    return turn === null || turn <= run.startedAt;
+  };
+  await runEach(context, [
+    ...streams.filter(isDue).map((one) => () => reconcileStream(withColumnComparison(context), one, 'worker')),
+    () => rereadAuthorizations(withColumnComparison(context)),
+    () => requestMissingParcels(context),
+    () => findOrdersOfShipments(context),
+  ]);
+}
+
+/** Requests look-ups of shipped shipments that have none, for example after a lost row. */
+async function requestMissingParcels(context: PullContext): Promise<void> {
+  const { db, client, run } = context;
+  const now = serviceNow(context);
+  let count = 0;
+  for (let after: number | null = 0; after !== null; ) {
+    const from: number = after;
+    const page = await underLease(db, run.lease, (trx) => requestMissingParcelReads(trx, client, from, now));
+    count += page.requested;
+    after = page.last;
+  }
+  if (count > 0)
+    warn(context, `${count} shipped shipments had no look-up of their packages; pull-parcels makes up for it`);
+}
+
+/** Runs the backfills that were requested for the background, oldest first. */
+export async function backfillRequested(context: PullContext, streams: readonly Stream[]): Promise<void> {
+  const rescans = await findBackgroundBackfills(context.db, context.client);
+  const backfill = async (rescan: Rescan) => {
+    const stream = streams.find(({ name }) => name === rescan.stream);
+    if (stream === undefined) throw new Error(`backfill ${rescan.id}: there is no stream ${rescan.stream}`);
+    return backfillStream(withColumnComparison(context), stream, rescan);
+  };
+  const tasks = rescans.map((rescan) => () => backfill(rescan));
+  await runEach(context, tasks);
+}
+
+/** Returns the context for the rescan of one stream. It compares every column, to find damage in our tables too. */
+export const withColumnComparison = (context: PullContext): PullContext => ({
+  ...context,
+  compare: 'columns',
+  state: { ...context.state, share: newShare() },
+});
+
+/** Does all tasks, also after a failure. Throws the first error at the end; further ones become warnings. */
+async function runEach(context: PullContext, tasks: readonly (() => Promise<unknown>)[]): Promise<void> {
+  const failures: unknown[] = [];
+  for (const task of tasks) {
+    try {
+      await task();
+    } catch (error) {
+      if (error instanceof StoppedError || error instanceof LeaseLostError) throw error;
+      failures.push(error);
+    }
+  }
+  throwFirst(context, failures);
+}

@@ -1,0 +1,267 @@
+import { type RawBuilder, sql, type Transaction } from 'kysely';
+import type { Json } from '../../core/json.ts';
+import { maskJson, toPostcodeArea } from '../../core/personal-data.ts';
+import { streamColumns } from '../../db/generated/stream-columns.ts';
+import type { DB } from '../../db/generated/tables.ts';
+import { anyClient } from '../../db/values.ts';
+import type { Family, MirrorRow, MirrorTables } from './mirror-tables.ts';
+
+/**
+ * A resource that an erasure names: an order, a return that belongs to no stored order, or an order.create row. The
+ * latter means an order that the service may have, whose id is not known.
+ */
+export interface Erasure {
+  readonly entity: 'orders' | 'outbox' | 'return_items' | 'return_merchandise_authorizations';
+  readonly id: number;
+  readonly number: string | null;
+}
+
+/** Records erasures, so that later readings are masked. The first erasure of a resource stays. */
+export async function recordErasures(
+  trx: Transaction<DB>,
+  client: string,
+  by: string,
+  erasures: readonly Erasure[],
+): Promise<void> {
+  await sql`
+    insert into sync.erasures (client, entity, id, external_order_number, erased_by)
+    select ${client}, e.entity, e.id, e.number, ${by}
+    from jsonb_to_recordset(${JSON.stringify(erasures)}::jsonb) as e (entity text, id bigint, number text)
+    on conflict do nothing`.execute(trx);
+}
+
+/**
+ * SQL: true if anything of the client was erased. Postgres evaluates it once per statement, before all other tables. The
+ * order makes it use the key: otherwise it could read all erasures of other clients.
+ */
+const anyErasure = (client: string) => sql`(
+  select e.client
+  from sync.erasures e
+  where e.client = ${anyClient(client)}
+  order by e.entity, e.id
+  limit 1) is not null`;
+
+/** SQL: the id of a resource if it was erased, looked up by the key of sync.erasures. */
+const findErasure = (client: string, entity: string, id: RawBuilder<unknown>) => sql`(
+  select e.id
+  from sync.erasures e
+  where e.client = ${anyClient(client)} and e.entity = ${entity} and e.id = ${id})`;
+
+/** The members of a parent row that lead to its order. */
+const orderLinks: Readonly<Record<string, readonly ('order' | 'shipment' | 'number')[]>> = {
+  orders: [],
+  shipments: ['order'],
+  return_items: ['order', 'number'],
+  return_merchandise_authorizations: ['shipment'],
+};
+
+/** Returns which erasures the client has: any, and of orders whose id is not known. Most pages need only this. */
+async function readKinds(trx: Transaction<DB>, client: string): Promise<{ any: boolean; unread: boolean }> {
+  const { rows } = await sql<{ any: boolean; unread: boolean }>`
+    select ${anyErasure(client)} as any, (
+      select e.id
+      from sync.erasures e
+      where e.client = ${anyClient(client)} and e.entity = 'outbox'
+      order by e.id
+      limit 1) is not null as unread`.execute(trx);
+  return rows[0] ?? { any: false, unread: false };
+}
+
+/** SQL: true if the ERP sent the order of an erased order.create again, so its number names newer data. */
+export const isSentAgain = sql`exists (
+  select from fulfilment.outbox o
+  where o.client = e.client and o.reference = e.external_order_number
+    and o.kind in ('order.create', 'order.replace') and o.id > e.id
+    and o.erased_at is null)`;
+
+/** Records the erasures of orders that are read for the first time: from now on their ids name them. */
+async function identifyOrders(
+  trx: Transaction<DB>,
+  client: string,
+  read: readonly { readonly number: unknown; readonly orderId: unknown }[],
+): Promise<void> {
+  const known = read.filter(({ number, orderId }) => number != null && orderId != null);
+  if (known.length === 0) return;
+  await sql`
+    with i as (
+      select *
+      from unnest(${known.map(({ number }) => number)}::text[], ${known.map(({ orderId }) => orderId)}::bigint[])
+        as i (number, order_id)
+    ), met as materialized (
+      select e.*
+      from sync.erasures e
+      where e.client = ${anyClient(client)} and e.entity = 'outbox' and e.external_order_number in (
+        select number from i)
+      order by e.id
+      for update
+    ), spent as (
+      delete from sync.erasures e
+      using met m
+      where e.client = m.client and e.entity = m.entity and e.id = m.id
+    )
+    insert into sync.erasures (client, entity, id, external_order_number, erased_at, erased_by)
+    select e.client, 'orders', i.order_id, e.external_order_number, e.erased_at, e.erased_by
+    from met e
+    join i on i.number = e.external_order_number
+    where not ${isSentAgain}
+    on conflict do nothing`.execute(trx);
+}
+
+/**
+ * Masks the families whose order was erased, and returns the others unchanged. Call it in the transaction that writes
+ * them, after it has locked their stream: an erasure locks all streams of orders.
+ */
+export async function maskErasedFamilies(
+  trx: Transaction<DB>,
+  client: string,
+  tables: MirrorTables,
+  families: readonly Family[],
+): Promise<readonly Family[]> {
+  const table = tables.parent.name;
+  const links = orderLinks[table];
+  if (links === undefined || families.length === 0) return families;
+  const kinds = await readKinds(trx, client);
+  if (!kinds.any) return families;
+  if (kinds.unread) {
+    const idOf = table === 'orders' ? 'id' : 'order_id';
+    const read = families.map(({ parent }) => ({ number: parent.external_order_number, orderId: parent[idOf] }));
+    await identifyOrders(trx, client, read);
+  }
+  const take = (link: 'order' | 'shipment' | 'number', column: string) =>
+    families.map(({ parent }) => (links.includes(link) ? (parent[column] ?? null) : null));
+  const ids = families.map(({ parent }) => parent.id);
+  // Each erasure is looked up by its key. As joins, they would read all erasures while statistics do not know them.
+  const { rows } = await sql<{ id: number }>`
+    with read as materialized (
+      select *
+      from unnest(${ids}::bigint[], ${take('order', 'order_id')}::bigint[],
+        ${take('shipment', 'shipment_id')}::bigint[], ${take('number', 'external_order_number')}::text[])
+        as i (id, order_id, shipment_id, number)
+      where ${anyErasure(client)}
+    ), found as materialized (
+      select i.id, ${findErasure(client, table, sql`i.id`)} as own,
+        ${findErasure(
+          client,
+          'orders',
+          sql`coalesce(i.order_id, (
+          select s.order_id
+          from fulfilment.shipments s
+          where s.client = ${anyClient(client)} and s.id = i.shipment_id))`,
+        )} as of_order,
+        (select e.id
+          from sync.erasures e
+          where i.order_id is null and e.client = ${anyClient(client)} and e.external_order_number = i.number
+            and e.entity in ('orders', 'outbox')
+          limit 1) as by_number
+      from read i
+    )
+    select id
+    from found
+    where coalesce(own, of_order, by_number) is not null`.execute(trx);
+  const erased = new Set(rows.map(({ id }) => id));
+  if (erased.size === 0) return families;
+  return families.map((family) => (erased.has(family.parent.id) ? maskFamily(table, family) : family));
+}
+
+/** Returns those of the shipments whose order was erased. */
+export async function findErasedShipments(
+  trx: Transaction<DB>,
+  client: string,
+  shipmentIds: readonly number[],
+): Promise<ReadonlySet<number>> {
+  const { rows } = await sql<{ id: number }>`
+    with found as materialized (
+      select s.id, ${findErasure(client, 'orders', sql`s.order_id`)} as erased
+      from fulfilment.shipments s
+      where ${anyErasure(client)} and s.client = ${anyClient(client)} and s.id = any(${shipmentIds}::bigint[])
+    )
+    select id
+    from found
+    where erased is not null`.execute(trx);
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** The effect of erasing on a column: it becomes null, or JSON is masked, or only the area of a postcode stays. */
+type Effect = 'null' | 'mask' | 'area';
+
+/**
+ * The columns with personal data of each table that holds resources of an order. Other columns are not changed. Those
+ * of the tables of streams follow from the streams.
+ */
+export const personalColumns = {
+  ...streamColumns,
+  parcels: {
+    track_and_trace_code: 'null',
+    track_and_trace_bar_code: 'null',
+    tracking_number: 'null',
+    raw: 'mask',
+  },
+  track_traces: { raw: 'mask' },
+  track_trace_events: { raw: 'mask' },
+  documents: { file_name: 'null', result: 'mask' },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, Effect>>>>;
+
+export type PersonalTable = keyof typeof personalColumns;
+
+/**
+ * The columns of views and of the outbox with personal data: those of their tables, and those that are made from personal
+ * values, such as a tracking address with a code and a postcode. Words of others may quote personal data.
+ */
+const derivedColumns: Readonly<Record<string, readonly string[]>> = {
+  order_lines: ['name', 'metadata'],
+  order_overview: ['email', 'problem'],
+  outbox: ['payload', 'result', 'last_error', 'refusal'],
+  outbox_open: ['because'],
+  parcel_overview: ['track_and_trace_code', 'track_and_trace_bar_code', 'tracking_number', 'tracking_url'],
+  return_overview: ['comment'],
+  returns_to_restock: ['comment'],
+  shipment_lines: ['track_and_trace_codes', 'tracking_url', 'tracking_urls'],
+  shipment_overview: Object.keys(streamColumns.shipments),
+};
+
+/**
+ * Returns the columns of a table or view of schema `fulfilment` that hold personal data. This list decides what is erased,
+ * and what programs, events and people without that right do not see.
+ */
+export const findPersonalColumns = (relation: string): readonly string[] =>
+  derivedColumns[relation] ?? findEffects(relation).map(([column]) => column);
+
+/** Types of the columns with personal data that are not text. */
+const otherTypes: Readonly<Record<string, string>> = {
+  metadata: 'jsonb',
+  pick_up_point: 'jsonb',
+  pick_up_point_id: 'bigint',
+  raw: 'jsonb',
+  result: 'jsonb',
+};
+
+/** Returns the SQL type of a column with personal data. */
+export const findColumnType = (column: string): string => otherTypes[column] ?? 'text';
+
+/** Returns the columns of a table that hold personal data, with the effect of erasing; none for other tables. */
+function findEffects(table: string): readonly (readonly [string, Effect])[] {
+  const tables: Readonly<Record<string, Readonly<Record<string, Effect>>>> = personalColumns;
+  return Object.entries(tables[table] ?? {});
+}
+
+const change = (effect: Effect, value: unknown) => {
+  if (effect === 'null' || value === null || value === undefined) return null;
+  return effect === 'area' ? toPostcodeArea(value) : maskJson(value as Json);
+};
+
+/** Returns a row of a table without personal data. */
+export function maskRow<Row extends { readonly [column: string]: unknown }>(table: string, row: Row): Row {
+  const masked = findEffects(table).map(([column, effect]) => [column, change(effect, row[column])]);
+  return { ...row, ...Object.fromEntries(masked) };
+}
+
+/** Returns a family without personal data. */
+export function maskFamily(parentTable: string, { parent, children }: Family): Family {
+  return {
+    parent: maskRow(parentTable, parent),
+    children: children.map((set) => ({
+      ...set,
+      rows: set.rows.map((row): MirrorRow => maskRow(set.table, row)),
+    })),
+  };
+}

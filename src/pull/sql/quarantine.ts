@@ -1,0 +1,229 @@
+import { createHash } from 'node:crypto';
+import { type Kysely, sql, type Transaction } from 'kysely';
+import { pauses } from '../../core/backoff.ts';
+import type { DB } from '../../db/generated/tables.ts';
+import { anyClient, toPauseSpan } from '../../db/values.ts';
+import { maskErasedQuarantine } from './mask-quarantine.ts';
+import type { NumberedReading, RunTransaction, StreamTransaction } from './stream-transaction.ts';
+
+/** The ids that a resource links to, and the order number in it; null if it has none that can be read. */
+export interface OrderLinks {
+  readonly orderId: number | null;
+  readonly shipmentId: number | null;
+  readonly number: string | null;
+}
+
+/** A resource that could not be decoded, with everything that was included for it. */
+export interface QuarantineEntry {
+  /** Null if not even the id can be read. */
+  readonly resourceId: number | null;
+  /** What leads to its order, so that an erasure finds it. */
+  readonly links: OrderLinks;
+  readonly memberPath: string;
+  readonly reason: string;
+  /** JSON text as received. */
+  readonly document: string;
+  /** Number of the reading of this entry, if entries of several readings are written at once. */
+  readonly readNo?: number;
+}
+
+/**
+ * Stores resources in quarantine as received, with the reason. Each resource has one row, which is updated if the
+ * resource is met again.
+ * @returns the number of resources that were not in quarantine before
+ */
+export async function quarantineResources(
+  { trx, client, stream, run }: RunTransaction,
+  readNo: number,
+  entries: readonly QuarantineEntry[],
+): Promise<number> {
+  if (entries.length === 0) return 0;
+  const byKey = new Map(entries.map((entry) => [toResourceKey(entry), entry]));
+  const rows = [...byKey].map(([resourceKey, entry]) => ({
+    client,
+    stream,
+    resource_key: resourceKey,
+    resource_id: entry.resourceId,
+    order_id: entry.links.orderId,
+    shipment_id: entry.links.shipmentId,
+    external_order_number: entry.links.number === null ? null : toStorableText(entry.links.number),
+    member_path: toStorableText(entry.memberPath),
+    reason: toStorableText(entry.reason),
+    document: entry.document,
+    run_worker: run.worker,
+    run_job: run.lease.name,
+    run_lease_key: run.lease.key,
+    read_no: entry.readNo ?? readNo,
+  }));
+  const written = await trx
+    .insertInto('sync.quarantine')
+    .values(rows)
+    .onConflict((conflict) =>
+      conflict
+        .columns(['client', 'stream', 'resource_key'])
+        .doUpdateSet((eb) => ({
+          order_id: eb.ref('excluded.order_id'),
+          shipment_id: eb.ref('excluded.shipment_id'),
+          external_order_number: eb.ref('excluded.external_order_number'),
+          member_path: eb.ref('excluded.member_path'),
+          reason: eb.ref('excluded.reason'),
+          document: eb.ref('excluded.document'),
+          run_worker: eb.ref('excluded.run_worker'),
+          run_job: eb.ref('excluded.run_job'),
+          run_lease_key: eb.ref('excluded.run_lease_key'),
+          read_no: eb.ref('excluded.read_no'),
+          times: eb('sync.quarantine.times', '+', 1),
+          last_seen_at: sql<Date>`now()`,
+        }))
+        .whereRef('sync.quarantine.read_no', '<=', 'excluded.read_no'),
+    )
+    .returning(['id', sql<boolean>`xmax = 0`.as('isNew')])
+    .execute();
+  await maskErasedQuarantine(
+    trx,
+    client,
+    written.map(({ id }) => id),
+  );
+  return written.filter(({ isNew }) => isNew).length;
+}
+
+/** Releases resources that a later reading could decode. The mirror has that reading now. */
+export async function releaseQuarantined(
+  { trx, client, stream }: StreamTransaction,
+  read: readonly NumberedReading[],
+): Promise<void> {
+  if (read.length === 0) return;
+  const [keys, readNos] = [read.map(({ id }) => String(id)), read.map(({ readNo }) => readNo)];
+  await sql`
+    delete from sync.quarantine q
+    using unnest(${keys}::text[], ${readNos}::bigint[]) as r (key, read_no)
+    where q.client = ${anyClient(client)} and q.stream = ${stream} and q.resource_key = any(${keys}::text[])
+      and q.resource_key = r.key and q.read_no <= r.read_no`.execute(trx);
+}
+
+/** Releases all resources of older readings. For a list that is read completely each time. */
+export async function releaseOlderQuarantined(
+  { trx, client, stream }: StreamTransaction,
+  readNo: number,
+): Promise<void> {
+  await trx
+    .deleteFrom('sync.quarantine')
+    .where('client', '=', anyClient(client))
+    .where('stream', '=', stream)
+    .where('read_no', '<', readNo)
+    .execute();
+}
+
+/** Releases one resource, by the id of its quarantine row. */
+export async function releaseQuarantineRow(trx: Transaction<DB>, id: number): Promise<void> {
+  await trx.deleteFrom('sync.quarantine').where('id', '=', id).execute();
+}
+
+/**
+ * Finds resources in quarantine that are due for a reread, the first time one minute after they came there. The
+ * resource may have been damaged on the way, or repaired at the service since; a reread finds that without waiting for
+ * a list.
+ */
+export async function findQuarantinedDue(db: Kysely<DB>, client: string, stream: string): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select q.resource_id as id
+    from sync.quarantine q
+    left join sync.rereads r on r.client = q.client and r.stream = q.stream and r.id = q.resource_id
+    where q.client = ${anyClient(client)} and q.stream = ${stream} and q.resource_id is not null
+      and coalesce(r.next_try_at, q.first_seen_at + ${toPauseSpan(pauses.reread, sql`1`)}) <= now()
+    order by r.next_try_at nulls first, q.resource_id`.execute(db);
+  return rows.map(({ id }) => id);
+}
+
+/** A row of the quarantine. */
+export interface QuarantineRow {
+  readonly id: number;
+  readonly client: string;
+  readonly stream: string;
+  readonly resourceId: number | null;
+  readonly memberPath: string;
+  readonly reason: string;
+  readonly times: number;
+  readonly firstSeenAt: Date;
+  readonly lastSeenAt: Date;
+  readonly worker: string;
+  /** Number of the run that last met it (sync.runs); null if it was pruned. */
+  readonly run: number | null;
+}
+
+/** A row of the quarantine with the resource itself, JSON text as received. */
+export interface QuarantinedDocument extends QuarantineRow {
+  readonly document: string;
+  readonly readNo: number;
+}
+
+const selectQuarantined = (db: Kysely<DB>) =>
+  db
+    .selectFrom('sync.quarantine as q')
+    .select((eb) => [
+      'q.id',
+      'q.client',
+      'q.stream',
+      'q.resource_id as resourceId',
+      'q.member_path as memberPath',
+      'q.reason',
+      'q.times',
+      'q.first_seen_at as firstSeenAt',
+      'q.last_seen_at as lastSeenAt',
+      'q.run_worker as worker',
+      eb
+        .selectFrom('sync.runs as r')
+        .select('r.id')
+        .whereRef('r.client', '=', 'q.client')
+        .whereRef('r.job', '=', 'q.run_job')
+        .whereRef('r.lease_key', '=', 'q.run_lease_key')
+        .as('run'),
+    ]);
+
+const selectDocuments = (db: Kysely<DB>) => selectQuarantined(db).select(['q.document', 'q.read_no as readNo']);
+
+/** Lists the rows of the quarantine, the oldest first. Returns all of them if no limit is given. */
+export async function listQuarantined(
+  db: Kysely<DB>,
+  { client = null, stream = null }: { client?: string | null; stream?: string | null },
+  limit: number | null = null,
+): Promise<QuarantineRow[]> {
+  return selectQuarantined(db)
+    .$if(client !== null, (query) => query.where('q.client', '=', client))
+    .$if(stream !== null, (query) => query.where('q.stream', '=', stream))
+    .orderBy('q.id')
+    .$if(limit !== null, (query) => query.limit(limit ?? 0))
+    .execute();
+}
+
+/** Reads one row of the quarantine with its resource; null if there is none. */
+export async function readQuarantined(db: Kysely<DB>, id: number): Promise<QuarantinedDocument | null> {
+  return (await selectDocuments(db).where('q.id', '=', id).executeTakeFirst()) ?? null;
+}
+
+/** Reads the next rows of one stream after `afterId`, with their resources; at most `limit`. */
+export async function readNextQuarantined(
+  db: Kysely<DB>,
+  client: string,
+  stream: string,
+  afterId: number,
+  limit: number,
+): Promise<QuarantinedDocument[]> {
+  return selectDocuments(db)
+    .where('q.client', '=', anyClient(client))
+    .where('q.stream', '=', stream)
+    .where('q.id', '>', afterId)
+    .orderBy('q.id')
+    .limit(limit)
+    .execute();
+}
+
+/** Returns the key of a resource in quarantine: its id, or a hash of the document if the id cannot be read. */
+function toResourceKey({ resourceId, document }: QuarantineEntry): string {
+  return resourceId === null ? `sha256:${createHash('sha256').update(document).digest('hex')}` : String(resourceId);
+}
+
+/** Makes a text storable. Member names come from the service, and Postgres refuses NUL in text. */
+function toStorableText(text: string): string {
+  return text.replaceAll('\0', '\u2400').toWellFormed().slice(0, 1_000);
+}

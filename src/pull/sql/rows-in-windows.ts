@@ -1,0 +1,73 @@
+import { type Kysely, sql } from 'kysely';
+import { firstRealDay } from '../../core/time.ts';
+import type { DB } from '../../db/generated/tables.ts';
+import { anyClient } from '../../db/values.ts';
+import { type AgeColumns, isYoungEnough } from './age.ts';
+import type { DayWindow, Rescan } from './rescans.ts';
+
+/**
+ * Returns SQL: whether a complete walk of these windows must have shown the row t. Each window is shortened by a day at
+ * both ends, because a day in another time zone may begin earlier or later.
+ */
+function insideWindows(age: AgeColumns, windows: readonly DayWindow[], serviceNow: Date) {
+  const inAny = windows.map(({ after, before }) => {
+    if (age.windowColumn === null) return sql`true`;
+    const column = sql`${sql.ref(`t.${age.windowColumn}`)}::date`;
+    return sql`(
+      ${column} > coalesce(${after}::date + 1, '-infinity')
+      and ${column} < coalesce(${before}::date - 1, 'infinity'))`;
+  });
+  return sql`(${sql.join(inAny, sql` or `)}) and ${isYoungEnough(age, serviceNow)}`;
+}
+
+/** Counts the stored rows in these windows. */
+export async function countRowsInWindows(
+  db: Kysely<DB>,
+  client: string,
+  age: AgeColumns,
+  windows: readonly DayWindow[],
+  serviceNow: Date,
+): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)
+    from ${sql.table(`fulfilment.${age.table}`)} t
+    where t.client = ${anyClient(client)} and t.unlisted_since is null
+      and ${insideWindows(age, windows, serviceNow)}`.execute(db);
+  return rows[0]?.count ?? 0;
+}
+
+/**
+ * Finds rows that should have been listed and were not: at most `limit`, in order of id, after `afterId`. Rows that
+ * were stored after the walk began are left out.
+ */
+export async function findUnseenRows(
+  db: Kysely<DB>,
+  { id, client, startedAt, windows }: Rescan,
+  age: AgeColumns,
+  serviceNow: Date,
+  { limit, afterId = null }: { readonly limit: number; readonly afterId?: number | null },
+): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    with seen as (select distinct unnest(ids) as id
+      from sync.rescan_pages
+      where rescan_id = ${id})
+    select t.id
+    from ${sql.table(`fulfilment.${age.table}`)} t
+    where t.client = ${anyClient(client)} and t.unlisted_since is null and t.first_seen_at < ${startedAt}
+      and ${insideWindows(age, windows ?? [], serviceNow)}
+      and (${afterId}::bigint is null or t.id > ${afterId}) and not exists (select from seen where seen.id = t.id)
+    order by t.id
+    limit ${limit}`.execute(db);
+  return rows.map((row) => row.id);
+}
+
+/** Finds the oldest real day that is stored. Returns null if there is none, or if the list has no date filter. */
+export async function findOldestDay(db: Kysely<DB>, client: string, age: AgeColumns): Promise<string | null> {
+  if (age.windowColumn === null) return null;
+  const { rows } = await sql<{ oldest: string | null }>`
+    select min(${sql.ref(`t.${age.windowColumn}`)}::date) as oldest
+    from ${sql.table(`fulfilment.${age.table}`)} t
+    where t.client = ${client}
+      and ${sql.ref(`t.${age.windowColumn}`)} >= ${firstRealDay}`.execute(db);
+  return rows[0]?.oldest ?? null;
+}

@@ -1,0 +1,184 @@
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
+import type { DB } from '../../db/generated/tables.ts';
+import type { Database } from '../../db/pool.ts';
+import { lockingCte, selectLocked } from '../../db/transaction.ts';
+import { anyClient, anyText } from '../../db/values.ts';
+import { type Lease, underLease } from '../../schedule/sql/leases.ts';
+import { type Cursor, type CursorPass, type Run, rescanJobs } from '../../schedule/sql/ledger.ts';
+
+/** A transaction that writes for one stream of one client. Everything that a page writes takes it. */
+export interface StreamTransaction {
+  readonly trx: Transaction<DB>;
+  readonly client: string;
+  /** Name of the stream. */
+  readonly stream: string;
+}
+
+/** A StreamTransaction of a run: it commits only while the run holds its lease. */
+export interface RunTransaction extends StreamTransaction {
+  readonly run: Run;
+}
+
+/**
+ * Runs `work` in one transaction under the lease of the run. `work` may be run again, so it must take all that it
+ * writes from memory.
+ * @throws LeaseLostError if the run no longer holds its lease, or the error of `work`
+ */
+export function writeStream<T>(
+  db: Database,
+  run: Run,
+  stream: string,
+  work: (transaction: RunTransaction) => Promise<T>,
+): Promise<T> {
+  return underLease(db, run.lease, (trx) => work({ trx, client: run.lease.client, stream, run }));
+}
+
+/** A resource with the number of the reading that it comes from. */
+export interface NumberedReading {
+  readonly id: number;
+  readonly readNo: number;
+}
+
+/** What a reader learns when it enters a stream. */
+export interface StreamEntry {
+  /** True if another reader holds a lease: it may write an older reading later. */
+  readonly othersAtWork: boolean;
+  /** True if resources of the stream may wait to be reread or be in quarantine. A reading of them ends that. */
+  readonly waits: boolean;
+}
+
+/** Locks the stream until the transaction ends, so that its readers commit one after the other. */
+export async function enterStream({ trx, client, stream, run: { lease } }: RunTransaction): Promise<StreamEntry> {
+  const name = streamLock(client, stream);
+  const enter = sql<{ others: boolean; waiting: boolean }>`
+    with ${lockingCte(name)}
+    select ${otherReadersExist(lease, stream)} as others, ${rereadsOrQuarantineExist(client, stream)} as waiting
+    from locked`;
+  const { others, waiting } = await selectLocked(trx, name, enter);
+  // The statement read all of this before it had the lock. Another reader may have changed it meanwhile.
+  return { othersAtWork: others, waits: waiting || others };
+}
+
+/** SQL: true if another reader of the stream holds a lease. */
+export const otherReadersExist = ({ client, name }: Lease, stream: string) => sql`exists (
+  select from sync.leases l
+  left join sync.jobs j on j.client = l.client and j.job = l.name
+  where l.client = ${anyClient(client)} and l.expires_at is not null and l.name <> ${name}
+    and (j.stream = ${stream} or l.name = any(${rescanJobs}::text[])))`;
+
+/** SQL: true if a resource of the stream waits to be reread or is in quarantine. */
+export const rereadsOrQuarantineExist = (client: string, stream: string) => sql`(
+  exists (select from sync.rereads where client = ${anyClient(client)} and stream = ${stream})
+  or exists (select from sync.quarantine where client = ${anyClient(client)} and stream = ${stream}))`;
+
+/**
+ * Locks the stream until the transaction ends, so that no reader commits in the middle of a settlement of pushes.
+ * @returns the reading number for what the settlement writes. Readers that asked before the pushes were answered have
+ * smaller numbers.
+ */
+export async function lockStream({ trx, client, stream }: StreamTransaction): Promise<number> {
+  const name = streamLock(client, stream);
+  // The number is drawn only when the name is locked.
+  const draw = sql<{ readNo: number }>`with ${lockingCte(name)} select nextval('sync.read_no') as "readNo" from locked`;
+  return (await selectLocked(trx, name, draw)).readNo;
+}
+
+const streamLock = (client: string, stream: string) => `rows ${client} ${stream}`;
+
+/**
+ * Records that these rows were found unchanged, each by its own reading. Such rows are not written, so they do not show
+ * when they were last seen. If a poll and a rescan read one stream at the same time, an older reading could then overwrite
+ * what a newer one found unchanged. While a stream has one reader, nothing needs to be recorded.
+ */
+export async function recordConfirmations(
+  { trx, client, stream }: StreamTransaction,
+  found: readonly NumberedReading[],
+): Promise<void> {
+  if (found.length === 0) return;
+  const [ids, readNos] = [found.map(({ id }) => id), found.map(({ readNo }) => readNo)];
+  await sql`
+    insert into sync.confirmations (client, stream, read_no, ids)
+    select ${client}, ${stream}, f.read_no, array_agg(f.id)
+    from unnest(${ids}::bigint[], ${readNos}::bigint[]) as f (id, read_no)
+    group by f.read_no`.execute(trx);
+}
+
+/** SQL: true if a reading newer than `readNo` found the row unchanged. */
+export function isConfirmedSince(
+  client: string,
+  stream: string,
+  readNo: number | RawBuilder<unknown>,
+  id: RawBuilder<unknown>,
+) {
+  return sql`exists (
+    select from sync.confirmations c
+    where c.client = ${anyClient(client)} and c.stream = ${stream} and c.read_no > ${readNo} and ${id} = any(c.ids))`;
+}
+
+/** Draws the number of a reading. Call it before the request is sent. */
+export async function drawReadNo(db: Kysely<DB>): Promise<number> {
+  const { readNo } = await db.selectNoFrom(sql<number>`nextval('sync.read_no')`.as('readNo')).executeTakeFirstOrThrow();
+  return readNo;
+}
+
+/** The cursor of a pass that never ran. */
+export const noCursor: Cursor = {
+  query: null,
+  meaning: 'unknown',
+  lastId: null,
+  largestSeen: null,
+  watermark: null,
+  completed: false,
+  stale: false,
+};
+
+const positionColumns = ['query', 'meaning', 'last_id', 'largest_seen', 'watermark'] as const;
+
+/**
+ * Stores the cursor of a pass, in the transaction of the page that it points to. An unchanged cursor is not written.
+ * @param atEnd true if the walk just reached its end
+ */
+export async function saveCursor(
+  { trx, client, stream }: StreamTransaction,
+  pass: CursorPass,
+  cursor: Cursor,
+  atEnd: boolean,
+): Promise<void> {
+  const { query, meaning, lastId, largestSeen, watermark } = cursor;
+  const position = { query, meaning, last_id: lastId, largest_seen: largestSeen, watermark };
+  const completed = { completed_at: atEnd ? sql<Date>`now()` : null };
+  await trx
+    .insertInto('sync.cursors')
+    .values({ client, stream, pass, ...position, ...completed })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['client', 'stream', 'pass'])
+        .doUpdateSet({
+          ...position,
+          completed_at: sql<Date | null>`coalesce(excluded.completed_at, sync.cursors.completed_at)`,
+          updated_at: sql<Date>`now()`,
+        })
+        .where((eb) =>
+          eb.or([
+            sql<boolean>`excluded.completed_at is not null and sync.cursors.completed_at is null`,
+            ...positionColumns.map((column) =>
+              eb(`sync.cursors.${column}`, 'is distinct from', sql.ref<string | number>(`excluded.${column}`)),
+            ),
+          ]),
+        ),
+    )
+    .execute();
+}
+
+/** Deletes the cursors of walks that are over. */
+export async function deleteCursors(
+  { trx, client, stream }: StreamTransaction,
+  passes: readonly CursorPass[],
+): Promise<void> {
+  await trx
+    .deleteFrom('sync.cursors')
+    .where('client', '=', client)
+    .where('stream', '=', stream)
+    .where('pass', '=', anyText(passes))
+    .execute();
+}

@@ -1,0 +1,123 @@
+import { type Kysely, sql } from 'kysely';
+import type { DB } from '../../db/generated/tables.ts';
+import { anyClient } from '../../db/values.ts';
+import type { Change } from './feed.ts';
+import { type ChildTable, tableRef } from './mirror-tables.ts';
+import { isConfirmedSince, type StreamTransaction } from './stream-transaction.ts';
+
+/** Marks rows that the service no longer has as unlisted, unless a newer reading found them. */
+export async function markUnlisted(
+  { trx, client, stream }: StreamTransaction,
+  table: string,
+  ids: readonly number[],
+  readNo: number,
+): Promise<Change[]> {
+  if (ids.length === 0) return [];
+  const { rows } = await sql<{ id: number }>`
+    update ${sql.table(`fulfilment.${table}`)} t
+    set unlisted_since = now(), read_no = ${readNo}
+    where client = ${anyClient(client)} and id = any(${ids}::bigint[]) and unlisted_since is null
+      and read_no < ${readNo}
+      and not ${isConfirmedSince(client, stream, readNo, sql`t.id`)}
+    returning id`.execute(trx);
+  return rows.map(({ id }) => ({ entity: table, id, operation: 'unlisted' }));
+}
+
+/**
+ * Finds child rows of these parents that were stored before `before` and that a reading did not bring; at most `limit`.
+ */
+export async function findUnseenChildren(
+  db: Kysely<DB>,
+  client: string,
+  table: ChildTable,
+  {
+    parents,
+    seen,
+    before,
+    limit,
+  }: { parents: readonly number[]; seen: readonly number[]; before: Date; limit: number },
+): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select t.id
+    from ${tableRef(table.name)} t
+    where t.client = ${anyClient(client)} and ${sql.ref(`t.${table.parentColumn}`)} = any(${parents}::bigint[])
+      and not (t.id = any(${seen}::bigint[])) and t.unlisted_since is null and t.first_seen_at < ${before}
+    order by t.id
+    limit ${limit}`.execute(db);
+  return rows.map(({ id }) => id);
+}
+
+/**
+ * Marks child rows that the service no longer has as unlisted, and records a finding for each. Leaves out rows whose
+ * parent has a stored reading with number `readNo` or later.
+ */
+export async function markChildrenUnlisted(
+  { trx, client, stream }: StreamTransaction,
+  parent: string,
+  table: ChildTable,
+  ids: readonly number[],
+  readNo: number,
+): Promise<Change[]> {
+  const { rows } = await sql<{ id: number }>`
+    with gone as (
+      update ${tableRef(table.name)} t
+      set unlisted_since = now()
+      from ${tableRef(parent)} p
+      where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[]) and t.unlisted_since is null
+        and p.client = t.client and p.id = ${sql.ref(`t.${table.parentColumn}`)} and p.read_no < ${readNo}
+      returning t.id
+    ), recorded as (
+      insert into sync.findings (client, stream, finding, id)
+      select ${client}, ${stream}, 'extra', id
+      from gone
+    )
+    select id
+    from gone
+    order by id`.execute(trx);
+  return rows.map(({ id }) => ({ entity: table.name, id, operation: 'unlisted' }));
+}
+
+/** Number of consecutive complete walks that must lack a row before it is unlisted. A single list may be wrong. */
+const walksUntilUnlisted = 2;
+
+/** The walk whose list lacked rows. */
+export interface AbsenceWalk {
+  readonly pass: 'poll' | 'reconcile';
+  /** The number of the reconciliation; null for a poll. */
+  readonly rescanId?: number | null;
+}
+
+/**
+ * Records the rows that a complete walk lacked, in a stream without a read by id. Deletes the absences of rows that
+ * this walk showed.
+ * @param absent ids of the rows that the walk lacked
+ * @returns ids of the rows that enough consecutive walks lacked
+ */
+export async function recordAbsences(
+  { trx, client, stream }: StreamTransaction,
+  { pass, rescanId = null }: AbsenceWalk,
+  absent: readonly number[],
+): Promise<number[]> {
+  // A reconciliation does not read everything, so only the rows on its pages count as seen. A poll lists all open rows,
+  // so every row that is not absent counts as seen.
+  const seen =
+    rescanId === null
+      ? sql<boolean>`not (id = any(${absent}::bigint[]))`
+      : sql<boolean>`id in (select unnest(ids) from sync.rescan_pages where rescan_id = ${rescanId})`;
+  await trx
+    .deleteFrom('sync.absences')
+    .where('client', '=', anyClient(client))
+    .where('stream', '=', stream)
+    .where('pass', '=', pass)
+    .where(seen)
+    .execute();
+  if (absent.length === 0) return [];
+  const { rows } = await sql<{ id: number; walks: number }>`
+    insert into sync.absences as a (client, stream, pass, id)
+    select ${client}, ${stream}, ${pass}, i.id
+    from unnest(${absent}::bigint[]) as i (id)
+    order by i.id
+    on conflict (client, stream, pass, id) do update set walks = a.walks + 1
+    returning id, walks`.execute(trx);
+  return rows.filter(({ walks }) => walks >= walksUntilUnlisted).map(({ id }) => id);
+}

@@ -1,0 +1,79 @@
+import { mayWait, type PullContext } from '../../schedule/run.ts';
+import { count, date, defineFields, json, many, one, personal, text } from '../../service/decoding/fields.ts';
+import { unlist } from '../commit-reading.ts';
+import { readByIds } from '../read-by-ids.ts';
+import { findOpenAuthorizations } from '../sql/authorization-rows.ts';
+import { findRequestedRereads, rereadsPerRun } from '../sql/rereads.ts';
+import { declareStream, type MirroredResource } from '../stream.ts';
+
+/** Items of an announced return (docs/interface.md, 11.2 Items). */
+export const authorizationItem = defineFields('returnMerchandiseAuthorizationItem', {
+  attributes: {
+    externalReference: text,
+    sku: text,
+    quantity: count,
+    reasonCode: text,
+    metadata: personal(json),
+  },
+  relationships: { shipmentItem: one, product: one, returnReason: one, returnItem: one },
+});
+
+/** Announced returns (docs/interface.md, 11.1 Fields). */
+export const authorization = defineFields('returnMerchandiseAuthorization', {
+  attributes: {
+    externalReference: text,
+    comments: personal(text),
+    metadata: personal(json),
+    status: text,
+    createdOn: date,
+    modifiedOn: date,
+  },
+  relationships: { shipment: one, returnMerchandiseAuthorizationItems: many },
+});
+
+/**
+ * Return authorizations, which are announced returns. The service does not list them (docs/interface.md, 11.4
+ * Operations). The answers to pushes bring them.
+ */
+export const authorizations = declareStream<MirroredResource>({
+  name: 'return-merchandise-authorizations',
+  get: 'v3.returnMerchandiseAuthorizations.get',
+  include: ['returnMerchandiseAuthorizationItems'],
+  resource: {
+    table: 'return_merchandise_authorizations',
+    fields: authorization,
+    children: [
+      {
+        table: 'return_merchandise_authorization_items',
+        fields: authorizationItem,
+        parentColumn: 'return_merchandise_authorization_id',
+        listedIn: 'returnMerchandiseAuthorizationItems',
+      },
+    ],
+    erasedWithOrders: true,
+  },
+});
+
+/** Reads announced returns by id until every line has its return item. Runs with the daily reconciliation. */
+export async function rereadAuthorizations(context: PullContext): Promise<void> {
+  const { client, db } = context;
+  const requested = await findRequestedRereads(db, client, authorizations.name);
+  const open = await findOpenAuthorizations(db, client);
+  await readAuthorizations(context, [...new Set([...requested, ...open])]);
+}
+
+/** Reads the announced returns whose return items have arrived. Runs with the poll of return items. */
+export async function rereadArrivedAuthorizations(context: PullContext): Promise<void> {
+  if (!mayWait(context)) return;
+  const requested = await findRequestedRereads(context.db, context.client, authorizations.name);
+  await readAuthorizations(context, requested.slice(0, rereadsPerRun));
+}
+
+async function readAuthorizations(context: PullContext, ids: readonly number[]): Promise<void> {
+  await readByIds(context, authorizations, ids, {
+    writeExtra: async (transaction, { absent, readNo }) => ({
+      changes: await unlist(transaction, authorizations, absent, readNo),
+      result: null,
+    }),
+  });
+}

@@ -1,0 +1,111 @@
+import { type PullContext, serviceNow, warn } from '../../schedule/run.ts';
+import { count, date, defineFields, json, many, one, text, time } from '../../service/decoding/fields.ts';
+import { commitReading, makeEmptyReading, unlist } from '../commit-reading.ts';
+import { sortUnlistedOpenRows } from '../sql/rereads.ts';
+import { recordAbsences } from '../sql/unlisted.ts';
+import { declareStream, type PassResults, type Stream, toAgeColumns, toOpenKind } from '../stream.ts';
+
+/** The states in which a slip may still change (docs/interface.md, 14.3 States). */
+export const openStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING'];
+const maxNamed = 5;
+/** If more open slips than this are missing from the lists at once, we doubt the lists and mark none. */
+const maxUnlisted = 20;
+const leftTheLists = 'are stored as open but no longer listed (unlisted_since)';
+
+/** Items of an inbound packing slip (docs/interface.md, 14.2 Items). */
+export const slipItem = defineFields('inboundPackingSlipItem', {
+  attributes: { sku: text, quantity: count, received: count },
+  relationships: {},
+});
+
+/** Inbound packing slips (docs/interface.md, 14.1 Fields). */
+export const slip = defineFields('inboundPackingSlip', {
+  attributes: {
+    expectedIn: text,
+    expectedOn: date,
+    receivedOn: time,
+    completedOn: time,
+    reference: text,
+    status: text,
+    comments: text,
+    metadata: json,
+  },
+  relationships: { inbound: one, inboundPackingSlipItems: many },
+});
+
+/** Expected deliveries with their items. There is no read by id (docs/interface.md, 14.4 Operations). */
+export const inboundPackingSlips = declareStream<Stream>({
+  name: 'inbound-packing-slips',
+  list: 'v3.inboundPackingSlips.list',
+  get: null,
+  include: ['inboundPackingSlipItems'],
+  resource: {
+    table: 'inbound_packing_slips',
+    fields: slip,
+    children: [
+      {
+        table: 'inbound_packing_slip_items',
+        fields: slipItem,
+        parentColumn: 'inbound_packing_slip_id',
+        listedIn: 'inboundPackingSlipItems',
+      },
+    ],
+    erasedWithOrders: false,
+    incomplete: 'an inbound packing slip came without all of its items',
+  },
+  rescan: {
+    filter: null,
+    dayColumn: 'expected_on',
+    dates: ['expected_on', 'received_on', 'completed_on'],
+    moved: ['received_on', 'completed_on'],
+    horizonDays: 90,
+    recentDays: null,
+    sorted: false,
+  },
+  // The list's sort order is not known (docs/interface.md, 14.6 Not shown), so no pass continues from the last id.
+  passes: {
+    open: { statuses: openStatuses, closed: 'COMPLETED' },
+    window: { pass: 'completed', attribute: 'completedOn', column: 'completed_on', firstRunDays: null },
+    last: checkUnlisted,
+  },
+});
+
+/** Marks slips that are stored as open, but that two polls found in neither list. Names them in a warning. */
+async function checkUnlisted(context: PullContext, { open, window }: PassResults): Promise<void> {
+  const kind = toOpenKind(inboundPackingSlips);
+  if (kind === null || open === undefined || window === undefined) return;
+  const { client, db } = context;
+  const whole = open.ids.size + window.rows > 0 && open.whole && window.whole;
+  // Marking a slip as unlisted must not undo a reading made during this poll.
+  const { readNo } = open;
+  const age = toAgeColumns(inboundPackingSlips);
+  const { unseen, gone, tooOld } = await sortUnlistedOpenRows(db, client, kind, age, {
+    listed: [...open.ids],
+    serviceNow: serviceNow(context),
+  });
+  if (tooOld.length > 0)
+    warn(context, `${nameSome(tooOld)} are stored as open, but older than the 90 days that the service lists`);
+  if (gone.length > 0) warn(context, `${nameSome(gone)} ${leftTheLists}`);
+  if (!whole || unseen.length > maxUnlisted) {
+    if (unseen.length > 0)
+      warn(context, `${nameSome(unseen)} are not listed, but the lists seem incomplete, so none was marked`);
+    return;
+  }
+  const { result } = await commitReading(
+    context,
+    inboundPackingSlips,
+    makeEmptyReading(readNo),
+    async (transaction) => {
+      const absent = await recordAbsences(transaction, { pass: 'poll' }, unseen);
+      const changes = await unlist(transaction, inboundPackingSlips, absent, readNo);
+      return { changes, result: changes.map(({ id }) => id as number) };
+    },
+  );
+  const marked = result ?? [];
+  if (marked.length > 0) warn(context, `${nameSome(marked)} ${leftTheLists}`);
+}
+
+function nameSome(ids: readonly number[]): string {
+  const more = ids.length > maxNamed ? ` and ${ids.length - maxNamed} more` : '';
+  return `inbound packing slips ${ids.slice(0, maxNamed).join(', ')}${more}`;
+}

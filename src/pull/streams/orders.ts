@@ -1,0 +1,138 @@
+/** This folder: the streams. Each is a declaration: list, table of fields, children, and the passes of its poll. */
+
+import type { PullContext } from '../../schedule/run.ts';
+import { underLease } from '../../schedule/sql/leases.ts';
+import {
+  count,
+  date,
+  decimal,
+  defineFields,
+  flag,
+  json,
+  many,
+  one,
+  oneOrUnnamed,
+  personal,
+  type RowOf,
+  text,
+} from '../../service/decoding/fields.ts';
+import { findMissingOrders, requestMissingOrders } from '../sql/rereads.ts';
+import { declareStream, type Stream } from '../stream.ts';
+
+/** Items of an order (docs/interface.md, 8.1 Fields). */
+export const orderItem = defineFields('orderItem', {
+  attributes: {
+    sku: text,
+    quantity: count,
+    fulfillFrom: text,
+    price: decimal,
+    vat: decimal,
+    name: personal(text),
+    channelIdentifier: text,
+    metadata: personal(json),
+  },
+  relationships: { product: one },
+});
+
+/** Addresses of orders (docs/interface.md, 7.2 Addresses). */
+export const address = defineFields('address', {
+  attributes: {
+    firstName: personal(text),
+    lastName: personal(text),
+    prefix: personal(text),
+    street1: personal(text),
+    postcode: personal(text, 'area'),
+    houseNumber: personal(text),
+    houseNumberExtension: personal(text),
+    city: personal(text),
+    countryCode: text,
+  },
+  relationships: {},
+});
+
+/** Orders (docs/interface.md, 7.1 Fields). */
+export const order = defineFields('order', {
+  attributes: {
+    externalOrderNumber: text,
+    reference: personal(text),
+    orderedOn: date,
+    consumerReference: personal(text),
+    promotionCode: personal(text),
+    currency: text,
+    locale: text,
+    email: personal(text),
+    phoneNumber: personal(text),
+    vatNumber: personal(text),
+    fulfillFrom: text,
+    preferredShippingDate: date,
+    allowPartialDelivery: flag,
+    onHold: flag,
+    metadata: personal(json),
+    channelIdentifier: text,
+  },
+  relationships: {
+    orderType: one,
+    deliveryAddress: one,
+    billingAddress: one,
+    pickUpPoint: personal(oneOrUnnamed),
+    preferredShippingMethod: one,
+    orderItems: many,
+  },
+});
+
+/** An order as the service answered it, by column. */
+export type OrderRow = RowOf<typeof order>;
+
+/** The service may use one address for both roles, so the key has the role. An answer without one proves nothing. */
+const addresses = { table: 'order_addresses', fields: address, parentColumn: 'order_id', removes: false } as const;
+const addressKey = ['order_id', 'role'];
+
+/** Orders with their items, addresses and pick-up point. */
+export const orders = declareStream<Stream>({
+  name: 'orders',
+  list: 'v3.orders.list',
+  get: 'v3.orders.get',
+  include: ['orderItems', 'deliveryAddress', 'billingAddress', 'pickUpPoint'],
+  resource: {
+    table: 'orders',
+    fields: order,
+    children: [
+      { table: 'order_items', fields: orderItem, parentColumn: 'order_id', listedIn: 'orderItems' },
+      { ...addresses, listedIn: 'deliveryAddress', constants: { role: 'delivery' }, key: addressKey },
+      { ...addresses, listedIn: 'billingAddress', constants: { role: 'billing' }, key: addressKey },
+    ],
+    kept: {
+      relationship: 'pickUpPoint',
+      column: 'pick_up_point',
+      dependsOn: 'pick_up_point_id',
+      erasing: 'null',
+    },
+    erasedWithOrders: true,
+    incomplete: 'an order came without all of its items, addresses and pick-up point',
+  },
+  rescan: {
+    filter: 'orderedOn',
+    dayColumn: 'ordered_on',
+    dates: ['ordered_on'],
+    moved: ['ordered_on'],
+    horizonDays: null,
+    recentDays: 120,
+    sorted: false,
+  },
+  passes: {
+    window: { pass: 'placed', attribute: 'orderedOn', column: 'ordered_on', firstRunDays: 400 },
+    rereads: { until: 'answered', absent: 'kept', findMissing },
+  },
+});
+
+/** Finds the orders that shipments name, but that the window lacked. */
+async function findMissing(context: PullContext, limit: number | null): Promise<readonly number[]> {
+  // The first load of orders may have begun after that of shipments.
+  if (limit === null) await findOrdersOfShipments(context);
+  return findMissingOrders(context.db, context.client);
+}
+
+/** Requests reads of all orders that shipments name and that are not stored. It reads all shipments. */
+export async function findOrdersOfShipments({ db, client, run }: PullContext): Promise<void> {
+  await underLease(db, run.lease, (trx) => requestMissingOrders({ trx, client }, null));
+}

@@ -1,0 +1,66 @@
+import { count, date, defineFields, flag, one, personal, text, time } from '../../service/decoding/fields.ts';
+import { findUnlinkedAuthorizations } from '../sql/authorization-rows.ts';
+import { requestRereads } from '../sql/rereads.ts';
+import type { StreamTransaction } from '../sql/stream-transaction.ts';
+import { declareStream, type Stream } from '../stream.ts';
+import { authorizations, rereadArrivedAuthorizations } from './authorizations.ts';
+
+/**
+ * Lines of processed returns (docs/interface.md, 12.1 Fields). There is no read by id (12.2 Operations), so a
+ * quarantined one stays until the list shows it again.
+ */
+export const returnItems = declareStream<Stream>({
+  name: 'return-items',
+  list: 'v3.returnItems.list',
+  get: null,
+  include: [],
+  resource: {
+    table: 'return_items',
+    fields: defineFields('returnItem', {
+      attributes: {
+        sku: text,
+        quantity: count,
+        condition: text,
+        processedOn: date,
+        processedIn: text,
+        restockIn: text,
+        restockOn: time,
+        comment: personal(text),
+        redeliver: flag,
+        externalOrderNumber: text,
+      },
+      relationships: {
+        order: one,
+        orderItem: one,
+        product: one,
+        return: one,
+        returnMerchandiseAuthorizationItem: one,
+        returnReason: one,
+        shipmentItem: one,
+      },
+    }),
+    children: [],
+    erasedWithOrders: true,
+  },
+  rescan: {
+    filter: 'processedOn',
+    dayColumn: 'processed_on',
+    dates: ['processed_on'],
+    moved: ['processed_on'],
+    horizonDays: null,
+    recentDays: 120,
+    sorted: true,
+  },
+  passes: {
+    // A cursor by id would not do: a return item may be processed long after others with larger ids.
+    window: { pass: 'processed', attribute: 'processedOn', column: 'processed_on', firstRunDays: 400 },
+    last: rereadArrivedAuthorizations,
+  },
+  afterChanges: rereadUnlinked,
+});
+
+/** Requests to read the announced returns again whose return items have arrived. */
+async function rereadUnlinked(transaction: StreamTransaction, ids: readonly number[]): Promise<void> {
+  const unlinked = ids.length === 0 ? [] : await findUnlinkedAuthorizations(transaction.trx, transaction.client, ids);
+  await requestRereads({ ...transaction, stream: authorizations.name }, unlinked, 'a return item of it has arrived');
+}

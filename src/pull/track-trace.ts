@@ -1,0 +1,233 @@
+import { pauses } from '../core/backoff.ts';
+import { CodedError, hasCode, NotYetError, WarehouseError } from '../core/errors.ts';
+import { findUnstorableReason } from '../core/json.ts';
+import { hourMs } from '../core/time.ts';
+import { inTransaction, isDataRefused } from '../db/transaction.ts';
+import { addCounts, type PullContext, warn } from '../schedule/run.ts';
+import { closeGate, type Gate, passGate } from '../schedule/sql/gates.ts';
+import { recordProgress } from '../schedule/sql/ledger.ts';
+import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../service/decoding/decode-parcels.ts';
+import { checkQuarantineShare, makeQuarantineEntry } from './decode.ts';
+import { findRefused } from './find-refused.ts';
+import { appendChanges } from './sql/feed.ts';
+import { postponeListedParcelReads, requestParcelReads } from './sql/parcel-reads.ts';
+import { storeListedParcels } from './sql/parcel-rows.ts';
+import { type QuarantineEntry, quarantineResources, releaseOlderQuarantined } from './sql/quarantine.ts';
+import { requestRereads } from './sql/rereads.ts';
+import { drawReadNo, writeStream } from './sql/stream-transaction.ts';
+import { storeTrackTraces, type TrackTraceResult } from './sql/track-trace-rows.ts';
+
+/** Minimum time from the end of a call to the next: once an hour (docs/interface.md, 5.1 Values), plus five seconds. */
+export const trackTraceGapMs = 3_605_000;
+/**
+ * Maximum time to pass the gate. If the database takes longer, the call is not made, because the gate counts its hour
+ * from the beginning of the passage.
+ */
+const maxPassMs = 5_000;
+const assumedPathWarning =
+  'the interface description does not show the path of track-trace (docs/assumptions.md): ' +
+  'set the right one in WAREHOUSE_OPERATIONS_FILE, or SCHEDULE_TRACK_TRACE=off';
+const name = 'track-trace';
+
+/**
+ * Reads the track-trace list and stores it. All workers and commands together read it at most once an hour.
+ * @throws NotYetError if the hour is not over
+ */
+export async function pullTrackTrace(context: PullContext): Promise<void> {
+  const { warehouse, signal, zone } = context;
+  const call: TrackTraceCall = { passage: null, readNo: 0 };
+  try {
+    const beforeSend = () => enterGate(context, call);
+    const result = await warehouse.askOnce({ operation: 'v2.shipment.trackTrace' }, { signal, beforeSend });
+    await storeList(context, decodeTrackTraces(result, zone), call);
+  } catch (error) {
+    if (error instanceof WarehouseError && [403, 404, 405].includes(error.status ?? 0))
+      warn(context, assumedPathWarning);
+    if (call.passage !== null) await leaveGate(context, call.passage, error);
+    throw error;
+  }
+}
+
+/** The state of one call of the track-trace list. */
+interface TrackTraceCall {
+  /** Number of the passage through the gate; null before. */
+  passage: number | null;
+  /** Number of the reading, drawn before the request is sent. */
+  readNo: number;
+}
+
+/** Returns the gate of the track-trace list of an account. Everything that asks for the list passes it. */
+export const toTrackTraceGate = ({ identity, client }: Pick<Gate, 'identity' | 'client'>): Gate => ({
+  name,
+  identity,
+  client,
+});
+
+/** Returns for how long the gate closes before a call, in milliseconds: an hour, and the longest time of the call. */
+export const toCallSpanMs = (timeoutMs: number) => hourMs + maxPassMs + 2 * timeoutMs;
+
+/**
+ * Passes the gate just before the request is sent.
+ * @throws NotYetError if the gate is closed
+ */
+async function enterGate(context: PullContext, call: TrackTraceCall): Promise<void> {
+  call.readNo = await drawReadNo(context.db);
+  const askedAtMs = performance.now();
+  const passage = await passGate(context.db, toTrackTraceGate(context), toCallSpanMs(context.config.HTTP_TIMEOUT_MS));
+  if (!passage.passed) {
+    context.state.end.dueAt = context.dueNotBefore(passage.opensAt, trackTraceGapMs);
+    throw new NotYetError('track-trace may be requested only once an hour', passage.opensAt);
+  }
+  call.passage = passage.number;
+  if (performance.now() - askedAtMs > maxPassMs)
+    throw new CodedError('gate_spent', 'The database took too long to open the gate, so track-trace was not requested');
+}
+
+/**
+ * Closes the gate after a failed call, and sets when the next run is due. The service may have received the request,
+ * unless there was no connection: then the next call may come sooner.
+ */
+async function leaveGate(context: PullContext, passage: number, error: unknown): Promise<void> {
+  const isReceived = !hasCode(error, 'connect_failed');
+  const opensAt = await inTransaction(context.db, (trx) =>
+    closeGate(trx, toTrackTraceGate(context), passage, isReceived ? trackTraceGapMs : pauses.unsentTrackTrace.firstMs),
+  );
+  if (opensAt === null) return;
+  const dueAt = context.dueNotBefore(opensAt, trackTraceGapMs);
+  // Without a schedule, no run is due by itself.
+  context.state.end.dueAt = isReceived || dueAt === null ? dueAt : opensAt;
+}
+
+async function storeList(context: PullContext, list: TrackTraceList, call: TrackTraceCall): Promise<void> {
+  const { rows, contradictions } = keepLatestPerPackage(list.items.filter(isStorable));
+  const quarantineItems: QuarantineItem[] = [
+    ...list.undecodable.map((item) => ({
+      shipmentId: item.shipmentId,
+      entry: makeQuarantineEntry(null, item.raw, item),
+    })),
+    ...list.items.filter((item) => !isStorable(item)).map((item) => toQuarantineItem(item, null)),
+  ];
+  const fetched = list.items.length + list.undecodable.length;
+  const reading: TrackTraceReading = { rows, quarantineItems, fetched };
+  let written: Written;
+  try {
+    written = await writeReading(context, reading, call);
+  } catch (error) {
+    if (!isDataRefused(error)) throw error;
+    const { client, db, run } = context;
+    const refused = await findRefused(db, run.lease, rows, (trx, some) => storeTrackTraces(trx, client, some, null));
+    if (refused.size === 0) throw error;
+    written = await writeReading(context, moveRefused(reading, refused), call);
+  }
+  if (contradictions > 0)
+    warn(
+      context,
+      `${contradictions} packages were listed more than once with different data; the latest entry is stored`,
+    );
+  if (written.doubted > 0)
+    warn(
+      context,
+      `the list lacks ${written.doubted} of the ${written.listedBefore} packages of the last one; ` +
+        'they are marked if the next list lacks them, too',
+    );
+}
+
+/** An entry for the quarantine, with the id of its shipment if that could be read. */
+interface QuarantineItem {
+  readonly shipmentId: number | null;
+  readonly entry: QuarantineEntry;
+}
+
+/** The rows of one list, and its items for the quarantine. */
+interface TrackTraceReading {
+  readonly rows: readonly TrackTrace[];
+  readonly quarantineItems: readonly QuarantineItem[];
+  readonly fetched: number;
+}
+
+type Written = Pick<TrackTraceResult, 'listedBefore' | 'doubted'>;
+
+/** Writes rows, quarantine, gate, ledger and feed in one transaction. */
+async function writeReading(
+  context: PullContext,
+  reading: TrackTraceReading,
+  { readNo, passage }: TrackTraceCall,
+): Promise<Written> {
+  const { client, db, run } = context;
+  const { rows, quarantineItems, fetched } = reading;
+  const entries = quarantineItems.map(({ entry }) => entry);
+  checkQuarantineShare(entries.length, fetched, entries[0]);
+  const presentIds = quarantineItems.map(({ shipmentId }) => shipmentId).filter((id) => id !== null);
+  const stored = await writeStream(db, run, name, async (transaction) => {
+    const { trx } = transaction;
+    const result = await storeTrackTraces(
+      trx,
+      client,
+      rows,
+      presentIds.length < quarantineItems.length ? null : presentIds,
+    );
+    const parcels = await storeListedParcels(trx, client, rows, readNo);
+    await postponeListedParcelReads(
+      trx,
+      client,
+      rows.map(({ shipmentId }) => shipmentId),
+    );
+    await requestParcelReads(trx, client, result.leftShipments);
+    await requestRereads(
+      { ...transaction, stream: 'shipments' },
+      result.unknownShipments,
+      'the track-trace list names it',
+      false,
+    );
+    const quarantined = await quarantineResources(transaction, readNo, entries);
+    await releaseOlderQuarantined(transaction, readNo);
+    const { created, updated, unlisted } = result;
+    const unchanged = rows.length - created - updated;
+    const counts = { pages: 1, fetched, created, updated: updated + unlisted, unchanged, quarantined };
+    const sum = addCounts(context, counts);
+    await recordProgress(transaction, sum);
+    const opensAt = await closeGate(trx, toTrackTraceGate(context), passage ?? 0, trackTraceGapMs);
+    await appendChanges(trx, client, [...result.changes, ...parcels.changes]);
+    return { sum, opensAt, result };
+  });
+  Object.assign(context.state.totals, stored.sum);
+  if (stored.opensAt !== null) context.state.end.dueAt = context.dueNotBefore(stored.opensAt, trackTraceGapMs);
+  return stored.result;
+}
+
+function moveRefused(
+  { rows, quarantineItems, fetched }: TrackTraceReading,
+  refused: ReadonlyMap<TrackTrace, string>,
+): TrackTraceReading {
+  return {
+    rows: rows.filter((row) => !refused.has(row)),
+    quarantineItems: [...quarantineItems, ...[...refused].map(([item, reason]) => toQuarantineItem(item, reason))],
+    fetched,
+  };
+}
+
+/**
+ * Keeps one item for each package: the one with the latest time, or the later one in the list if the times are equal.
+ * Counts the packages whose items differ.
+ */
+function keepLatestPerPackage(items: readonly TrackTrace[]): { rows: readonly TrackTrace[]; contradictions: number } {
+  const rows = new Map<string, TrackTrace>();
+  const contradicted = new Set<string>();
+  for (const item of items) {
+    const key = `${item.shipmentId}:${item.packageNumber}`;
+    const other = rows.get(key);
+    if (other !== undefined && JSON.stringify(other.raw) !== JSON.stringify(item.raw)) contradicted.add(key);
+    if (other === undefined || readTimeMs(item) >= readTimeMs(other)) rows.set(key, item);
+  }
+  return { rows: [...rows.values()], contradictions: contradicted.size };
+}
+
+const readTimeMs = ({ currentTrackTraceStatusDateTime: time }: TrackTrace) =>
+  time === null ? Number.NEGATIVE_INFINITY : Date.parse(time);
+
+const isStorable = ({ raw }: TrackTrace) => findUnstorableReason(JSON.stringify(raw)) === null;
+
+function toQuarantineItem({ shipmentId, raw }: TrackTrace, reason: string | null): QuarantineItem {
+  const because = reason ?? findUnstorableReason(JSON.stringify(raw)) ?? '';
+  return { shipmentId, entry: makeQuarantineEntry(null, raw, { path: '', reason: because }) };
+}

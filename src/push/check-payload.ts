@@ -1,0 +1,115 @@
+/** Checks a payload as a worker does before it sends a row, for `outbox check` and the page of a row. */
+
+import { findUnstorableReason, isObject, type Json, parseExact, ShapeError } from '../core/json.ts';
+import type { Database } from '../db/pool.ts';
+import { readServiceLists } from '../pull/sql/service-lists.ts';
+import { type AnyKind, type CheckContext, type CodeFinder, PayloadError } from './kind.ts';
+import { checkValue, maxPayloadValues } from './payload.ts';
+import { anyCode, describeUnlisted, filterWarehouses, findCode } from './setting-codes.ts';
+
+/** Maximum size of a payload: the INSERT refuses more. */
+const maxBytes = 16 * 1024 * 1024;
+
+/** Reads the stored codes of a client; `unchecked` says why any code is taken. */
+export async function readStoredCodes(
+  db: Database,
+  client: string,
+): Promise<{ codes: CodeFinder; unchecked: string | null }> {
+  const lists = await readServiceLists(db, client);
+  const { options } = lists;
+  if (options.length === 0)
+    return {
+      codes: anyCode,
+      unchecked: `no service lists are stored for the client ${client}; run refresh-settings first`,
+    };
+  const codes: CodeFinder = {
+    find: async (list, code, idMember) => findCode(options, list, code, idMember),
+    findListProblem: async (list, code, form) => describeUnlisted(options, list, code, form),
+    findWarehouses: async (methodId) => filterWarehouses(lists, methodId),
+  };
+  return { codes, unchecked: null };
+}
+
+/** Finds the problems of a payload. Without a reference, the number in the payload is taken for it. */
+export async function findPayloadProblems(
+  kind: AnyKind,
+  text: string,
+  reference: string | undefined,
+  context: CheckContext,
+): Promise<readonly string[]> {
+  const value = parse(text);
+  if ('problem' in value) return [`payload: ${value.problem}`];
+
+  return findValueProblems(kind, value.read, reference ?? guessReference(value.read), context);
+}
+
+/** Finds the problems of a parsed payload: the first ones, if there are many. */
+export async function findValueProblems(
+  kind: AnyKind,
+  value: Json,
+  reference: string,
+  context: CheckContext,
+): Promise<readonly string[]> {
+  const payload = JSON.stringify(value);
+  const bytes = Buffer.byteLength(payload);
+  if (bytes > maxBytes) return [`payload: has ${bytes} bytes; at most ${maxBytes} (16 MB) are taken`];
+  const unstorable = findUnstorableReason(payload);
+  if (unstorable !== null) return [`payload: ${unstorable}`];
+  try {
+    await checkValue(kind, { value, length: payload.length, reference }, context);
+    return [];
+  } catch (error) {
+    if (error instanceof PayloadError) return error.problems;
+    throw error;
+  }
+}
+
+function parse(text: string): { read: Json } | { problem: string } {
+  try {
+    return { read: parseExact(text, maxPayloadValues) };
+  } catch (error) {
+    if (error instanceof ShapeError) return { problem: error.message };
+    if (!(error instanceof SyntaxError)) throw error;
+    return { problem: `is not JSON that can be read: ${error.message}${describePlace(text, error.message)}` };
+  }
+}
+
+/** Without --reference, the reference is the order number of the payload, or any text. */
+function guessReference(payload: Json): string {
+  const number = isObject(payload) ? payload.externalOrderNumber : undefined;
+  return typeof number === 'string' && number.trim() !== '' ? number : 'any';
+}
+
+/** Names the line and column of an error, unless its message has them. */
+function describePlace(text: string, message: string): string {
+  if (/line \d+/.test(message)) return '';
+  if (text.length > maxLocatedLength) return '';
+  const before = text.slice(0, findBadToken(text)).split('\n');
+  return ` (line ${before.length} column ${(before.at(-1) ?? '').length + 1})`;
+}
+
+/** Maximum length of a text in which a bad token is located: it is parsed some 20 times. */
+const maxLocatedLength = 1_000_000;
+
+/**
+ * Finds the place of a token that JSON does not allow: JSON.parse names it without its position. Every beginning that
+ * ends before it only lacks an end, so that the shortest one with the same error ends with it.
+ */
+function findBadToken(text: string): number {
+  let [good, bad] = [0, text.length + 1];
+  while (bad - good > 1) {
+    const middle = Math.floor((good + bad) / 2);
+    if (hasBadToken(text.slice(0, middle))) bad = middle;
+    else good = middle;
+  }
+  return good;
+}
+
+function hasBadToken(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return false;
+  } catch (error) {
+    return error instanceof SyntaxError && error.message.startsWith('Unexpected token');
+  }
+}

@@ -1,0 +1,303 @@
+/**
+ * This folder: the declaration of outbox kinds, and the checking, showing and masking of payloads. The whole payload
+ * is checked before any request is sent.
+ */
+
+import { z } from 'zod';
+import type { OperationName, Operations, TakenMember } from '../../config/operations.ts';
+import { CodedError, WarehouseError } from '../core/errors.ts';
+import type { Json } from '../core/json.ts';
+import { shorten } from '../core/quote.ts';
+import type { Database } from '../db/pool.ts';
+import type { MirroredResource } from '../pull/stream.ts';
+import type { Warehouse, WriteRequest } from '../service/client.ts';
+import type { SettingList } from '../service/decoding/decode-service-lists.ts';
+import type { Resource } from '../service/decoding/jsonapi.ts';
+import type { HttpAnswer } from '../service/transport/http.ts';
+import type { AbsenceBasis } from './judge-absence.ts';
+import type { ClaimedRow } from './sql/claim-rows.ts';
+import type { PushTarget } from './sql/held-claims.ts';
+import type { UnknownRow } from './sql/look-ups.ts';
+
+/** Maximum number of problems that are listed for a row or a request. A check that has found more stops. */
+export const maxProblems = 100;
+/** Maximum number of characters of one problem, and of all of them. */
+const maxProblemLength = 2_000;
+const maxTextLength = 50_000;
+
+/** Returns the first problems, cut, and says if there are more. */
+export function limitProblems(found: readonly string[]): readonly string[] {
+  const listed: string[] = [];
+  let length = 0;
+  for (const problem of found.slice(0, maxProblems)) {
+    const words = shorten(problem, maxProblemLength);
+    length += words.length;
+    if (length > maxTextLength) break;
+    listed.push(words);
+  }
+  return listed.length < found.length ? [...listed, 'and more'] : listed;
+}
+
+/** An error for a payload that cannot be sent. The row is marked dead with the problems. Nothing was sent. */
+export class PayloadError extends CodedError {
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    const listed = limitProblems(problems);
+    super('payload_refused', `the payload cannot be sent: ${listed.join('; ')}`);
+    this.problems = listed;
+  }
+}
+
+/** An error for a row whose order, shipment, item or return was not found, or is not unique. The row is marked dead. */
+export class NotFoundError extends CodedError {
+  constructor(message: string) {
+    super('not_there', message);
+  }
+}
+
+/** An error for a row that cannot be sent yet, for a reason that passes by itself. It does not count as an attempt. */
+export class PostponedError extends CodedError {
+  /** Time until the row is tried again, in milliseconds. */
+  readonly retryMs: number;
+
+  constructor(code: 'rename_awaited' | 'settings_unread', message: string, retryMs: number) {
+    super(code, message);
+    this.retryMs = retryMs;
+  }
+}
+
+/** An error for an update that the service carried out, but that lost something. The row is marked dead. */
+export class LostMembersError extends CodedError {
+  /** The order as it is now. */
+  readonly reading: PushedReading;
+
+  constructor(message: string, reading: PushedReading) {
+    super('members_lost', message);
+    this.reading = reading;
+  }
+}
+
+/** Compares payloads with the lists of the service. If something is not in the lists, reads them again. */
+export interface CodeFinder {
+  /**
+   * Returns the id of a code.
+   * @param idMember member of the payload that takes an id instead of the code
+   */
+  readonly find: (list: SettingList, code: string, idMember: string, signal: AbortSignal) => Promise<CodeResult>;
+  /** Returns the problem of a code that a list lacks, as `describeUnlisted` does; null if there is none. */
+  readonly findListProblem: (
+    list: SettingList,
+    code: string,
+    form: RegExp,
+    signal: AbortSignal,
+  ) => Promise<string | null>;
+  /**
+   * Returns the warehouses that offer a main shipping method; none if unknown.
+   * @param wanted should be among them
+   */
+  readonly findWarehouses: (methodId: number, wanted: readonly string[], signal: AbortSignal) => Promise<string[]>;
+}
+
+/** The id of a code; or why it has none or several, in words. */
+export type CodeResult = { readonly id: number } | { readonly problem: string };
+
+/** The context of a payload check. */
+export interface CheckContext {
+  readonly codes: CodeFinder;
+  readonly signal: AbortSignal;
+  /** The operations with their switches, which change what is assumed (docs/assumptions.md). */
+  readonly operations: Operations;
+}
+
+/** The context of one push. */
+export interface PushContext extends CheckContext {
+  readonly row: Pick<ClaimedRow, 'id' | 'client' | 'kind' | 'reference' | 'knownId' | 'knownCount' | 'maybeCarriedOut'>;
+  /** IANA time zone of the client's times without a zone. */
+  readonly zone: string;
+  readonly db: Database;
+  readonly warehouse: Warehouse;
+  /**
+   * Sends the request that asks for the change. The attempt is recorded before the request is sent, together with the
+   * target of a kind that is looked up by it, or that must not erase anything of it.
+   */
+  readonly send: (request: WriteRequest, target?: PushTarget) => Promise<HttpAnswer>;
+}
+
+/** A resource from an answer, to be stored in the tables. */
+interface PushedReading {
+  readonly stream: MirroredResource;
+  readonly resource: Resource;
+  /** True if the answer has \\u escapes, so that texts must be checked before they are stored. */
+  readonly escaped: boolean;
+}
+
+/** The result of a push that was carried out. */
+export interface PushResult {
+  /** The `result` of the row. */
+  readonly result: JsonObject;
+  readonly reading?: PushedReading;
+  /** A resource that the answer does not show. It is read by id later. */
+  readonly reread?: { readonly stream: MirroredResource; readonly id: number };
+  /** A resource that the push deleted. */
+  readonly gone?: { readonly stream: MirroredResource; readonly id: number };
+}
+
+/** A payload as JSON, checked or not. */
+export type JsonObject = { readonly [member: string]: Json };
+
+/** A row that is inserted into the lane of another row when that one is done. */
+export interface FollowUp {
+  readonly kind: string;
+  readonly payload: Json;
+}
+
+/** The result of a look-up for one row. */
+export type LookUpResult =
+  | {
+      readonly seen: 'there';
+      readonly resource: Resource;
+      readonly escaped: boolean;
+      /** True if our tables had it before the row was first sent, so that the row did not create it. */
+      readonly isOlder?: boolean;
+      /** How long ago a list first showed it, as far as is known. Absent if another way than a list found it. */
+      readonly listedAgoMs?: number;
+      /** What the attempt lost of it, in words. The row is then dead. */
+      readonly lost?: string;
+      /** Members of the row's result besides those of `resultOf`. */
+      readonly alsoInResult?: JsonObject;
+      /** Id of another resource of the stream that the row changed. It is read again. */
+      readonly reread?: number;
+    }
+  | { readonly seen: 'absent'; readonly basis: AbsenceBasis; readonly why?: string }
+  | { readonly seen: 'no answer'; readonly why: string; readonly cause?: WarehouseError }
+  /** The answer does not tell whether the resource is there. */
+  | { readonly seen: 'unclear'; readonly why: string }
+  /** Several resources match: a person must decide. */
+  | { readonly seen: 'several'; readonly why: string };
+
+/**
+ * Returns the result of a look-up whose request failed.
+ * @throws any other error
+ */
+export function toNoAnswer(error: unknown): Extract<LookUpResult, { readonly seen: 'no answer' }> {
+  if (!(error instanceof WarehouseError)) throw error;
+  return { seen: 'no answer', why: `${error.message}; the look-up is tried again`, cause: error };
+}
+
+/** The context of a look-up. */
+export interface LookUpContext extends Pick<PushContext, 'zone' | 'db' | 'warehouse' | 'operations' | 'signal'> {
+  readonly client: string;
+}
+
+/** The rule by which unknown rows of a kind are looked up. */
+export interface LookUpRule<P> {
+  readonly stream: MirroredResource;
+  /** Looks up many rows at once. Returns the results by row id. */
+  readonly find: (
+    rows: readonly (UnknownRow & { readonly payloadRead: P })[],
+    context: LookUpContext,
+  ) => Promise<ReadonlyMap<number, LookUpResult>>;
+  /** Returns in words how the found resource differs from the payload; null if it does not. */
+  readonly differs: (payload: P, resource: Resource) => string | null;
+  /** What the result notes if no attempt of the row created the found resource: what `differs` does not compare. */
+  readonly othersNote?: string;
+  /** Returns the row's `result` for a found resource. */
+  readonly resultOf: (resource: Resource, payload: P, operations: Operations) => PushResult['result'];
+  /** The next step if look-ups have not found the resource: send the row again, or let a person decide. */
+  readonly whenAbsent: 'resend' | 'ask operator';
+  /** True if a refusal counts only after a look-up finds nothing: an earlier attempt may have created it. */
+  readonly doubtsRefusal: boolean;
+  /** True if rows are looked up by the id of what they change. Then a claim alone cannot record that they are sent. */
+  readonly byTarget?: boolean;
+}
+
+/**
+ * The way to settle a row whose outcome is unknown: by a look-up, by sending it again (if carrying it out twice changes
+ * nothing), or by a person.
+ */
+type UnknownOutcome<P> =
+  | { readonly do: 'look up'; readonly lookUp: LookUpRule<P> }
+  | { readonly do: 'resend' }
+  | { readonly do: 'ask operator' };
+
+/**
+ * A rule that rows of another kind must be done first. Each entry of a list in the payload names such a row by its
+ * reference. A trigger releases rows that wait for `product.save`. Other waiting rows are checked again after 20 seconds,
+ * and then every 2 minutes.
+ */
+interface Prerequisite {
+  readonly kind: string;
+  /** Value of the column `family` of fulfilment.outbox. */
+  readonly family: string;
+  /** Member of the payload that holds the list. */
+  readonly list: string;
+  /** Member of its entries that holds the reference. */
+  readonly member: string;
+}
+
+/** A kind of outbox row. Each kind is declared in a separate file and listed in src/push/kinds/registry.ts. */
+export interface OutboxKind<P> {
+  readonly name: string;
+  readonly schema: z.ZodType<P>;
+  /** Reasons, for people, why the schema does not have certain members; by path, without places in lists. */
+  readonly refused?: Readonly<Record<string, string>>;
+  /** The operation that asks for the change. */
+  readonly operation: OperationName;
+  /** Returns members of the kind's JSON Schema that SQL reads. */
+  readonly notes?: (operations: Operations) => JsonObject;
+  /** Returns the members that the switches make optional; by default those that the operation's entry names. */
+  readonly optional?: (operations: Operations) => readonly string[];
+  /** True if a 404 of that operation can only mean that the service has no such path. */
+  readonly notFoundMeansRoute: boolean;
+  /** The way to settle rows whose outcome is unknown. */
+  readonly unknown: UnknownOutcome<P>;
+  /** Returns problems that the schema cannot find. The payload may have others, too: all are named at once. */
+  readonly check?: (payload: JsonObject, reference: string, context: CheckContext) => Promise<readonly string[]>;
+  /** Sends the row. */
+  readonly push: (payload: P, context: PushContext) => Promise<PushResult>;
+  /**
+   * Returns the follow-ups of a row that is done. The payload may not fit the schema, because a person may also mark a
+   * row as done that could not be sent.
+   */
+  readonly followUps?: (payload: JsonObject) => readonly FollowUp[];
+  readonly waitsFor?: Prerequisite;
+  /** Returns the parts of the kind that differ if the service takes these further members in an update. */
+  readonly withTaken?: (taken: readonly TakenMember[]) => Partial<Pick<OutboxKind<P>, 'schema' | 'refused' | 'check'>>;
+}
+
+/** A kind whose payload type does not matter, as lists of kinds hold it. */
+export type AnyKind = OutboxKind<unknown>;
+
+/** Declares a kind. Its schema always reads the payload before `push`, so the payload type can be hidden here. */
+export function defineKind<P>(kind: OutboxKind<P>): AnyKind {
+  return kind as unknown as AnyKind;
+}
+
+/**
+ * Returns the kind as `WAREHOUSE_OPERATIONS_FILE` makes it. Members that the file makes optional may be absent. An
+ * operator decides about unknown rows, unless the file says that the operation is repeatable. An update refuses the
+ * members that the file does not name in `takes`.
+ */
+export function applyOperations(kind: AnyKind, operations: Operations): AnyKind {
+  const { repeatable, takes = [], optional: named = [] } = operations[kind.operation];
+  const isRepeatable = kind.unknown.do === 'ask operator' && repeatable === true;
+  const taking = { ...kind, ...(takes.length > 0 ? kind.withTaken?.(takes) : {}) };
+  const schema = makeOptional(taking.schema, kind.optional?.(operations) ?? named);
+  return { ...taking, schema, ...(isRepeatable ? { unknown: { do: 'resend' } } : {}) };
+}
+
+/** Returns a schema in which these members may be absent or null, such as `items.sku` of each entry of `items`. */
+const makeOptional = <P>(schema: z.ZodType<P>, members: readonly string[]): z.ZodType<P> =>
+  members.reduce<z.ZodType>((changed, member) => relax(changed, member.split('.')), schema) as z.ZodType<P>;
+
+function relax(schema: z.ZodType, path: readonly string[]): z.ZodType {
+  if (schema instanceof z.ZodOptional) return relax(schema.unwrap() as z.ZodType, path).optional();
+  if (schema instanceof z.ZodNullable) return relax(schema.unwrap() as z.ZodType, path).nullable();
+  if (schema instanceof z.ZodArray)
+    return schema.clone({ ...schema.def, element: relax(schema.element as z.ZodType, path) });
+  const [name = '', ...rest] = path;
+  const member = schema instanceof z.ZodObject ? (schema.shape[name] as z.ZodType | undefined) : undefined;
+  if (!(schema instanceof z.ZodObject) || member === undefined) throw new TypeError(`no payload has a member ${name}`);
+  return schema.extend({ [name]: rest.length === 0 ? member.nullish() : relax(member, rest) });
+}

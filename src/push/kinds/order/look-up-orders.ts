@@ -1,0 +1,345 @@
+import { makeUndecodableError, type WarehouseError } from '../../../core/errors.ts';
+import { isObject } from '../../../core/json.ts';
+import { addDays, minuteMs, toUtcDay } from '../../../core/time.ts';
+import { workOnHalves } from '../../../core/work-on-halves.ts';
+import { listPages } from '../../../pull/walk.ts';
+import { readId } from '../../../service/decoding/jsonapi.ts';
+import { encodeValue } from '../../../service/transport/query.ts';
+import { longestListLagMs } from '../../judge-absence.ts';
+import { type LookUpContext, type LookUpResult, toNoAnswer } from '../../kind.ts';
+import {
+  findLastOrderSince,
+  findLaterOrders,
+  findStoredOrders,
+  type LaterOrder,
+  type StoredOrder,
+  type UnknownRow,
+} from '../../sql/look-ups.ts';
+import { findRenames } from '../../sql/renames.ts';
+import { type AnsweredOrder, listByNumbers, readOrderById, readOrders } from './find-order.ts';
+
+/** Maximum number of orders in one look-up: the size of a page (docs/interface.md, 5.1 Values). */
+const maxNumbers = 100;
+/** Maximum number of bytes in the URL of one look-up. */
+const maxUrlBytes = 6_000;
+/** Number of these bytes that the other parts of the query take. */
+const otherQueryBytes = 400;
+
+/** A list of the days in question with more pages than this counts as unreadable. */
+const maxWalkPages = 1_000;
+/** Number of look-ups with an unclear answer after which the days in question are walked. */
+const maxUnclearLookUps = 3;
+
+/** The members of a row that a look-up needs. */
+export interface RowToLookUp
+  extends Pick<
+    UnknownRow,
+    'id' | 'reference' | 'absences' | 'lookups' | 'sinceWrittenMs' | 'sinceFirstSentMs' | 'refusal' | 'refusedAs'
+  > {
+  readonly payloadRead: { readonly orderedOn?: string | null | undefined };
+}
+
+/** A row with an order that the service accepted after the row's last attempt. A list that shows it is new enough. */
+interface SearchedRow extends RowToLookUp {
+  readonly later?: LaterOrder | undefined;
+}
+
+/**
+ * Looks up many orders. Searches them by their numbers, which are compared exactly, even if the service's filter does
+ * not. A filter may be unable to find certain numbers, so an order that it does not find is absent only if our tables do
+ * not show it either, nor the list of all orders of the days in question. Such a list is read before an absence is
+ * believed, and after a refusal which may say that the number is taken. Lists lag, so an order that the service accepted
+ * later is asked for beside each: a list that shows that one is newer than the attempt.
+ *
+ * An order that an `order.rename` gave its number was not made by the row: a person decides, unless the service refused
+ * the row. A list that is behind may still show the former number of an order.
+ */
+export async function findOrders(
+  unknown: readonly RowToLookUp[],
+  context: LookUpContext,
+): Promise<Map<number, LookUpResult>> {
+  const rows = await addLaterOrders(unknown, context);
+  const found = await searchNumbers(rows, context);
+  const isMissing = ({ id }: RowToLookUp) => ['absent', 'unclear'].includes(found.get(id)?.seen ?? '');
+  const stored = await findStoredOrders(
+    context.db,
+    rows.map(({ id }) => id),
+  );
+  for (const [id, result] of await readStoredOrders(rows.filter(isMissing), stored, context)) found.set(id, result);
+  const toWalk = rows.filter((row) => isMissing(row) && needsWalk(row, found.get(row.id)));
+  for (const [id, result] of await searchDays(toWalk, context)) found.set(id, result);
+  for (const { rowId, orderId, isOlder } of stored) {
+    const result = found.get(rowId);
+    if (isOlder && result?.seen === 'there' && readId(result.resource) === orderId)
+      found.set(rowId, { ...result, isOlder });
+  }
+  return found;
+}
+
+/** Adds a later order to each row whose absence depends on how old the list is. */
+async function addLaterOrders(rows: readonly RowToLookUp[], { db }: LookUpContext): Promise<SearchedRow[]> {
+  const isInDoubt = ({ sinceWrittenMs, refusedAs }: RowToLookUp) =>
+    sinceWrittenMs !== null && sinceWrittenMs >= minuteMs && (refusedAs !== null || sinceWrittenMs < longestListLagMs);
+  const doubted = rows.filter(isInDoubt).map(({ id }) => id);
+  if (doubted.length === 0) return [...rows];
+
+  const later = new Map((await findLaterOrders(db, doubted)).map((order) => [order.rowId, order]));
+  return rows.map((row) => ({ ...row, later: later.get(row.id) }));
+}
+
+/** Searches orders by their numbers, in batches. */
+async function searchNumbers(rows: readonly SearchedRow[], context: LookUpContext): Promise<Map<number, LookUpResult>> {
+  const found = new Map<number, LookUpResult>();
+  let failed: LookUpResult | undefined;
+  for (const batch of batchRows(rows)) {
+    // If the service refuses the credentials or asks to wait, the other batches are not sent.
+    const seen =
+      failed === undefined ? await lookUpBatch(batch, context) : batch.map(({ id }) => [id, failed] as const);
+    for (const [id, one] of seen) found.set(id, one as LookUpResult);
+    failed ??= [...found.values()].find(
+      (one) => one.seen === 'no answer' && one.cause !== undefined && concernsAllNumbers(one.cause),
+    );
+  }
+  return found;
+}
+
+/** Returns true if a row that was not found is about to be believed absent, or may be the order that has its number. */
+function needsWalk(row: RowToLookUp, result: LookUpResult | undefined): boolean {
+  // A filter finds plain numbers: if it does not find the one of a row that was only refused, no other order has it.
+  if (row.refusedAs !== null)
+    return row.refusedAs === 'taken' || row.sinceWrittenMs !== null || !plainNumber.test(row.reference);
+  return row.absences > 0 || (result?.seen === 'unclear' && row.lookups >= maxUnclearLookUps);
+}
+
+/** A number that every filter finds if the list has the order. */
+const plainNumber = /^[\w.-]+$/;
+
+/** Reads the orders that our tables show under the numbers of these rows. One with another number now is left out. */
+async function readStoredOrders(
+  rows: readonly RowToLookUp[],
+  stored: readonly StoredOrder[],
+  context: LookUpContext,
+): Promise<ReadonlyMap<number, LookUpResult>> {
+  const orderIds = new Map(stored.map(({ rowId, orderId }) => [rowId, orderId]));
+  const wanted = rows.map((row) => ({ row, id: orderIds.get(row.id) }));
+  const results = await readFound(
+    wanted.filter((one): one is WantedOrder => one.id !== undefined),
+    context,
+  );
+  // A poll has shown them. If the filter cannot find a number, that says nothing about how old its list is.
+  const agesMs = new Map(stored.map(({ rowId, storedAgoMs }) => [rowId, storedAgoMs]));
+  const plain = new Set(rows.filter(({ reference }) => plainNumber.test(reference)).map(({ id }) => id));
+  return new Map(
+    [...results].map(([id, result]) => {
+      const listedAgoMs = plain.has(id) ? agesMs.get(id) : undefined;
+      return [id, result.seen === 'there' && listedAgoMs !== undefined ? { ...result, listedAgoMs } : result];
+    }),
+  );
+}
+
+/** The id of the order that may be the one of a row. */
+interface WantedOrder {
+  readonly row: RowToLookUp;
+  readonly id: number;
+}
+
+/** Reads orders by id, and returns a result for each row whose order still has the row's number. */
+async function readFound(
+  wanted: readonly WantedOrder[],
+  context: LookUpContext,
+): Promise<ReadonlyMap<number, LookUpResult>> {
+  const results = new Map<number, LookUpResult>();
+  for (const { row, id } of wanted) {
+    try {
+      const order = await readOrderById(context, id);
+      if (order?.order.external_order_number !== row.reference) continue;
+      for (const [rowId, result] of await toResults([row], [order], context)) results.set(rowId, result);
+    } catch (error) {
+      results.set(row.id, toNoAnswer(error));
+    }
+  }
+  return results;
+}
+
+/** A range of days, both exclusive. */
+interface DayRange {
+  readonly after: string;
+  readonly before?: string;
+}
+
+/**
+ * Walks the list of all orders of the days on which these rows may have been carried out. An order that is found is read
+ * by its id. A row that is not found is absent: a list of days finds orders whatever their numbers are.
+ */
+async function searchDays(
+  rows: readonly SearchedRow[],
+  context: LookUpContext,
+): Promise<ReadonlyMap<number, LookUpResult>> {
+  if (rows.length === 0) return new Map();
+  const wanted = new Map(rows.map((row) => [row.reference, row]));
+  const hits: WantedOrder[] = [];
+  const listed = new Set<number>();
+  try {
+    const nowMs = (await context.warehouse.readClock(context.signal)) ?? Date.now();
+    for (const range of listRanges(rows, nowMs)) {
+      const ids = new Set<number>();
+      for await (const { id, number } of walkRange(range, context)) {
+        ids.add(id);
+        listed.add(id);
+        const row = wanted.get(number);
+        if (row !== undefined) hits.push({ row, id });
+      }
+      await assertWhole(range, ids, context);
+    }
+  } catch (error) {
+    const failed = toNoAnswer(error);
+    const why = `not found by its number, which proves nothing yet; ${failed.why}`;
+    return new Map(rows.map(({ id }) => [id, { ...failed, why }]));
+  }
+  const absent = rows.map(({ id, later }): [number, LookUpResult] => [
+    id,
+    { seen: 'absent', basis: later !== undefined && listed.has(later.orderId) ? 'newer list' : 'list' },
+  ]);
+  return new Map([...absent, ...(await readFound(hits, context))]);
+}
+
+/**
+ * Returns the days since the first send, and those of the rows' `orderedOn`.
+ * @param nowMs the service's clock
+ */
+function listRanges(rows: readonly RowToLookUp[], nowMs: number): DayRange[] {
+  const firstSentMs = nowMs - rows.reduce((longest, { sinceFirstSentMs }) => Math.max(longest, sinceFirstSentMs), 0);
+  // One day more, because the day of the service may be another.
+  const after = addDays(toUtcDay(firstSentMs), -2);
+  const ordered = rows.flatMap(({ payloadRead: { orderedOn } }) => orderedOn ?? []).filter((day) => day <= after);
+  return [{ after }, ...[...new Set(ordered)].map((day) => ({ after: addDays(day, -1), before: addDays(day, 1) }))];
+}
+
+/** @throws WarehouseError if the list cannot be read to its end, or if an order in it has no readable id or number */
+async function* walkRange(
+  { after, before }: DayRange,
+  { warehouse, signal }: LookUpContext,
+): AsyncGenerator<{ readonly id: number; readonly number: string }, void, void> {
+  const filter = {
+    'page[size]': 100,
+    'filter[orderedOn][gt]': after,
+    ...(before === undefined ? {} : { 'filter[orderedOn][lt]': before }),
+  };
+  const list = listPages(warehouse, { operation: 'v3.orders.list', filter, maxPages: maxWalkPages, signal });
+  for await (const page of list)
+    for (const resource of page.data) {
+      const id = readId(resource);
+      const attributes = isObject(resource) && isObject(resource.attributes) ? resource.attributes : {};
+      const { externalOrderNumber: number } = attributes;
+      if (id === null || typeof number !== 'string')
+        throw makeUndecodableError('an order in the list of its days has no readable number');
+      yield { id, number };
+    }
+}
+
+/** @throws WarehouseError if the list lacks an order that our tables and the service have */
+async function assertWhole(
+  { after, before }: DayRange,
+  ids: ReadonlySet<number>,
+  context: LookUpContext,
+): Promise<void> {
+  if (before !== undefined) return;
+  const known = await findLastOrderSince(context.db, context.client, addDays(after, 1));
+  if (known === null || ids.has(known)) return;
+  const order = await readOrderById(context, known);
+  if (order === null || (order.order.ordered_on ?? '') <= after) return;
+  throw makeUndecodableError(`the list of the orders since ${after} lacks order ${known}`);
+}
+
+/** Returns true if a failure concerns all numbers. An answer that cannot be read may be due to one order in it. */
+const concernsAllNumbers = ({ code, status, retryAfterMs }: WarehouseError) =>
+  retryAfterMs !== undefined ||
+  status === 401 ||
+  status === 429 ||
+  code === 'credentials_refused' ||
+  code === 'connect_failed';
+
+/**
+ * Divides rows into batches whose numbers fit into a URL. A number with a comma gets a batch for itself, because the
+ * service might split the decoded value into two numbers.
+ */
+export function batchRows<
+  T extends Pick<SearchedRow, 'reference'> & { readonly later?: Pick<LaterOrder, 'number'> | undefined },
+>(rows: readonly T[]): T[][] {
+  const alone = rows.filter(({ reference }) => reference.includes(',')).map((row) => [row]);
+  const batches: T[][] = [];
+  let numbers = new Set<string>();
+  let bytes = otherQueryBytes;
+  for (const row of rows.filter(({ reference }) => !reference.includes(','))) {
+    const added = listAskedNumbers(row).filter((number) => !numbers.has(number));
+    const addedBytes = added.reduce((sum, number) => sum + encodeValue(number).length + 1, 0);
+    if (batches.length === 0 || bytes + addedBytes > maxUrlBytes || numbers.size + added.length > maxNumbers) {
+      batches.push([]);
+      numbers = new Set();
+      bytes = otherQueryBytes;
+    }
+    batches.at(-1)?.push(row);
+    for (const number of listAskedNumbers(row)) numbers.add(number);
+    bytes += addedBytes;
+  }
+  return [...batches, ...alone];
+}
+
+/** Returns the numbers that the look-up of a row asks for: its own, and that of a later order. */
+const listAskedNumbers = ({ reference, later }: { reference: string; later?: { number: string } | undefined }) =>
+  later === undefined ? [reference] : [reference, later.number];
+
+/**
+ * Looks up one batch. If the answer has a number that was not asked for, it proves nothing: then looks up the two
+ * halves separately, to find the row that causes it.
+ */
+async function lookUpBatch(rows: readonly SearchedRow[], context: LookUpContext): Promise<Map<number, LookUpResult>> {
+  const asked = new Set(rows.flatMap(listAskedNumbers));
+  let orders: AnsweredOrder[];
+  try {
+    const pages = await listByNumbers(context.warehouse, [...asked], context.signal);
+    orders = pages.flatMap(readOrders);
+  } catch (error) {
+    const failed = toNoAnswer(error);
+    return new Map(rows.map(({ id }) => [id, failed]));
+  }
+  const numbers = orders.map(({ order }) => order.external_order_number);
+  if (numbers.some((number) => number === null || !asked.has(number))) {
+    const why = 'the answer to the look-up has another order number; the look-up is tried again';
+    if (rows.length === 1) return new Map(rows.map(({ id }) => [id, { seen: 'unclear', why }]));
+    const halves = await workOnHalves(rows, (half) => lookUpBatch(half, context));
+    return new Map(halves.flatMap((half) => [...half]));
+  }
+  const results = await toResults(rows, orders, context);
+  return new Map(
+    [...results].map(([id, result]) => [id, result.seen === 'there' ? { ...result, listedAgoMs: 0 } : result]),
+  );
+}
+
+/** Returns the result for each row: the order that has its number, unless an `order.rename` gave it or took it away. */
+async function toResults(
+  rows: readonly SearchedRow[],
+  orders: readonly AnsweredOrder[],
+  { db, client }: LookUpContext,
+): Promise<Map<number, LookUpResult>> {
+  const byNumber = new Map(orders.map((order) => [order.order.external_order_number, order]));
+  const orderIds = orders.map(({ order }) => order.id);
+  const renames = orderIds.length === 0 ? [] : await findRenames(db, client, orderIds);
+  return new Map(
+    rows.map(({ id, reference, later }): [number, LookUpResult] => {
+      const found = byNumber.get(reference);
+      const isNewer = later !== undefined && byNumber.get(later.number)?.order.id === later.orderId;
+      if (found === undefined) return [id, { seen: 'absent', basis: isNewer ? 'newer list' : 'list' }];
+      const ofOrder = renames.filter(({ orderId }) => orderId === found.order.id);
+      const last = ofOrder.findLast(({ status }) => status === 'done');
+      if (last?.from === reference) {
+        const why = `the list still has order ${last.orderId} as ${reference}, which was renamed to ${last.to}; looked up again`;
+        return [id, { seen: 'unclear', why }];
+      }
+      if (!ofOrder.some(({ to }) => to === reference))
+        return [id, { seen: 'there', resource: found.resource, escaped: found.escaped }];
+      const why = `the number ${reference} belongs to another order, which order.rename gave it`;
+      return [id, { seen: 'several', why }];
+    }),
+  );
+}

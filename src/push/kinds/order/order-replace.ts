@@ -1,0 +1,182 @@
+import { rewordRefusal, WarehouseError } from '../../../core/errors.ts';
+import { orders } from '../../../pull/streams/orders.ts';
+import { readId } from '../../../service/decoding/jsonapi.ts';
+import { encodeQuery } from '../../../service/transport/query.ts';
+import { describeLineDifference } from '../../answers.ts';
+import {
+  defineKind,
+  type LookUpContext,
+  type LookUpResult,
+  NotFoundError,
+  type PushContext,
+  type PushResult,
+  toNoAnswer,
+} from '../../kind.ts';
+import { type OrderPayload, orderPayload } from '../../payloads/order.ts';
+import { readSentTarget } from '../../sql/renames.ts';
+import { type FoundOrder, findOrder, orderInclude, readChangedOrder, readLines, readOrderById } from './find-order.ts';
+import { findOrders, type RowToLookUp } from './look-up-orders.ts';
+import { creationRules, sendOrder, toCreateResult } from './order-payload.ts';
+import { changeNumber } from './order-state.ts';
+
+/**
+ * Replaces an order by another with the same number: renames the present order to a free number, cancels it, and creates
+ * the new one only if nothing of the present one is left. Each step is decided by reading the present order by its id,
+ * so that a row whose worker was lost, or whose answer was lost, continues with the right step. There are never two
+ * orders to ship.
+ */
+export const orderReplace = defineKind<OrderPayload>({
+  ...creationRules,
+  name: 'order.replace',
+  schema: orderPayload,
+  operation: 'v3.orders.update',
+  push: replaceOrder,
+  unknown: {
+    do: 'look up',
+    lookUp: {
+      stream: orders,
+      find: findReplacements,
+      differs: ({ items }, resource) => describeLineDifference(items, readLines(resource)),
+      resultOf: toCreateResult,
+      whenAbsent: 'resend',
+      doubtsRefusal: true,
+      byTarget: true,
+    },
+  },
+});
+
+/** Returns the number that the present order gets. It has at most 50 characters, and is the same at each attempt. */
+function makeFormerNumber(number: string, rowId: number): string {
+  const suffix = `-R${rowId}`;
+  return `${[...number].slice(0, 50 - suffix.length).join('')}${suffix}`;
+}
+
+const describeOpenItems = ({ resource }: Pick<FoundOrder, 'resource'>) =>
+  readLines(resource)
+    .filter(({ quantity }) => quantity !== 0)
+    .map(({ id, sku, quantity }) => `${quantity ?? 'an unknown number'} x ${sku} (item ${id})`)
+    .join(', ');
+
+async function replaceOrder(payload: OrderPayload, context: PushContext): Promise<PushResult> {
+  const { row, db } = context;
+  const number = row.reference;
+  const formerNumber = makeFormerNumber(number, row.id);
+  const targetId = (await readSentTarget(db, row.id))?.id ?? null;
+  const known = targetId === null ? await findOrder(context) : await readOrderById(context, targetId);
+  if (known === null) throw new NotFoundError(`the service does not have the order ${targetId} any more`);
+  const { id } = known.order;
+  let present: Omit<FoundOrder, 'today'> = known;
+  if (known.order.external_order_number === number) {
+    await assertNotShipped(known, context);
+    present = await changeNumber(context, known, formerNumber);
+  } else if (known.order.external_order_number !== formerNumber)
+    throw new NotFoundError(
+      `order ${id} has the number ${known.order.external_order_number}, neither ${number} nor ${formerNumber}`,
+    );
+  if (describeOpenItems(present) !== '') {
+    const request = { operation: 'v3.orders.cancel', path: { id }, query: orderInclude } as const;
+    const answer = await context.send(request, { id });
+    present = await readChangedOrder('v3.orders.cancel', answer, id, context);
+  }
+  const left =
+    readLines(present.resource).length === 0 ? 'items that the answer does not show' : describeOpenItems(present);
+  if (left !== '') throw await giveNumberBack(context, { ...known, ...present }, left, formerNumber);
+  return { ...(await createNew(payload, context, id, formerNumber)), reread: { stream: orders, id } };
+}
+
+/** @throws NotFoundError if a shipment of the order exists: its items cannot be cancelled. Nothing was changed. */
+async function assertNotShipped({ order: { id } }: FoundOrder, context: PushContext): Promise<void> {
+  const query = encodeQuery({ 'filter[orderId]': String(id) });
+  const { data } = await context.warehouse.list('v3.shipments.list', query, { signal: context.signal });
+  if (data.length === 0) return;
+  throw new NotFoundError(
+    `order ${context.row.reference} cannot be replaced, because shipment ${readId(data[0] ?? null)} has items of it.` +
+      ' Nothing was changed: cancel this row, and create an order with another number',
+  );
+}
+
+/**
+ * Gives an order its number back that could not be cancelled whole. The service may refuse that, because an order that is
+ * completely fulfilled cannot be changed.
+ * @returns the error of the row, which says what is left
+ * @throws WarehouseError if it is not known whether the order has its number again
+ */
+async function giveNumberBack(
+  context: PushContext,
+  found: FoundOrder,
+  left: string,
+  formerNumber: string,
+): Promise<NotFoundError> {
+  const number = context.row.reference;
+  const begin = `the order could not be cancelled whole, so no new one was created: ${left} had been shipped already.`;
+  try {
+    await changeNumber(context, found, number);
+    return new NotFoundError(`${begin} It has its number ${number} again; cancel this row`);
+  } catch (error) {
+    if (!(error instanceof WarehouseError) || error.outcome !== 'refused') throw error;
+    return new NotFoundError(
+      `${begin} It keeps the number ${formerNumber}, because the service does not change it back (${error.message});` +
+        ' cancel this row, and create an order for the remaining articles',
+    );
+  }
+}
+
+async function createNew(
+  payload: OrderPayload,
+  context: PushContext,
+  id: number,
+  formerNumber: string,
+): Promise<PushResult> {
+  try {
+    const { result, ...pushed } = await sendOrder(payload, context, { id });
+    return { ...pushed, result: { ...result, replacedOrderId: id } };
+  } catch (error) {
+    if (!(error instanceof WarehouseError) || error.outcome !== 'refused') throw error;
+    const words = `${error.message}. The replaced order ${id} is cancelled and has the number ${formerNumber}; correct the`;
+    throw rewordRefusal(error, `${words} payload of this row, and it creates the new order`);
+  }
+}
+
+/**
+ * Looks up rows by reading the order that each replaces. Until that order is renamed and cancelled, nothing was created.
+ * After that, the new order is looked up by its number.
+ */
+async function findReplacements(
+  rows: readonly RowToLookUp[],
+  context: LookUpContext,
+): Promise<ReadonlyMap<number, LookUpResult>> {
+  const results = new Map<number, LookUpResult>();
+  const created: RowToLookUp[] = [];
+  const replacedIds = new Map<number, number>();
+  for (const row of rows) {
+    const targetId = (await readSentTarget(context.db, row.id))?.id;
+    if (targetId === undefined) {
+      results.set(row.id, { seen: 'absent', basis: 'read', why: 'nothing was sent yet' });
+      continue;
+    }
+    try {
+      const found = await readOrderById(context, targetId);
+      replacedIds.set(row.id, targetId);
+      if (found === null)
+        results.set(row.id, { seen: 'several', why: `the service does not have the order ${targetId} any more` });
+      else if (isCancelledAway(found, row)) created.push(row);
+      else {
+        const why = `the order ${targetId} is not replaced yet; looked up again`;
+        results.set(row.id, { seen: 'absent', basis: 'read', why });
+      }
+    } catch (error) {
+      results.set(row.id, toNoAnswer(error));
+    }
+  }
+  for (const [id, result] of await findOrders(created, context)) {
+    const replacedOrderId = replacedIds.get(id);
+    if (result.seen !== 'there' || replacedOrderId === undefined) results.set(id, result);
+    else if (readId(result.resource) === replacedOrderId)
+      results.set(id, { seen: 'unclear', why: 'the list still has the replaced order; looked up again' });
+    else results.set(id, { ...result, alsoInResult: { replacedOrderId }, reread: replacedOrderId });
+  }
+  return results;
+}
+
+const isCancelledAway = (found: FoundOrder, { id, reference }: RowToLookUp) =>
+  found.order.external_order_number === makeFormerNumber(reference, id) && describeOpenItems(found) === '';

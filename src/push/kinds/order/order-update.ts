@@ -1,0 +1,188 @@
+import type { z } from 'zod';
+import type { TakenMember } from '../../../../config/operations.ts';
+import { type OrderRow, orders } from '../../../pull/streams/orders.ts';
+import {
+  type CheckContext,
+  defineKind,
+  type JsonObject,
+  PayloadError,
+  type PushContext,
+  type PushResult,
+} from '../../kind.ts';
+import { codeOf, idNumber, requiredText } from '../../payloads/members.ts';
+import { address, deliveryAddress, orderChange, orderPayload } from '../../payloads/order.ts';
+import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
+import { findOrder } from './find-order.ts';
+import {
+  describeAddressDoubt,
+  findAddressProblems,
+  findListProblems,
+  findWarehouseProblems,
+  linkParts,
+  methodMember,
+  orderTypeMember,
+} from './order-payload.ts';
+import { buildWantedState, sendUpdate } from './order-state.ts';
+
+const itemsReason =
+  'cannot be changed by an update; order_item.cancel cancels a line, and order.replace changes lines and keeps the number';
+
+/**
+ * The members that are sent only if `WAREHOUSE_OPERATIONS_FILE` says that the service takes them (docs/assumptions.md).
+ * Names and forms are those of order.create.
+ */
+const takenShape = {
+  deliveryAddress: deliveryAddress.optional(),
+  billingAddress: address.optional(),
+  pickUpPoint: orderPayload.shape.pickUpPoint,
+  shippingMethod: orderPayload.shape.shippingMethod,
+  shippingMethodId: orderPayload.shape.shippingMethodId,
+  orderType: requiredText.optional().meta(codeOf('orderTypes')),
+  orderTypeId: idNumber.optional(),
+} satisfies Record<TakenMember, z.ZodType> & Record<string, z.ZodType>;
+/** All members of a change that the service may take. */
+export type TakenChange = z.infer<z.ZodObject<typeof takenShape>>;
+type OrderChange = z.infer<typeof orderChange> & TakenChange;
+
+/** Returns the name that `takes` has for a member. A code and its id are taken together. */
+const toTakenMember = (name: string) => name.replace(/Id$/, '') as TakenMember;
+
+/** Returns the shape of the members that the service takes. */
+const selectTakenShape = (taken: readonly TakenMember[]) =>
+  Object.fromEntries(Object.entries(takenShape).filter(([name]) => taken.includes(toTakenMember(name))));
+
+/** Returns, for each member that the service is not known to take, the reason and the ways out. */
+function describeUntaken(taken: readonly TakenMember[]): Record<string, string> {
+  const untaken = Object.keys(takenShape).filter((name) => !taken.includes(toTakenMember(name)));
+  return Object.fromEntries(
+    untaken.map((name) => [
+      name,
+      `the interface does not show that the service takes it in an update. If it does, add "${toTakenMember(name)}" to` +
+        ' "takes" of v3.orders.update in WAREHOUSE_OPERATIONS_FILE. Otherwise use order.replace, which cancels the order' +
+        ' and creates it anew with the same number',
+    ]),
+  );
+}
+
+/** Reasons for members that no update takes. */
+const neverTaken = {
+  externalOrderNumber: 'cannot be changed by an update; use order.rename',
+  items: itemsReason,
+  orderItems: itemsReason,
+  orderedOn: 'cannot be changed by an update',
+  currency: 'is read-only at the service and cannot be sent',
+  channelIdentifier: 'is read-only at the service and cannot be sent',
+  preferredShippingMethod: 'is not a known member; the shipping method is called shippingMethod',
+};
+
+/**
+ * Changes an order (docs/interface.md, 7.7 Update). Reads the order, applies the change and sends the whole state back,
+ * because the service may erase omitted fields.
+ */
+export const orderUpdate = defineKind<OrderChange>({
+  name: 'order.update',
+  schema: orderChange,
+  refused: { ...neverTaken, ...describeUntaken([]) },
+  operation: 'v3.orders.update',
+  notFoundMeansRoute: true,
+  unknown: { do: 'resend' },
+  // Addresses need the same members as in a new order.
+  optional: (operations) => {
+    const { takes = [] } = operations['v3.orders.update'];
+    const { optional = [] } = operations['v3.orders.create'];
+    return optional.filter((name) => takes.some((member) => name.startsWith(`${member}.`)));
+  },
+  check: (change, _reference, context) => findChangeProblems(change, context),
+  push: updateOrder,
+  withTaken: (taken) => ({
+    schema: orderChange.extend(selectTakenShape(taken)),
+    refused: { ...neverTaken, ...describeUntaken(taken) },
+    check: async (change, _reference, context) => [
+      ...(await findChangeProblems(change, context)),
+      ...(await findTakenProblems(change, taken, context)),
+    ],
+  }),
+});
+
+async function findChangeProblems(change: JsonObject, context: CheckContext): Promise<readonly string[]> {
+  const isEmpty = Object.keys(change).length === 0;
+  return isEmpty ? ['payload: must name at least one member to change'] : findListProblems(change, context);
+}
+
+/** @throws PayloadError if the shipping method that the order keeps is not offered in its new warehouse */
+async function assertOffered(
+  { fulfillFrom = null, ...change }: OrderChange,
+  order: OrderRow,
+  context: CheckContext,
+): Promise<void> {
+  const shippingMethodId = order.preferred_shipping_method_id;
+  if (shippingMethodId === null || change.shippingMethod !== undefined || change.shippingMethodId !== undefined) return;
+  const problems = await findWarehouseProblems({ fulfillFrom, shippingMethodId }, context);
+  if (problems.length > 0) throw new PayloadError(problems);
+}
+
+async function updateOrder(change: OrderChange, context: PushContext): Promise<PushResult> {
+  const found = await findOrder(context);
+  const { order, today } = found;
+  await assertOffered(change, order, context);
+  const { attributes, note } = buildWantedState(order, change, today, context.row.maybeCarriedOut);
+  const taken = await buildTakenChange(change, context);
+  const named = [...listNamedMembers(change), ...(note === null ? [] : ['preferredShippingDate'])];
+  const changed = await sendUpdate(context, found, { attributes, ...taken }, named);
+  const rules = context.operations['v3.orders.create'];
+  const doubt = change.deliveryAddress === undefined ? null : describeAddressDoubt(change.deliveryAddress, rules);
+  const notes = [note, doubt].filter((text) => text !== null);
+  return {
+    result: { orderId: order.id, ...(notes.length === 0 ? {} : { note: notes.join('; ') }) },
+    reading: { stream: orders, ...changed },
+  };
+}
+
+/** Returns the members of the order that a change names. Of its metadata, these are the members that it names. */
+function listNamedMembers({ metadata, ...change }: OrderChange): string[] {
+  const names = Object.keys(change).map((name) =>
+    name.startsWith('shippingMethod') ? 'preferredShippingMethod' : name.startsWith('orderType') ? 'orderType' : name,
+  );
+  const parts = metadata === null ? ['metadata'] : Object.keys(metadata ?? {}).map((name) => `metadata.${name}`);
+  // The service may choose another default for another order type.
+  const defaults = names.includes('orderType') ? ['allowPartialDelivery'] : [];
+  return [...names, ...parts, ...defaults];
+}
+
+const optionalType: CodedMember = { ...orderTypeMember, required: false };
+
+/** Returns the problems of the taken members that the schema cannot find. */
+async function findTakenProblems(
+  change: JsonObject,
+  taken: readonly TakenMember[],
+  context: CheckContext,
+): Promise<string[]> {
+  return [
+    ...(taken.includes('orderType') ? await findCodeProblems(change, optionalType, context) : []),
+    ...(taken.includes('shippingMethod') ? await findCodeProblems(change, methodMember, context) : []),
+    ...(taken.includes('deliveryAddress')
+      ? findAddressProblems(change.deliveryAddress, context.operations['v3.orders.create'])
+      : []),
+  ];
+}
+
+/**
+ * Returns the relationships and the included resources that a change asks for. Relationships that it does not name are
+ * omitted.
+ * @throws PayloadError if a code has no single id
+ */
+export async function buildTakenChange(
+  change: TakenChange,
+  context: CheckContext,
+): Promise<{ readonly relationships: Readonly<Record<string, object>>; readonly included: readonly object[] }> {
+  const orderTypeId = await findNamedId(change, optionalType, context);
+  const shippingMethodId = await findNamedId(change, methodMember, context);
+  const { relationships, included } = linkParts({ ...change, orderTypeId, shippingMethodId });
+  const erasesMethod =
+    shippingMethodId === null && (change.shippingMethod === null || change.shippingMethodId === null);
+  const erased = {
+    ...(change.pickUpPoint === null && { pickUpPoint: { data: null } }),
+    ...(erasesMethod && { preferredShippingMethod: { data: null } }),
+  };
+  return { relationships: { ...relationships, ...erased }, included };
+}

@@ -1,0 +1,197 @@
+/**
+ * This folder: kinds that concern a return. An announced return is named by its id, or by a reference that no other
+ * one has.
+ */
+
+import type { Operation } from '../../../../config/operations.ts';
+import { makeUndecodableError } from '../../../core/errors.ts';
+import { isObject } from '../../../core/json.ts';
+import { authorization, authorizationItem, authorizations } from '../../../pull/streams/authorizations.ts';
+import { shipmentItem } from '../../../pull/streams/shipments.ts';
+import type { RowOf } from '../../../service/decoding/fields.ts';
+import {
+  addIncluded,
+  type Document,
+  decodeDocument,
+  indexIncluded,
+  type Resource,
+} from '../../../service/decoding/jsonapi.ts';
+import { encodeQuery } from '../../../service/transport/query.ts';
+import { isEmpty, readIncluded, readResources } from '../../answers.ts';
+import {
+  type CheckContext,
+  type JsonObject,
+  maxProblems,
+  NotFoundError,
+  type PushContext,
+  type PushResult,
+} from '../../kind.ts';
+import { pickGiven } from '../../payload.ts';
+import type { ReturnPayload } from '../../payloads/return.ts';
+import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
+
+const reasonMember: CodedMember = { list: 'returnReasons', byCode: 'reason', byId: 'reasonId', required: true };
+
+/** The operations whose bodies are built here. Each has its own switches. */
+export const creation = 'v3.returnMerchandiseAuthorizations.create';
+export const replacement = 'v3.returnMerchandiseAuthorizations.replace';
+const itemType = 'returnMerchandiseAuthorizationItem';
+
+/**
+ * Announces a return or replaces an announcement. Links each line to the shipment item that comes back, to its product
+ * and to the return reason (docs/interface.md, 11.5 Rules).
+ * @param id id of the announcement to replace; null for a new one
+ * @throws PayloadError if a return reason is not known
+ * @throws NotFoundError if the service does not have the shipment, or the shipment does not have an item
+ * @throws WarehouseError `undecodable` if the answer cannot be read or describes another return
+ */
+export async function announceReturn(
+  payload: ReturnPayload,
+  context: PushContext,
+  id: number | null,
+): Promise<PushResult> {
+  const { shipmentId } = payload;
+  const items = payload.items ?? [];
+  const reasonIds: (number | null)[] = [];
+  for (const [index, item] of items.entries())
+    reasonIds.push(await findNamedId(item, reasonMember, context, `items[${index}].`));
+  const products = await readShipmentItems(shipmentId, context);
+  const missing = items.filter(({ shipmentItemId }) => !products.has(shipmentItemId));
+  if (missing.length > 0) {
+    const list = (names: readonly (number | string)[]) => names.slice(0, maxProblems).join(', ');
+    const held = list([...products].map(([itemId, item]) => `${itemId} (${item.sku})`));
+    const named = list(missing.map(({ shipmentItemId }) => shipmentItemId));
+    throw new NotFoundError(`shipment ${shipmentId} has no item ${named}; its items are ${held || 'none'}`);
+  }
+  const operation = id === null ? creation : replacement;
+  const place = context.operations[operation].included;
+  const body = toReturnDocument(payload, { reference: context.row.reference, id, products, reasonIds, place });
+  const answer = await context.send({ operation, ...(id !== null && { path: { id } }), body });
+  const isReplaced = id !== null && isEmpty(answer);
+  const document = isReplaced ? await readReplaced(id, context) : decodeDocument(operation, answer.body, 'single');
+  return readAnnouncement(operation, document, id);
+}
+
+/** What a return needs besides its payload. `place` is the position of `included`. */
+interface ReturnFacts {
+  readonly reference: string;
+  readonly id: number | null;
+  readonly products: ReadonlyMap<number, Pick<RowOf<typeof shipmentItem>, 'sku' | 'product_id'>>;
+  readonly reasonIds: readonly (number | null)[];
+  readonly place: Operation['included'];
+}
+
+/** Returns the body that announces a return or replaces an announcement. */
+export function toReturnDocument(
+  { shipmentId, comments, metadata, items }: ReturnPayload,
+  { reference, id, products, reasonIds, place }: ReturnFacts,
+): object {
+  const included = (items ?? []).map(
+    ({ shipmentItemId, quantity: pieces, reason, externalReference, metadata: itemMetadata }, index) => {
+      const item = products.get(shipmentItemId);
+      const link = (type: string, to: number | null | undefined) =>
+        to === null || to === undefined ? undefined : { data: { id: to, type } };
+      return {
+        type: itemType,
+        // A provisional id, which only links the line in this request.
+        id: index + 1,
+        attributes: pickGiven({
+          externalReference,
+          quantity: pieces,
+          reasonCode: reason,
+          sku: item?.sku,
+          metadata: itemMetadata,
+        }),
+        relationships: pickGiven({
+          shipmentItem: link('shipmentItem', shipmentItemId),
+          product: link('product', item?.product_id),
+          returnReason: link('returnReason', reasonIds[index]),
+        }),
+      };
+    },
+  );
+  const data = {
+    ...(id === null ? {} : { id }),
+    type: 'returnMerchandiseAuthorization',
+    attributes: pickGiven({ externalReference: reference, comments, metadata }),
+    relationships: {
+      shipment: { data: { id: shipmentId, type: 'shipment' } },
+      returnMerchandiseAuthorizationItems: { data: included.map((item) => ({ id: item.id, type: itemType })) },
+    },
+  };
+  return place === 'top' ? { data, included } : { data: { ...data, included } };
+}
+
+/** Returns the problems that the schema cannot find: return reasons that are not named once, or are unknown. */
+export async function findReturnProblems(
+  operation: typeof creation | typeof replacement,
+  { items }: JsonObject,
+  context: CheckContext,
+): Promise<string[]> {
+  const problems: string[] = [];
+  const { optional = [] } = context.operations[operation];
+  const member = { ...reasonMember, required: !optional.includes('items.reason') };
+  for (const [index, item] of (Array.isArray(items) ? items : []).entries()) {
+    if (problems.length > maxProblems) break;
+    if (!isObject(item)) continue;
+    for (const problem of await findCodeProblems(item, member, context, `items[${index}].`)) problems.push(problem);
+  }
+  return problems;
+}
+
+/** Reads the items of a shipment, by id (docs/interface.md, 10.4 Operations). */
+async function readShipmentItems(
+  shipmentId: number,
+  { warehouse, signal }: PushContext,
+): Promise<Map<number, RowOf<typeof shipmentItem>>> {
+  const query = encodeQuery({ include: ['shipmentItems'] });
+  const document = await warehouse.get('v3.shipments.get', shipmentId, query, { signal });
+  if (document === null) throw new NotFoundError(`the service has no shipment ${shipmentId}`);
+  const resource = addIncluded(document.data[0] ?? null, indexIncluded(document.included)) as Resource;
+  return new Map(readIncluded(resource, shipmentItem).map((item) => [item.id, item]));
+}
+
+/**
+ * Reads an announcement again whose replacement was answered without a body.
+ * @throws WarehouseError `undecodable` if the service does not have it
+ */
+async function readReplaced(id: number, { warehouse, signal }: PushContext): Promise<Document> {
+  const query = encodeQuery({ include: authorizations.include });
+  const document = await warehouse.get('v3.returnMerchandiseAuthorizations.get', id, query, { signal });
+  if (document !== null) return document;
+  throw makeUndecodableError(`${replacement}: the answer is empty, and the service does not have the return ${id}`);
+}
+
+/**
+ * Reads the answer.
+ * @param replaced id of the announcement that was replaced; null if it is a new one
+ */
+function readAnnouncement(operation: string, document: Document, replaced: number | null): PushResult {
+  const [read] = readResources(document, authorization, operation);
+  if (read === undefined || (replaced !== null && read.row.id !== replaced))
+    throw makeUndecodableError(`${operation}: the answer describes another return`);
+  const { row, resource, escaped } = read;
+  const { id, status, return_merchandise_authorization_items_ids: ids } = row;
+  const lines = readIncluded(resource, authorizationItem, ids);
+  const items = lines.map((line) => ({ id: line.id, shipmentItemId: line.shipment_item_id }));
+  return {
+    result: { returnMerchandiseAuthorizationId: id, status, items },
+    reading: { stream: authorizations, resource, escaped },
+  };
+}
+
+/**
+ * Returns the id of the announced return: the one that the payload names, else the only one with the row's reference.
+ * @throws NotFoundError if no announced return, or more than one, has the reference
+ */
+export function findAnnouncedId(named: number | null | undefined, { row }: PushContext): number {
+  if (named !== undefined && named !== null) return named;
+  if (row.knownCount > 1)
+    throw new NotFoundError(
+      `${row.knownCount} announced returns have the reference ${row.reference}; name one by returnMerchandiseAuthorizationId`,
+    );
+  if (row.knownId !== null) return row.knownId;
+  throw new NotFoundError(
+    `no announced return with the reference ${row.reference} is known here; name it by returnMerchandiseAuthorizationId`,
+  );
+}

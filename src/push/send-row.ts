@@ -1,0 +1,302 @@
+import type { Operations } from '../../config/operations.ts';
+import { CodedError, describeError, WarehouseError } from '../core/errors.ts';
+import { hourMs } from '../core/time.ts';
+import type { Database } from '../db/pool.ts';
+import type { Warehouse } from '../service/client.ts';
+import { isProven } from '../service/sql/holds.ts';
+import type { AbsenceVerdict } from './judge-absence.ts';
+import {
+  type AnyKind,
+  type FollowUp,
+  type JsonObject,
+  LostMembersError,
+  NotFoundError,
+  PayloadError,
+  PostponedError,
+  type PushContext,
+  type PushResult,
+} from './kind.ts';
+import { checkPayload, readPayload } from './payload.ts';
+import {
+  judgeFailure,
+  mayBeNoRoute,
+  type PushPolicy,
+  readEvidence,
+  type ScopedEvidence,
+  type Verdict,
+} from './push-outcome.ts';
+import type { SettingCodes } from './setting-codes.ts';
+import type { ClaimedRow } from './sql/claim-rows.ts';
+import { claimMs, type PushTarget, returnClaims, stampSent } from './sql/held-claims.ts';
+import type { SentRow } from './sql/push-database.ts';
+import { readSentTarget } from './sql/renames.ts';
+import type { Settlement } from './sql/settle-rows.ts';
+
+/** What the pushes of one client work with. */
+export interface PushDeps {
+  readonly client: string;
+  /** Fingerprint of the account. */
+  readonly identity: string;
+  readonly zone: string;
+  readonly db: Database;
+  readonly warehouse: Warehouse;
+  readonly codes: SettingCodes;
+  readonly kinds: ReadonlyMap<string, AnyKind>;
+  readonly operations: Operations;
+  /** Kinds that the service has carried out before. It does not refuse such a kind because of a wrong path. */
+  readonly proven: Set<string>;
+  readonly policy: PushPolicy;
+  readonly timeoutMs: number;
+  readonly worker: string;
+  /** Rows that this process has sent last. */
+  readonly sent: RecentSends;
+}
+
+/** The outcome of an attempt or look-up: what the row becomes, what is stored, what it shows of the service. */
+export interface PushOutcome {
+  readonly settlement: Settlement;
+  readonly pushed: PushResult | null;
+  /** Reading number of the pushed resource. */
+  readonly readNo: number;
+  /** What the outcome shows about the client or the kind, beyond its row. */
+  readonly evidence: readonly ScopedEvidence[];
+  /** An unexpected error: a defect of this program, or a database that does not answer. */
+  readonly fault?: unknown;
+}
+
+/** The claim was lost to another worker: nothing is sent and nothing is settled. */
+class ClaimLostError extends CodedError {
+  constructor(id: number) {
+    super('claim_lost', `another worker took over outbox row ${id}`);
+  }
+}
+
+/** Sends one claimed row. Every error becomes an outcome. Returns null only if the claim was lost. */
+export async function sendRow(deps: PushDeps, row: ClaimedRow, signal: AbortSignal): Promise<PushOutcome | null> {
+  const kind = deps.kinds.get(row.kind);
+  if (kind === undefined) throw new Error(`a row of the unknown kind ${row.kind} was claimed`);
+  const progress = { sent: false };
+  try {
+    if (await mustBeLookedUp(deps, kind, row)) {
+      readPayload(kind, row.payload);
+      const error = 'an earlier attempt may have been carried out; it is looked up before the row is sent again';
+      return toOutcome(row, { status: 'unknown', error, delayMs: 0, code: null }, progress);
+    }
+    const context = createContext(deps, row, signal, progress);
+    const payload = await checkPayload(kind, row, context);
+    const pushed = await kind.push(payload, context);
+    const followUps = kind.followUps?.(payload as JsonObject) ?? [];
+    return toOutcome(row, { status: 'done', pushed, followUps }, progress);
+  } catch (error) {
+    if (error instanceof ClaimLostError) {
+      // If nothing was sent, give the claim back. Otherwise the row would wait until the claim expires.
+      if (!progress.sent) await returnClaims(deps.db, [row]);
+      return null;
+    }
+    return toOutcome(row, await judgeError(deps, row, kind, error, progress.sent), progress);
+  }
+}
+
+/**
+ * Returns true if an earlier attempt may have been carried out, and no two look-ups missed it. An order that has reached
+ * our tables since then may be what they missed, unless it is the one that the row replaces.
+ */
+async function mustBeLookedUp({ db }: PushDeps, { unknown }: AnyKind, row: ClaimedRow): Promise<boolean> {
+  if (unknown.do !== 'look up' || !row.maybeCarriedOut) return false;
+  if (!row.cleared) return true;
+  if (row.knownId === null || !unknown.lookUp.doubtsRefusal) return false;
+  return (await readSentTarget(db, row.id))?.id !== row.knownId;
+}
+
+/**
+ * Creates the context of one push. Its `send` records the attempt first.
+ * @param progress tells the caller whether the request may have been written
+ */
+function createContext(
+  { zone, db, warehouse, codes, operations, sent }: PushDeps,
+  row: ClaimedRow,
+  signal: AbortSignal,
+  progress: { sent: boolean },
+): PushContext {
+  const beforeSend = async (target: PushTarget | undefined) => {
+    // A worker that was suspended must not send a row that others have taken over. For kinds that can be looked up, the
+    // claim itself recorded the send.
+    const isFresh = row.stamped && !progress.sent && performance.now() - row.claimedAtMs < claimMs / 3;
+    if (!isFresh) {
+      const stampedAtMs = performance.now();
+      const isHeld = await stampSent(db, row, target);
+      if (!isHeld || performance.now() - stampedAtMs > claimMs / 3) throw new ClaimLostError(row.id);
+    }
+    sent.note(row);
+    progress.sent = true;
+  };
+  const send: PushContext['send'] = (request, target) =>
+    warehouse.write(request, { signal, beforeSend: () => beforeSend(target) });
+  return { row, zone, db, warehouse, codes, signal, operations, send };
+}
+
+/** What a row shows that the service has carried out. */
+export const evidenceOfSuccess: readonly ScopedEvidence[] = [{ of: 'kind', evidence: { seen: 'success' } }];
+
+type AttemptVerdict =
+  | { readonly status: 'done'; readonly pushed: PushResult; readonly followUps: readonly FollowUp[] }
+  | (Verdict & {
+      readonly code: string | null;
+      readonly error: string;
+      readonly cause?: unknown;
+      readonly evidence?: readonly ScopedEvidence[];
+      /** What a dead row changed at the service. */
+      readonly pushed?: PushResult;
+    });
+
+async function judgeError(
+  deps: PushDeps,
+  row: ClaimedRow,
+  kind: AnyKind,
+  error: unknown,
+  sent: boolean,
+): Promise<AttemptVerdict> {
+  if (error instanceof PayloadError) return { status: 'dead', error: error.message, code: error.code };
+  if (error instanceof NotFoundError) return { status: 'dead', error: error.message, code: error.code, cause: error };
+  if (error instanceof LostMembersError) {
+    const { code, message, reading } = error;
+    const carriedOut = { written: true, evidence: evidenceOfSuccess, pushed: { result: {}, reading } };
+    return { status: 'dead', error: message, code, cause: error, ...carriedOut };
+  }
+  if (error instanceof PostponedError) {
+    const { code, message, retryMs } = error;
+    return { status: 'pending', error: message, delayMs: retryMs, countsAsAttempt: false, code, cause: error };
+  }
+  const failure = toWarehouseError(error);
+  const failed = {
+    error: failure,
+    sent,
+    rule: kind.unknown.do,
+    doubtsRefusal: kind.unknown.do === 'look up' && kind.unknown.lookUp.doubtsRefusal,
+    documented: await isKnownRoute(deps, kind, failure),
+    notFoundMeansRoute: kind.notFoundMeansRoute,
+    attempts: row.countedAttempts,
+    ageMs: row.ageMs,
+    refusedForOthers: row.refusedForOthers,
+  };
+  // A defect of this program or of the database shows nothing about the service.
+  const evidence = error instanceof WarehouseError ? readEvidence(failed) : [];
+  return { ...judgeFailure(failed, deps.policy, Math.random()), code: failure.code, cause: error, evidence };
+}
+
+/** Returns true if a kind's method and path are known to be right. Reads the database only in doubt. */
+async function isKnownRoute(deps: PushDeps, kind: AnyKind, error: WarehouseError): Promise<boolean> {
+  const { documented, method, path } = deps.operations[kind.operation];
+  if (documented || deps.proven.has(kind.name) || !mayBeNoRoute(error, kind.notFoundMeansRoute)) return true;
+  const proof = { client: deps.client, kind: kind.name, method, path };
+  // Without the database nothing is known of the path. The answer must not be lost: the kind is treated as not proven.
+  const isKnown = await isProven(deps.db, proof).catch(() => false);
+  if (isKnown) deps.proven.add(kind.name);
+  return isKnown;
+}
+
+/** Converts any other error, such as a lost database connection, into an error with unknown outcome. */
+function toWarehouseError(error: unknown): WarehouseError {
+  if (error instanceof WarehouseError) return error;
+  const code = error instanceof CodedError ? error.code : 'unexpected';
+  return new WarehouseError(code, describeError(error), { outcome: 'unknown', cause: error });
+}
+
+function toOutcome(row: ClaimedRow, conclusion: AttemptVerdict, { sent }: { readonly sent: boolean }): PushOutcome {
+  const isUnsent = !sent;
+  const durationMs = Math.round(performance.now() - row.claimedAtMs);
+  const readNo = row.claimNo;
+  if (conclusion.status === 'done') {
+    const { pushed, followUps } = conclusion;
+    const settlement = toSettlement(row, 'sent', null, { durationMs, isUnsent, result: pushed.result, followUps });
+    return { settlement, pushed, readNo, evidence: evidenceOfSuccess };
+  }
+  const { code: errorCode, cause, evidence = [], pushed = null } = conclusion;
+  // It was no attempt if only the payload was checked, or if it failed for a reason outside this row.
+  const refund = cause === undefined || (conclusion.status === 'pending' && !conclusion.countsAsAttempt);
+  const settlement = toSettlement(row, 'sent', conclusion, { durationMs, isUnsent, errorCode, refund });
+  const isFault = cause !== undefined && (!(cause instanceof CodedError) || cause.code === 'database_lost');
+  return { settlement, pushed, readNo, evidence, ...(isFault ? { fault: cause } : {}) };
+}
+
+/**
+ * Returns the settlement of a row after an attempt or look-up.
+ * @param verdict null: the row is done
+ */
+export function toSettlement(
+  { id, client, claimNo }: Pick<Settlement, 'id' | 'client' | 'claimNo'>,
+  step: Settlement['step'],
+  verdict: AbsenceVerdict | null,
+  further: Partial<Settlement> & Pick<Settlement, 'durationMs'>,
+): Settlement {
+  return {
+    id,
+    client,
+    claimNo,
+    step,
+    status: verdict?.status ?? 'done',
+    error: verdict?.error ?? null,
+    errorCode: null,
+    delayMs: verdict !== null && 'delayMs' in verdict ? verdict.delayMs : null,
+    result: null,
+    written: verdict?.written ?? false,
+    refusal: (verdict?.status === 'unknown' ? verdict.refusal : undefined) ?? null,
+    refusedAs: (verdict?.status === 'unknown' ? verdict.refusedAs : undefined) ?? null,
+    refund: false,
+    isUnsent: false,
+    isRefusedForOthers: verdict?.status === 'pending' && verdict.isRefusedForOthers === true,
+    isAbsent: false,
+    absenceCounts: verdict?.counts ?? false,
+    followUps: [],
+    ...further,
+  };
+}
+
+/** Minimum number of rows that are remembered. */
+const minRows = 1_000;
+/**
+ * A row is remembered at least this long, however many are sent after it: they may have been claimed before it, and
+ * waited for a slot.
+ */
+const keptMs = 10_000;
+/** A row is forgotten after this time: a standby does not lag that long, and old rows may be deleted by retention. */
+const maxAgeMs = hourMs;
+
+/**
+ * Remembers the rows that this process has sent last. After a failover they show whether the new primary has lost
+ * something: Postgres loses the newest commits first.
+ */
+export class RecentSends {
+  readonly #maxRows: number;
+  readonly #rows = new Map<string, SentRow & { readonly sentAtMs: number }>();
+
+  /** @param concurrency number of rows that are sent at the same time; the order of their commits is not known */
+  constructor(concurrency: number) {
+    this.#maxRows = Math.max(minRows, concurrency);
+  }
+
+  get rows(): readonly SentRow[] {
+    const earliestMs = performance.now() - maxAgeMs;
+    return [...this.#rows.values()].filter(({ sentAtMs }) => sentAtMs > earliestMs);
+  }
+
+  /** Forgets all rows. Call it when an operator has accepted another database. */
+  clear(): void {
+    this.#rows.clear();
+  }
+
+  /** Forgets a row that the service certainly did not carry out, because it may be sent again. */
+  forget({ id, claimNo }: Pick<ClaimedRow, 'id' | 'claimNo'>): void {
+    this.#rows.delete(`${id} ${claimNo}`);
+  }
+
+  /** Remembers a row whose request may be written from now on. */
+  note({ id, claimNo, attempts }: ClaimedRow): void {
+    const nowMs = performance.now();
+    this.#rows.set(`${id} ${claimNo}`, { id, claimNo, attempts, sentAtMs: nowMs });
+    for (const [key, { sentAtMs }] of this.#rows) {
+      if (this.#rows.size <= this.#maxRows || sentAtMs > nowMs - keptMs) break;
+      this.#rows.delete(key);
+    }
+  }
+}

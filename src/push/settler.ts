@@ -1,0 +1,351 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Transaction } from 'kysely';
+import { pauses } from '../core/backoff.ts';
+import { isObject, type Json } from '../core/json.ts';
+import { workOnHalves } from '../core/work-on-halves.ts';
+import type { DB } from '../db/generated/tables.ts';
+import type { Database } from '../db/pool.ts';
+import { inTransaction, isCancelled, isDataRefused, isLockTimeout } from '../db/transaction.ts';
+import { decodePage } from '../pull/decode.ts';
+import { appendChanges, type Change } from '../pull/sql/feed.ts';
+import { requestRereads } from '../pull/sql/rereads.ts';
+import { lockStream } from '../pull/sql/stream-transaction.ts';
+import { markUnlisted } from '../pull/sql/unlisted.ts';
+import { upsertFamilies } from '../pull/sql/upsert.ts';
+import { findChangedIds, type MirroredResource } from '../pull/stream.ts';
+import { readId } from '../service/decoding/jsonapi.ts';
+import { isAcceptedUntilCommit } from '../service/sql/clients.ts';
+import type { PushDeps, PushOutcome } from './send-row.ts';
+import { type Lane, releaseLanes } from './sql/lanes.ts';
+import {
+  bringPollsForward,
+  enterNotedOutcomes,
+  type Settlement,
+  type SettleResult,
+  settleRows,
+} from './sql/settle-rows.ts';
+
+/**
+ * Maximum number of answered but unsettled rows. It keeps the service busy while the database commits. After a crash
+ * they have to be looked up, 100 in one request.
+ */
+const maxUnsettled = 256;
+
+/** Events of the settler. */
+export interface SettleEvents {
+  /** Called for each attempt or look-up that settled a row. */
+  readonly onSettled: (settlement: Settlement, kind: string) => void;
+  /** Called when rows will be due in this many milliseconds, or may be due now. */
+  readonly onDue: (inMs: number) => void;
+  readonly onError: (task: string, error: unknown) => void;
+}
+
+/** An outcome that waits to be settled. */
+interface Answered {
+  readonly outcome: PushOutcome;
+  readonly kind: string;
+  readonly end: () => void;
+  /** Runs a function within the span of the attempt, although other attempts are settled with it. */
+  readonly inSpan: (run: () => void) => void;
+}
+
+/** Settles the outcomes of one client: all that were answered since its last commit, in one transaction. */
+export class Settler {
+  readonly #deps: PushDeps;
+  readonly #signal: AbortSignal;
+  readonly #events: SettleEvents;
+  readonly #lanes: LaneReleaser;
+  #answered: Answered[] = [];
+  #unsettled = 0;
+  #isRunning = false;
+
+  /**
+   * @param signal ends the retries while the database does not answer
+   * @param onReleased called if the next rows of lanes are due now, or may be
+   */
+  constructor(deps: PushDeps, signal: AbortSignal, events: SettleEvents, onReleased: () => void) {
+    this.#deps = deps;
+    this.#signal = signal;
+    this.#events = events;
+    this.#lanes = new LaneReleaser(deps.db, signal, onReleased, (error) => events.onError('release', error));
+  }
+
+  /** False if no further row may be sent before some are settled. */
+  get hasRoom(): boolean {
+    return this.#unsettled < maxUnsettled;
+  }
+
+  get isIdle(): boolean {
+    return this.#unsettled === 0;
+  }
+
+  /** Settles an outcome, and resolves when it is stored. An outcome whose row somebody has locked waits for it. */
+  async settle(outcome: PushOutcome, kind: string): Promise<void> {
+    this.#unsettled++;
+    const { promise, resolve: end } = Promise.withResolvers<void>();
+    this.#answered.push({ outcome, kind, end, inSpan: AsyncLocalStorage.snapshot() });
+    void this.#run();
+    await promise;
+    this.#unsettled--;
+  }
+
+  async #run(): Promise<void> {
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    while (this.#answered.length > 0) {
+      const batch = this.#answered;
+      this.#answered = [];
+      await this.#settleBatch(batch);
+    }
+    this.#isRunning = false;
+  }
+
+  /** Settles a batch. While the database does not answer, it tries again: an outcome is never given up. */
+  async #settleBatch(batch: readonly Answered[]): Promise<void> {
+    const outcomes = batch.map(({ outcome }) => outcome);
+    do {
+      try {
+        const { settled, locked, freed } = await settleOutcomes(this.#deps, outcomes);
+        for (const { outcome, kind, inSpan } of batch)
+          if (settled.has(outcome.settlement.id)) inSpan(() => this.#report(outcome.settlement, kind));
+        const left = batch.filter(({ outcome }) => locked.has(outcome.settlement.id));
+        if (left.length > 0) void this.#settleLater(left);
+        // The next transaction need not wait for the lanes.
+        void this.#lanes.release(freed).then(() => end(batch.filter((answered) => !left.includes(answered))));
+        return;
+      } catch (error) {
+        this.#events.onError('settle', error);
+        await this.#pause(pauses.settlement.firstMs);
+      }
+    } while (!this.#signal.aborted);
+    // Other workers find the unsettled rows when the claims expire.
+    end(batch);
+  }
+
+  #report(settlement: Settlement, kind: string): void {
+    this.#events.onSettled(settlement, kind);
+    if (settlement.delayMs !== null) this.#events.onDue(settlement.delayMs);
+  }
+
+  async #settleLater(left: readonly Answered[]): Promise<void> {
+    await this.#pause(pauses.lockedRow.firstMs);
+    if (this.#signal.aborted) return end(left);
+    for (const one of left) this.#answered.push(one);
+    void this.#run();
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await wait(ms, undefined, { signal: this.#signal }).catch(() => undefined);
+  }
+}
+
+function end(batch: readonly Answered[]): void {
+  for (const answered of batch) answered.end();
+}
+
+interface OutcomeResult extends SettleResult {
+  /** Lanes whose next row may be sent now. Release them after the commit. */
+  readonly freed: readonly Lane[];
+}
+
+/**
+ * Settles outcomes of one client in one transaction: outbox rows, the resources that they brought, and the feed. It never
+ * waits for an outbox row that somebody has locked. If the database refuses data of an outcome, or a resource is locked
+ * or takes too long, the outcomes are settled in parts. The resource of the outcome at fault is left to the next reading.
+ */
+async function settleOutcomes(deps: PushDeps, outcomes: readonly PushOutcome[]): Promise<OutcomeResult> {
+  try {
+    return await inTransaction(deps.db, (trx) => settleAll(trx, deps, outcomes), { waitForLocks: false });
+  } catch (error) {
+    if (!isDataRefused(error) && !isCancelled(error) && !isLockTimeout(error)) throw error;
+    const [only, ...others] = outcomes;
+    if (only === undefined) throw error;
+    if (others.length === 0)
+      return settleOutcomes(deps, [isDataRefused(error) ? leaveOutContent(only, error) : leaveOutReading(only, error)]);
+    const [first, second] = await workOnHalves(outcomes, (half) => settleOutcomes(deps, half));
+    return {
+      settled: new Map([...first.settled, ...second.settled]),
+      locked: new Set([...first.locked, ...second.locked]),
+      freed: [...first.freed, ...second.freed],
+    };
+  }
+}
+
+/**
+ * Leaves out the mirror rows, which somebody has locked or which take too long, and requests that they are reread.
+ * @throws the error itself if the cause is elsewhere: results and follow-ups are never left out because of it
+ */
+function leaveOutReading(outcome: PushOutcome, error: unknown): PushOutcome {
+  const { pushed } = outcome;
+  if (pushed === null || (pushed.reading === undefined && pushed.gone === undefined)) throw error;
+  const { reading, gone, reread, result } = pushed;
+  const id = reading === undefined ? null : readId(reading.resource);
+  const later = reread ?? gone ?? (reading === undefined || id === null ? undefined : { stream: reading.stream, id });
+  return { ...outcome, pushed: { result, ...(later === undefined ? {} : { reread: later }) } };
+}
+
+/**
+ * Leaves out content that Postgres refused: first what the mirror would get, then the texts and the result.
+ * @throws the error itself if nothing is left to leave out
+ */
+function leaveOutContent(outcome: PushOutcome, error: unknown): PushOutcome {
+  if (outcome.pushed !== null) return { ...outcome, pushed: null };
+  const { settlement } = outcome;
+  if (settlement.error === unstorable || (settlement.error === null && isEmpty(settlement.result))) throw error;
+  const texts = settlement.error === null ? {} : { error: unstorable };
+  const refusal = settlement.refusal === null ? {} : { refusal: unstorable };
+  return {
+    ...outcome,
+    settlement: { ...settlement, ...texts, ...refusal, result: settlement.result === null ? null : {}, followUps: [] },
+  };
+}
+
+const unstorable = 'the answer of the service cannot be stored in Postgres';
+const isEmpty = (result: Json | null) => result === null || (isObject(result) && Object.keys(result).length === 0);
+
+async function settleAll(trx: Transaction<DB>, deps: PushDeps, all: readonly PushOutcome[]): Promise<OutcomeResult> {
+  const { client, worker } = deps;
+  // Lock the identity before the rows, as accept-identity does: the other order would deadlock.
+  const isAccepted = await isAcceptedUntilCommit(trx, deps);
+  const result = await settleRows(trx, worker, pickOnePerRow(all));
+  const outcomes = all.filter(({ settlement }) => !result.locked.has(settlement.id));
+  // If another account was accepted meanwhile, the resources do not belong to the client's rows.
+  if (isAccepted) {
+    const changes: Change[] = [];
+    // Always use the same order: two settlements that wait for each other's streams would deadlock.
+    for (const stream of findStreams(outcomes))
+      for (const change of await writeReadings(trx, deps, stream, outcomes)) changes.push(change);
+    for (const change of await markAndReread(trx, client, outcomes)) changes.push(change);
+    if ([...result.settled.values()].includes('done')) await bringPollsForward(trx, client);
+    await appendChanges(trx, client, changes);
+  }
+  return { ...result, freed: await enterNotedOutcomes(trx) };
+}
+
+/** Returns one settlement for each row. Of a late answer and a look-up of the same row, the answer counts. */
+function pickOnePerRow(outcomes: readonly PushOutcome[]): Settlement[] {
+  const settlements = outcomes.map(({ settlement }) => settlement);
+  const sorted = settlements.toSorted((a, b) => Number(a.step === 'sent') - Number(b.step === 'sent'));
+  return [...new Map(sorted.map((settlement) => [settlement.id, settlement])).values()];
+}
+
+/** Marks deleted resources as unlisted, and requests rereads of rows that the answers do not show. */
+async function markAndReread(
+  trx: Transaction<DB>,
+  client: string,
+  outcomes: readonly PushOutcome[],
+): Promise<readonly Change[]> {
+  const changes: Change[] = [];
+  const gone = outcomes.flatMap(({ pushed, readNo }) => (pushed?.gone ? [{ ...pushed.gone, readNo }] : []));
+  for (const [stream, marks] of Map.groupBy(gone, (mark) => mark.stream)) {
+    const ids = marks.map(({ id }) => id);
+    // A deleted resource does not come back, so the newest reading number serves for all.
+    const readNo = marks.reduce((latest, mark) => Math.max(latest, mark.readNo), 0);
+    const place = { trx, client, stream: stream.name };
+    for (const change of await markUnlisted(place, stream.tables.parent.name, ids, readNo)) changes.push(change);
+  }
+  const rereads = outcomes.flatMap(({ pushed }) => (pushed?.reread ? [pushed.reread] : []));
+  for (const [stream, marks] of Map.groupBy(rereads, (mark) => mark.stream)) {
+    const ids = [...new Set(marks.map(({ id }) => id))];
+    await requestRereads({ trx, client, stream: stream.name }, ids, 'a push changed it');
+  }
+  return changes;
+}
+
+function findStreams(outcomes: readonly PushOutcome[]): MirroredResource[] {
+  const streams = outcomes.flatMap(({ pushed }) => (pushed?.reading ? [pushed.reading.stream] : []));
+  return [...new Set(streams)].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/**
+ * Writes the resources that the answers showed. If a poll that asked between the claim and now has written a row, it is
+ * not known which of both is newer: the row is reread at once. The reading number that is written is drawn now, so that
+ * a poll that asked before cannot overwrite the pushed resource.
+ */
+async function writeReadings(
+  trx: Transaction<DB>,
+  { client, zone }: PushDeps,
+  stream: MirroredResource,
+  outcomes: readonly PushOutcome[],
+): Promise<readonly Change[]> {
+  const answers = outcomes.flatMap(({ pushed, readNo }) =>
+    pushed?.reading?.stream === stream ? [{ ...pushed.reading, readNo }] : [],
+  );
+  const read = await Promise.all(
+    answers.map(async ({ resource, escaped, readNo }) => {
+      const page = await decodePage({ data: [resource], included: [], escaped }, stream.decoder(zone));
+      return { page, readNo, id: page.families[0]?.parent.id ?? page.quarantined[0]?.resourceId ?? null };
+    }),
+  );
+  const transaction = { trx, client, stream: stream.name };
+  const age = {
+    readNo: await lockStream(transaction),
+    compare: 'raw' as const,
+    readNoAtRequest: new Map(
+      read.flatMap(({ page, readNo }) => page.families.map(({ parent }) => [parent.id, readNo])),
+    ),
+  };
+  const families = read.flatMap(({ page }) => page.families);
+  const written = await upsertFamilies(transaction, age, stream.tables, families);
+  const stored = new Set([...written.unchanged, ...written.inserted, ...written.changed]);
+  const left = read.flatMap(({ id }) => (id === null || stored.has(id) ? [] : [id]));
+  await requestRereads(transaction, left, 'a push changed it');
+  if (left.length > 0) await bringPollsForward(trx, client, [stream.name]);
+  await stream.afterChanges?.(transaction, findChangedIds(stream, written.changes));
+  return written.changes;
+}
+
+/**
+ * Releases lanes after the transaction that freed them has committed. If an ERP transaction has locked the first row of a
+ * lane, it tries again until the row is free: nothing else would make that row due for ten minutes.
+ */
+export class LaneReleaser {
+  readonly #db: Database;
+  readonly #signal: AbortSignal;
+  readonly #onReleased: () => void;
+  readonly #onError: (error: unknown) => void;
+  #left = new Map<string, Lane>();
+  #retrying = false;
+
+  /**
+   * @param signal ends the retries; other workers find the rows when they look for due rows
+   * @param onReleased called if rows are due now
+   */
+  constructor(db: Database, signal: AbortSignal, onReleased: () => void, onError: (error: unknown) => void) {
+    this.#db = db;
+    this.#signal = signal;
+    this.#onReleased = onReleased;
+    this.#onError = onError;
+  }
+
+  /** Makes the first row of each lane due. It never fails and never waits for a lock. */
+  async release(lanes: readonly Lane[]): Promise<void> {
+    try {
+      const { released, locked } = await releaseLanes(this.#db, lanes);
+      this.#keep(locked);
+      if (released > 0) this.#onReleased();
+    } catch (error) {
+      this.#keep(lanes);
+      this.#onError(error);
+    }
+    if (this.#left.size > 0) void this.#retry();
+  }
+
+  #keep(lanes: readonly Lane[]): void {
+    for (const lane of lanes) this.#left.set(JSON.stringify(lane), lane);
+  }
+
+  async #retry(): Promise<void> {
+    if (this.#retrying) return;
+    this.#retrying = true;
+    while (this.#left.size > 0 && !this.#signal.aborted) {
+      // The signal ends the wait; the condition of the loop checks it.
+      await wait(pauses.lockedLane.firstMs, undefined, { ref: false, signal: this.#signal }).catch(() => undefined);
+      const lanes = [...this.#left.values()];
+      this.#left = new Map();
+      await this.release(lanes);
+    }
+    this.#retrying = false;
+  }
+}

@@ -1,0 +1,330 @@
+import { type Kysely, sql } from 'kysely';
+import { pauses } from '../../core/backoff.ts';
+import type { DB } from '../../db/generated/tables.ts';
+import type { Database } from '../../db/pool.ts';
+import { toPauseSpan } from '../../db/values.ts';
+import type { UnknownRule } from '../push-outcome.ts';
+
+/** Milliseconds that a claim lasts without renewal, by the clock of the database. */
+export const claimMs = 10_000;
+export const claimSpan = sql`make_interval(secs => ${claimMs / 1_000})`;
+
+/** A claim that can be given back. Its row becomes due at its former time. */
+export interface ReturnableClaim extends HeldClaim {
+  /** Due time of the row before the claim. */
+  readonly dueAt: string;
+}
+
+/** Gives back claims whose rows were not sent. Claims that this process no longer holds are ignored. */
+export async function returnClaims(db: Kysely<DB>, claims: readonly ReturnableClaim[]): Promise<void> {
+  await sql`
+    update fulfilment.outbox o
+    set status = 'pending', next_attempt_at = c.due_at, lease_until = null,
+      claim_no = null, sent_at = null, attempts = o.attempts - 1
+    from unnest(${claims.map(({ id }) => id)}::bigint[], ${claims.map(({ claimNo }) => claimNo)}::bigint[],
+      ${claims.map(({ dueAt }) => dueAt)}::timestamptz[]) as c (id, claim_no, due_at)
+    where o.id = c.id and o.claim_no = c.claim_no and o.status = 'sending'`.execute(db);
+}
+
+/** A claim that a worker holds: the row and the claim number. */
+export interface HeldClaim {
+  readonly id: number;
+  readonly claimNo: number;
+}
+
+/** The order that a request is about. */
+export interface PushTarget {
+  readonly id: number;
+  /** Names of the members that the order has before the request. */
+  readonly present?: Iterable<string>;
+}
+
+/**
+ * Records, just before the request is written, that the service may carry the row out from now on, and stores the order
+ * that the request is about. The members that a first attempt found are kept: a later one may no longer find them.
+ * @returns false if another worker has taken the row over: then nothing may be sent
+ */
+export async function stampSent(db: Kysely<DB>, { id, claimNo }: HeldClaim, target?: PushTarget): Promise<boolean> {
+  const { rows } = await sql`
+    with stamped as (
+      update fulfilment.outbox o
+      set sent_at = statement_timestamp(), lease_until = statement_timestamp() + ${claimSpan}
+      where o.id = ${id} and o.claim_no = ${claimNo} and o.status = 'sending'
+        and o.lease_until > statement_timestamp()
+      returning o.id
+    ), targeted as (
+      insert into sync.outbox_targets as t (outbox_id, target_id, present)
+      select id, ${target?.id ?? null}::bigint, ${[...(target?.present ?? [])]}::text[]
+      from stamped
+      where ${target !== undefined}
+      on conflict (outbox_id) do update set target_id = excluded.target_id,
+        present = case when t.target_id = excluded.target_id and cardinality(t.present) > 0 then t.present
+                       else excluded.present end
+    )
+    select
+    from stamped`.execute(db);
+  return rows.length > 0;
+}
+
+/**
+ * Renews claims, including claims that expired and that nobody took over. A locked row is skipped, because it is being
+ * settled. A row that was taken over is not touched: the late answer still settles it, if it comes first.
+ */
+export async function renewClaims(db: Kysely<DB>, rows: readonly HeldClaim[]): Promise<void> {
+  if (rows.length === 0) return;
+  await sql`
+    with held as (
+      select o.id
+      from fulfilment.outbox o
+      join unnest(${rows.map(({ id }) => id)}::bigint[], ${rows.map(({ claimNo }) => claimNo)}::bigint[])
+        as m (id, claim_no)
+        on o.id = m.id and o.claim_no = m.claim_no
+      where o.status = 'sending'
+      for update of o skip locked
+    )
+    update fulfilment.outbox o
+    set lease_until = statement_timestamp() + ${claimSpan}
+    from held
+      where o.id = held.id`.execute(db);
+}
+
+/** Number of lost workers after which a row becomes dead: its payload may have crashed them. */
+const maxLosses = 5;
+const givenUpError =
+  `its worker was lost ${maxLosses} times in a row, perhaps because of this payload. Look into the logs of the` +
+  ' workers, then replace the payload or cancel the row';
+
+/** A row whose claim was taken from a lost worker. */
+export interface TakenOverRow {
+  readonly id: number;
+  readonly client: string;
+  readonly kind: string;
+  readonly became: string;
+}
+
+/**
+ * Takes over the claims of workers that no longer renew them. A row that was certainly not sent becomes pending. A row
+ * that may have been sent is handled by the rule of its kind. A row that lost five workers in a row is dead, unless a
+ * look-up finds that it was carried out.
+ * @param rules rule of each kind. A row that may have been sent stays as it is if its kind has no rule here: a worker
+ * that knows the kind takes it over.
+ * @param operatorError what an operator reads on a row that only a person can decide
+ */
+export async function takeOverClaims(
+  db: Database,
+  worker: string,
+  rules: Readonly<Record<string, UnknownRule>>,
+  operatorError: string,
+): Promise<TakenOverRow[]> {
+  const kinds = Object.keys(rules);
+  const { rows } = await sql<TakenOverRow>`
+    with lost as materialized (
+      -- Look-ups between the losses do not count as an outcome: they show nothing about the payload.
+      select o.id, o.sent_at, k.rule, (
+        select count(*) from sync.outbox_attempts a
+        where a.outbox_id = o.id and a.step = 'taken over' and a.id > coalesce((
+          select max(b.id) from sync.outbox_attempts b
+          where b.outbox_id = o.id and b.step not in ('taken over', 'looked up')), 0)) as times
+      from fulfilment.outbox o
+      left join unnest(${kinds}::text[], ${kinds.map((kind) => rules[kind] ?? 'ask operator')}::text[])
+        as k (kind, rule) on k.kind = o.kind
+      where o.status = 'sending' and o.lease_until <= statement_timestamp()
+        and (k.rule is not null or o.sent_at is null)
+      for update of o skip locked
+    ), judged as (
+      select *, times >= ${maxLosses - 1} as is_last, case
+        when sent_at is not null and rule <> 'resend' then 'unknown'
+        when times >= ${maxLosses - 1} then 'dead'
+        else 'pending' end as became
+      from lost
+    ), taken as (
+      update fulfilment.outbox o
+      set
+        status = j.became,
+        finished_at = case when j.became = 'dead' then statement_timestamp() end,
+        next_attempt_at = case
+          when j.became = 'dead' or j.became = 'unknown' and j.rule = 'ask operator' then null
+          -- Spread rows that were claimed together over time, so that only the row at fault is lost again.
+          when o.sent_at is null then statement_timestamp() + random() * ${toPauseSpan(pauses.takeover, sql`j.times`)}
+          else statement_timestamp() end,
+        attempts = o.attempts - case when o.sent_at is null then 1 else 0 end,
+        written_at = coalesce(o.sent_at, o.written_at), sent_at = null, lease_until = null,
+        lookups = 0, absences = 0, absent_at = null,
+        refused_as = null,
+        refusal = case when j.is_last and j.became = 'unknown' and j.rule = 'look up' then ${givenUpError} end,
+        last_error = case
+          when j.became = 'dead' then ${givenUpError}
+          when o.sent_at is null then o.last_error
+          when j.rule = 'ask operator' then ${`its worker was lost while sending. ${operatorError}`}
+          when j.rule = 'look up' then 'its worker was lost while sending; being looked up'
+          else 'its worker was lost while sending; sent again' end
+      from judged j
+      where o.id = j.id
+      returning o.id, o.client, o.kind, o.status as became, o.claim_no, o.last_error
+    ), noted as (
+      insert into sync.outbox_attempts (outbox_id, step, by, claim_no, became, error_code, error)
+      select id, 'taken over', ${worker}, claim_no, became, 'worker_lost', last_error
+      from taken
+    )
+    select id, client, kind, became
+    from taken`.execute(db);
+  return rows;
+}
+
+/** Time that a row waits for a worker that is set up with its client. */
+const unknownClientSpan = sql`interval '10 minutes'`;
+/** Maximum number of rows that one call marks dead, and of pairs of client and kind that it looks at. */
+const maxMarked = 1_000;
+const maxPairs = 5_000;
+
+/** A client and a kind that pending rows have. */
+interface PendingPair {
+  readonly client: string;
+  readonly kind: string;
+  readonly isUnknownKind: boolean;
+}
+
+/** A row that no worker can send. */
+export interface UnsendableRow {
+  readonly id: number;
+  readonly client: string;
+  readonly code: 'unknown_kind' | 'unknown_client';
+}
+
+/** The result of one search for rows that no worker can send. */
+export interface UnsendableRows {
+  readonly rows: readonly UnsendableRow[];
+  /** Where the next search among the clients that are not known begins; null: at the first one. */
+  readonly next: Pick<PendingPair, 'client' | 'kind'> | null;
+}
+
+/**
+ * Marks rows dead that no worker can send, whatever is in front of them in their lane: rows of a kind that this version
+ * of the database does not have, and rows whose client no worker was ever set up with, ten minutes after their
+ * insertion. Rows of a known client that this worker does not serve stay as they are.
+ *
+ * The ERP can invent any number of clients and kinds, so each call does a bounded part. Rows of known clients never wait
+ * for those of others.
+ * @param after the result `next` of the call before
+ */
+export async function markUnsendableRowsDead(
+  db: Kysely<DB>,
+  worker: string,
+  after: UnsendableRows['next'],
+): Promise<UnsendableRows> {
+  const known = await findUnknownKinds(db);
+  const others = await findUnknownClients(db, after);
+  const pairs = [...known, ...others.filter(({ isUnknownClient }) => isUnknownClient)];
+  const rows = pairs.length === 0 ? [] : await markDead(db, worker, pairs);
+
+  // Marked rows are no longer found: the same search finds the next ones.
+  if (rows.length === maxMarked) return { rows, next: after };
+  return { rows, next: others.length === maxPairs ? (others.at(-1) ?? null) : null };
+}
+
+/** Finds the unknown kinds of pending rows of known clients, in turn for each client. */
+async function findUnknownKinds(db: Kysely<DB>): Promise<PendingPair[]> {
+  const { rows } = await sql<PendingPair>`
+    with recursive named (client, kind) as (
+      -- Each pair is found from the one before by the index: the table may hold many rows.
+      select c.client, f.kind
+      from sync.clients c
+      cross join lateral (
+        select o.kind
+        from fulfilment.outbox o
+        where o.client = c.client and o.status = 'pending'
+        order by o.kind
+        limit 1
+      ) f
+      union all
+      select n.client, f.kind
+      from named n
+      cross join lateral (
+        select o.kind
+        from fulfilment.outbox o
+        where o.client = n.client and o.status = 'pending' and o.kind > n.kind
+        order by o.kind
+        limit 1
+      ) f
+    )
+    select n.client, n.kind, true as "isUnknownKind"
+    from named n
+    where not exists (select from sync.outbox_kinds k where k.kind = n.kind)
+    limit ${maxMarked}`.execute(db);
+  return rows;
+}
+
+/** Finds the next pairs of pending rows. Those of known clients are among them, but are not marked. */
+async function findUnknownClients(db: Kysely<DB>, after: UnsendableRows['next']) {
+  const { rows } = await sql<PendingPair & { isUnknownClient: boolean }>`
+    with recursive named (client, kind) as (
+      (select o.client, o.kind
+       from fulfilment.outbox o
+       where o.status = 'pending' and (o.client, o.kind) > (${after?.client ?? ''}::text, ${after?.kind ?? ''}::text)
+       order by o.client, o.kind
+       limit 1)
+      union all
+      select p.client, p.kind
+      from named n
+      cross join lateral (
+        select o.client, o.kind
+        from fulfilment.outbox o
+        where o.status = 'pending' and (o.client, o.kind) > (n.client, n.kind)
+        order by o.client, o.kind
+        limit 1
+      ) p
+    ), bounded as (
+      select *
+      from named
+      limit ${maxPairs}
+    )
+    select s.client, s.kind,
+      not exists (select from sync.outbox_kinds k where k.kind = s.kind) as "isUnknownKind",
+      not exists (select from sync.clients c where c.client = s.client) as "isUnknownClient"
+    from bounded s`.execute(db);
+  return rows;
+}
+
+/** Marks rows of these pairs as dead: of an unknown kind at once, others ten minutes after their insertion. */
+async function markDead(db: Kysely<DB>, worker: string, pairs: readonly PendingPair[]): Promise<UnsendableRow[]> {
+  const { rows } = await sql<UnsendableRow>`
+    with marked as (
+      update fulfilment.outbox o
+      set status = 'dead', next_attempt_at = null, finished_at = statement_timestamp(),
+        last_error = case
+          when f.is_unknown_kind then format('there is no kind %s; cancel this row, and insert it with one of %s',
+            o.kind, (select string_agg(k.kind, ', ' order by k.kind collate "C") from sync.outbox_kinds k))
+          else format('no worker was ever set up with client %s; known are %s', o.client,
+            left(coalesce((select string_agg(k.client, ', ' order by k.client) from sync.clients k), 'none'), 3000)) end
+      from (
+        select p.id, u.is_unknown_kind
+        from unnest(${pairs.map(({ client }) => client)}::text[], ${pairs.map(({ kind }) => kind)}::text[],
+          ${pairs.map(({ isUnknownKind }) => isUnknownKind)}::boolean[]) as u (client, kind, is_unknown_kind)
+        cross join lateral (
+          select q.id
+          from fulfilment.outbox q
+          where q.status = 'pending'
+            and (u.is_unknown_kind or q.created_at < statement_timestamp() - ${unknownClientSpan})
+            -- With a plain join, a plan made while the table was empty would read all pending rows.
+            and q.id = any(array(
+              select i.id
+              from fulfilment.outbox i
+              where i.client = u.client and i.kind = u.kind and i.status = 'pending'
+              order by i.next_attempt_at, i.id
+              limit ${maxMarked}))
+          for update skip locked
+        ) p
+        limit ${maxMarked}
+      ) f
+      where o.id = f.id
+      returning o.id, o.client, o.last_error,
+        case when f.is_unknown_kind then 'unknown_kind' else 'unknown_client' end as code
+    ), noted as (
+      insert into sync.outbox_attempts (outbox_id, step, by, became, error_code, error)
+      select id, 'checked', ${worker}, 'dead', code, last_error
+      from marked
+    )
+    select id, client, code
+    from marked`.execute(db);
+  return rows;
+}

@@ -1,0 +1,70 @@
+import { type Kysely, sql } from 'kysely';
+import type { DB } from '../../db/generated/tables.ts';
+
+/** SQL: the states of rows that block the rows behind them in their lane, as in the partial index outbox_lanes. */
+export const unfinishedStatuses = sql`('pending', 'sending', 'unknown', 'dead')`;
+
+/** A lane: its rows are sent one after the other. */
+export interface Lane {
+  readonly client: string;
+  readonly family: string;
+  readonly reference: string;
+}
+
+/** What the release of lanes did. */
+export interface ReleasedLanes {
+  /** Number of rows that are due now. */
+  readonly released: number;
+  /** Lanes whose first row somebody has locked. Release them again. */
+  readonly locked: readonly Lane[];
+}
+
+const noLanes: ReleasedLanes = { released: 0, locked: [] };
+
+/**
+ * Makes due the first row of each lane that is no failed attachment. Skips locked rows. Call it in the transaction that
+ * frees the lanes, and again after its commit: a claim that ran meanwhile has postponed the row, because it still saw the
+ * row before it.
+ */
+export async function releaseLanes(db: Kysely<DB>, lanes: readonly Lane[]): Promise<ReleasedLanes> {
+  if (lanes.length === 0) return noLanes;
+  const { rows } = await sql<Lane & { released: boolean }>`
+    with heads as materialized (
+      select h.id, l.client, l.family, l.reference
+      from (
+        select distinct *
+        from json_to_recordset(${JSON.stringify(lanes)}::json) as l (client text, family text, reference text)
+      ) l
+      cross join lateral (
+        select b.id, b.status
+        from fulfilment.outbox b
+        where b.client = l.client and b.family = l.family and b.reference = l.reference
+          and b.status in ${unfinishedStatuses}
+          and not sync.is_failed_attachment(b.kind, b.status, b.next_attempt_at)
+        order by b.id
+        limit 1
+      ) h
+      where h.status = 'pending'
+    ), free as materialized (
+      -- They are found by their id, and their state is compared outside, as in claim-rows.ts.
+      select o.id
+      from heads
+      cross join lateral (
+        select b.id, b.status
+        from fulfilment.outbox b
+        where b.id = heads.id and b.next_attempt_at is not null
+        limit 1
+        for no key update of b skip locked
+      ) o
+      where o.status = 'pending'
+    ), released as (
+      update fulfilment.outbox o
+      set next_attempt_at = clock_timestamp()
+      from free
+      where o.id = free.id
+    )
+    select client, family, reference, id in (select id from free) as released
+    from heads`.execute(db);
+  const locked = rows.filter(({ released }) => !released);
+  return { released: rows.length - locked.length, locked };
+}

@@ -1,0 +1,159 @@
+import { type Kysely, sql, type Transaction } from 'kysely';
+import type { Json } from '../../core/json.ts';
+import type { DB } from '../../db/generated/tables.ts';
+import { notifyPushers } from '../../db/listener.ts';
+import type { Database } from '../../db/pool.ts';
+import { inTransaction } from '../../db/transaction.ts';
+import { anyId, anyText } from '../../db/values.ts';
+import { recordAudit } from '../../schedule/sql/audit.ts';
+import { type OutboxDetail, type OutboxFilter, readOutbox, toCondition } from './read-outbox.ts';
+import { insertFollowUps } from './settle-rows.ts';
+
+/** The states in which a row must be for each action. */
+export const allowedFrom = {
+  retry: ['dead', 'unknown', 'pending'],
+  done: ['dead', 'unknown', 'pending'],
+  cancel: ['dead', 'pending'],
+} as const;
+export type OutboxAction = keyof typeof allowedFrom;
+
+const changeableRows = (filter: OutboxFilter, action: OutboxAction) =>
+  sql<boolean>`${toCondition(filter)} and o.status = any(${allowedFrom[action]}::text[])`;
+
+/** Counts the rows that an action would change. */
+export async function countOutbox(db: Kysely<DB>, filter: OutboxFilter, action: OutboxAction): Promise<number> {
+  const { count } = await db
+    .selectFrom('fulfilment.outbox as o')
+    .select(sql<number>`count(*)::int`.as('count'))
+    .where(changeableRows(filter, action))
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
+/**
+ * Applies an action to all rows that match the filter and are in a state that allows it. A retried row is due at once.
+ * It is looked up first if its kind can be, unless its outcome was for the operator to decide: that counts as two absences. A row that is marked as
+ * done gets `result`, and its follow-ups are inserted. A worker releases the lanes and enters the rows into the feed.
+ * @param by the name that the history shows
+ * @returns the ids of the rows that were changed
+ */
+export async function actOnOutbox(
+  db: Database,
+  action: OutboxAction,
+  filter: OutboxFilter,
+  { by, followUps, result = {} }: { readonly by: string; readonly followUps: FollowUpRules; readonly result?: Json },
+): Promise<number[]> {
+  const changes = {
+    retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null, refusal = null,
+      claim_no = null, lookups = 0, absent_at = null,
+      absences = case when o.status = 'unknown' and o.next_attempt_at is null then 2 else 0 end,
+      limits_from = clock_timestamp(), uncounted_attempts = o.attempts, failed_checks = 0, refused_for_others = 0`,
+    done: sql`status = 'done', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null,
+      last_error = null, result = ${JSON.stringify(result)}::jsonb`,
+    cancel: sql`status = 'cancelled', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null`,
+  } as const;
+  const step = { retry: 'retried', done: 'marked done', cancel: 'cancelled' } as const;
+  return inTransaction(db, async (trx) => {
+    const { rows } = await sql<{ id: number; client: string }>`
+      with chosen as materialized (
+        select o.id
+        from fulfilment.outbox o
+        where ${changeableRows(filter, action)}
+        order by o.id
+        for update
+      ), changed as (
+        update fulfilment.outbox o
+        set ${changes[action]}
+        from chosen
+        where o.id = chosen.id
+        returning o.id, o.client, o.status
+      ), noted as (
+        insert into sync.outbox_attempts (outbox_id, step, by, became)
+        select id, ${step[action]}, ${by}, status
+          from changed
+      )
+      select id, client
+      from changed
+      order by id`.execute(trx);
+    const ids = rows.map(({ id }) => id);
+    if (action === 'done') await insertFollowUpsByRules(trx, ids, followUps);
+    await auditRows(trx, `outbox_${action}`, by, rows);
+    await notifyPushers(trx, 'outcomes');
+    return ids;
+  });
+}
+
+/** The follow-ups of rows that are done, as their kinds declare them. */
+export interface FollowUpRules {
+  /** Kinds that have follow-ups. */
+  readonly kinds: readonly string[];
+  readonly of: (kind: string, payload: string) => readonly { readonly kind: string; readonly payload: Json }[];
+}
+
+async function insertFollowUpsByRules(trx: Transaction<DB>, ids: readonly number[], { kinds, of }: FollowUpRules) {
+  const rows = await trx
+    .selectFrom('fulfilment.outbox')
+    .select(['id', 'client', 'kind', 'reference'])
+    .where('id', '=', anyId(ids))
+    .where('kind', '=', anyText(kinds))
+    .orderBy('id')
+    .execute();
+  // Read one payload at a time: each may have 16 MB.
+  for (const { id, client, kind, reference } of rows) {
+    const { payload } = await trx
+      .selectFrom('fulfilment.outbox')
+      .select(sql<string>`payload::text`.as('payload'))
+      .where('id', '=', id)
+      .executeTakeFirstOrThrow();
+    const following = of(kind, payload).map((next) => ({ client, reference, ...next }));
+    await insertFollowUps(trx, following);
+  }
+}
+
+/** Number of row ids that an audit entry names. The history of each row has its entry, too. */
+const maxNamedRows = 20;
+
+/** Records in the audit what an operator did to rows. */
+async function auditRows(
+  trx: Kysely<DB>,
+  action: 'outbox_retry' | 'outbox_done' | 'outbox_cancel' | 'outbox_replace' | 'outbox_reveal',
+  by: string,
+  rows: readonly { readonly id: number; readonly client: string }[],
+): Promise<void> {
+  const [first] = rows;
+  if (first === undefined) return;
+  const client = rows.every((row) => row.client === first.client) ? first.client : null;
+  const ids = rows.slice(0, maxNamedRows).map(({ id }) => id);
+  const more = rows.length > maxNamedRows ? ` and ${rows.length - maxNamedRows} more` : '';
+  const detail = `outbox ${rows.length === 1 ? 'row' : 'rows'} ${ids.join(', ')}${more}`;
+  await recordAudit(trx, { by, action, client, detail });
+}
+
+/**
+ * Replaces the payload of a row, as `fulfilment.outbox_replace` does.
+ * @throws a database error 22023 with the reason if the row does not allow it
+ */
+export async function replaceOutbox(db: Database, id: number, payload: string, by: string): Promise<void> {
+  await inTransaction(db, async (trx) => {
+    await sql`select fulfilment.outbox_replace(${id}, ${payload}::jsonb)`.execute(trx);
+    // The function can only name the role of the database.
+    await sql`
+      update sync.outbox_attempts a
+      set by = ${by}
+      where a.id = (select max(l.id) from sync.outbox_attempts l where l.outbox_id = ${id})`.execute(trx);
+    await auditRows(trx, 'outbox_replace', by, await readRowClient(trx, id));
+  });
+}
+
+/** Reads a row with its payload in clear, and records that in the audit. Null: there is no row with this id. */
+export async function revealOutbox(db: Database, id: number, by: string): Promise<OutboxDetail | null> {
+  return inTransaction(db, async (trx) => {
+    const row = await readOutbox(trx, id);
+    if (row !== null) await auditRows(trx, 'outbox_reveal', by, [row]);
+    return row;
+  });
+}
+
+async function readRowClient(trx: Kysely<DB>, id: number): Promise<{ id: number; client: string }[]> {
+  return trx.selectFrom('fulfilment.outbox').select(['id', 'client']).where('id', '=', id).execute();
+}

@@ -1,0 +1,203 @@
+import { type Kysely, sql } from 'kysely';
+import { compareMarks, type DatabaseChange } from '../../core/database-mark.ts';
+import type { DB } from '../../db/generated/tables.ts';
+import { inTransaction } from '../../db/transaction.ts';
+import { recordAudit } from '../../schedule/sql/audit.ts';
+
+/** How an operator or the workers accepted the present database. Nothing is ever sent from a `copy`. */
+export type AcceptanceKind = 'first' | 'failover' | 'moved' | 'restored' | 'copy';
+
+/** The database that rows may be sent from, compared with the present one. */
+export interface PushDatabase {
+  readonly acceptedAs: AcceptanceKind;
+  readonly acceptedAt: Date;
+  /** What differs from the accepted database. Unless it is `none`, nothing is sent. */
+  readonly change: DatabaseChange;
+  /** When a worker first found the difference; null if there is none. */
+  readonly changedAt: Date | null;
+}
+
+/** A row that this process has sent, with the values that its claim wrote. */
+export interface SentRow {
+  readonly id: number;
+  readonly claimNo: number;
+  readonly attempts: number;
+}
+
+/**
+ * Time in which workers can report missing rows before one of them accepts a failover. Each worker checks every 3 s.
+ */
+const reportSpan = sql`interval '10 seconds'`;
+/** A worker that was last seen this long before the others crashed before the failover. */
+const silentSpan = sql`interval '2 minutes'`;
+/** Time for which the gates are closed. */
+const gateSpan = sql`interval '1 hour'`;
+
+interface StoredRow {
+  readonly mark: string;
+  readonly found: string;
+  readonly acceptedAs: AcceptanceKind;
+  readonly acceptedAt: Date;
+  readonly changedAt: Date | null;
+}
+
+const selectStored = (db: Kysely<DB>) =>
+  db
+    .selectFrom('sync.push_database')
+    .select([
+      'mark',
+      sql<string>`sync.database_mark()`.as('found'),
+      sql<AcceptanceKind>`accepted_as`.as('acceptedAs'),
+      'accepted_at as acceptedAt',
+      'changed_at as changedAt',
+    ]);
+
+const toPushDatabase = ({ mark, found, acceptedAs, acceptedAt, changedAt }: StoredRow): PushDatabase => ({
+  acceptedAs,
+  acceptedAt,
+  change: compareMarks(mark, found),
+  changedAt,
+});
+
+/** Reads which database rows may be sent from. Returns null if no worker has run yet. */
+export async function readPushDatabase(db: Kysely<DB>): Promise<PushDatabase | null> {
+  const stored = await selectStored(db).executeTakeFirst();
+  return stored === undefined ? null : toPushDatabase(stored);
+}
+
+/**
+ * Compares this database with the accepted one, and returns the result. The first database is accepted. After a
+ * failover the new primary is accepted if every worker finds there everything that it has sent. Any other change is
+ * recorded and waits for an operator.
+ * @param sent rows that this process has sent last
+ */
+export async function noteDatabase(db: Kysely<DB>, worker: string, sent: readonly SentRow[]): Promise<PushDatabase> {
+  const stored = (await readPushDatabase(db)) ?? (await acceptFirst(db, worker));
+  if (stored.change === 'none') {
+    if (stored.changedAt !== null) await db.updateTable('sync.push_database').set({ changed_at: null }).execute();
+    return stored;
+  }
+  return inTransaction(db, async (trx) => {
+    // Workers check one after the other.
+    const row = await selectStored(trx).forUpdate().executeTakeFirst();
+    if (row === undefined || compareMarks(row.mark, row.found) !== stored.change) return stored;
+    if (row.changedAt === null) await noteChange(trx);
+    if (stored.change === 'timeline' && row.acceptedAs !== 'copy') {
+      await recordConfirmation(trx, worker, await hasAllRows(trx, sent));
+      await acceptFailover(trx, worker);
+    }
+    return (await readPushDatabase(trx)) ?? stored;
+  });
+}
+
+/**
+ * Accepts the first database. If another database inserted open rows, that one is recorded as accepted instead: the
+ * rows came with a backup or a copy.
+ */
+async function acceptFirst(db: Kysely<DB>, worker: string): Promise<PushDatabase> {
+  await sql`
+    insert into sync.push_database (mark, accepted_as, accepted_by)
+    select coalesce((
+      select o.database_mark from fulfilment.outbox o
+      where o.status in ('pending', 'sending', 'unknown') and o.database_mark <> (select sync.database_mark()) limit 1
+    ), sync.database_mark()), 'first', ${worker}
+    on conflict do nothing`.execute(db);
+  const stored = await readPushDatabase(db);
+  if (stored === null) throw new Error('sync.push_database has no row, although one was inserted');
+  return stored;
+}
+
+async function noteChange(trx: Kysely<DB>): Promise<void> {
+  await trx.updateTable('sync.push_database').set({ changed_at: sql<Date>`clock_timestamp()` }).execute();
+  await delayGates(trx);
+}
+
+/** Closes the gates for an hour: the record of the last request may be lost. */
+export async function delayGates(trx: Kysely<DB>): Promise<void> {
+  const next = sql<Date>`greatest(next_at, sync.clock() + ${gateSpan})`;
+  await trx.updateTable('sync.gates').set({ next_at: next }).execute();
+}
+
+/** Records that a worker that sends rows is alive, and deletes workers that were lost long ago. */
+export async function markAlive(db: Kysely<DB>, worker: string): Promise<void> {
+  await sql`
+    with forgotten as (delete from sync.push_workers
+      where seen_at < now() - interval '10 minutes'
+      and worker <> ${worker})
+    insert into sync.push_workers as w (worker)
+    values (${worker})
+    on conflict (worker) do update set seen_at = now(), confirmed_mark = null
+    where w.seen_at < now() - interval '30 seconds' or w.confirmed_mark is not null`.execute(db);
+}
+
+/** Records that a worker has ended and that this database has everything it had sent. */
+export async function markEnded(db: Kysely<DB>, worker: string): Promise<void> {
+  await db
+    .deleteFrom('sync.push_workers')
+    .where('worker', '=', worker)
+    .where(sql<boolean>`sync.pushes_allowed()`)
+    .execute();
+}
+
+/** Returns true if this database knows that these rows were sent. */
+async function hasAllRows(trx: Kysely<DB>, sent: readonly SentRow[]): Promise<boolean> {
+  const { rows } = await sql`
+    select from unnest(${sent.map(({ id }) => id)}::bigint[], ${sent.map(({ claimNo }) => claimNo)}::bigint[],
+      ${sent.map(({ attempts }) => attempts)}::integer[]) as s (id, claim_no, attempts)
+    left join fulfilment.outbox o on o.id = s.id
+    where case
+      when o.claim_no is null then coalesce(o.attempts, 0) < s.attempts
+      when o.claim_no = s.claim_no then o.status = 'sending' and o.sent_at is null
+      else o.claim_no < s.claim_no
+    end
+    limit 1`.execute(trx);
+  return rows.length === 0;
+}
+
+/**
+ * Records whether a worker finds everything that it has sent. A worker that misses something gets its row in the table
+ * back if that is lost, too. The row prevents the acceptance of the failover.
+ */
+async function recordConfirmation(trx: Kysely<DB>, worker: string, allThere: boolean): Promise<void> {
+  if (allThere)
+    await trx
+      .updateTable('sync.push_workers')
+      .set({ confirmed_mark: sql<string>`sync.database_mark()` })
+      .where('worker', '=', worker)
+      .execute();
+  else
+    await trx
+      .insertInto('sync.push_workers')
+      .values({ worker, seen_at: sql<Date>`clock_timestamp()` })
+      .onConflict((conflict) =>
+        conflict.column('worker').doUpdateSet({ seen_at: sql<Date>`excluded.seen_at`, confirmed_mark: null }),
+      )
+      .execute();
+}
+
+/**
+ * Accepts the new primary if every worker of the former one has confirmed it, and at least one has. A worker that was
+ * stopped has deleted its row. A worker that was silent for minutes before the others were last seen had crashed
+ * earlier: if their newest commits survived, its older ones did, too.
+ */
+async function acceptFailover(trx: Kysely<DB>, worker: string): Promise<void> {
+  const { rows } = await sql`
+    update sync.push_database
+    set mark = sync.database_mark(), accepted_as = 'failover',
+      accepted_at = clock_timestamp(),
+      accepted_by = ${worker}, changed_at = null
+    where changed_at < clock_timestamp() - ${reportSpan}
+      and exists (select from sync.push_workers w where w.confirmed_mark = sync.database_mark())
+      and not exists (
+      select from sync.push_workers w
+      where w.confirmed_mark is distinct from sync.database_mark()
+        and w.seen_at > (select max(v.seen_at) from sync.push_workers v) - ${silentSpan})
+    returning 1`.execute(trx);
+  if (rows.length > 0)
+    await recordAudit(trx, {
+      by: worker,
+      action: 'database_accepted',
+      client: null,
+      detail: 'as failover: nothing was lost',
+    });
+}

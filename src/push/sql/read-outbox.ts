@@ -1,0 +1,114 @@
+import { type Kysely, type RawBuilder, sql } from 'kysely';
+import type { Json } from '../../core/json.ts';
+import type { DB } from '../../db/generated/tables.ts';
+import { unfinishedStatuses } from './lanes.ts';
+
+/** All states. Those that may need a person come first. */
+export const outboxStatuses = ['dead', 'unknown', 'pending', 'sending', 'done', 'cancelled'] as const;
+
+/** The rows that a command applies to. */
+export interface OutboxFilter {
+  readonly ids?: readonly number[];
+  /** Only rows that are neither done nor cancelled. */
+  readonly open?: boolean;
+  readonly client?: string;
+  readonly status?: string;
+  readonly kind?: string;
+  readonly reference?: string;
+  /** Part of last_error. */
+  readonly error?: string;
+  /** Only rows with (true) or without (false) a time for the next attempt or look-up. */
+  readonly dated?: boolean;
+}
+
+/** A row as lists show it to operators. */
+export interface OutboxSummary {
+  readonly id: number;
+  readonly client: string;
+  readonly kind: string;
+  readonly reference: string;
+  readonly status: string;
+  readonly attempts: number;
+  readonly nextAttemptAt: Date | null;
+  readonly createdAt: Date;
+  readonly finishedAt: Date | null;
+  /** Why the row is not done: its last error, or the row of its lane that comes first. */
+  readonly because: string | null;
+}
+
+/** SQL: the condition on `o` (fulfilment.outbox) that a filter describes. */
+export function toCondition({
+  ids,
+  open,
+  client,
+  status,
+  kind,
+  reference,
+  error,
+  dated,
+}: OutboxFilter): RawBuilder<unknown> {
+  const all = [
+    ids === undefined ? null : sql`o.id = any(${ids}::bigint[])`,
+    open ? sql`o.status in ${unfinishedStatuses}` : null,
+    client === undefined ? null : sql`o.client = ${client}`,
+    status === undefined ? null : sql`o.status = ${status}`,
+    kind === undefined ? null : sql`o.kind = ${kind}`,
+    reference === undefined ? null : sql`o.reference = ${reference}`,
+    dated === undefined ? null : sql`(o.next_attempt_at is not null) = ${dated}`,
+    error === undefined ? null : sql`position(lower(${error}) in lower(o.last_error)) > 0`,
+  ].filter((condition) => condition !== null);
+  return all.length === 0 ? sql`true` : sql.join(all, sql` and `);
+}
+
+/** SQL: the beginning of a text. Rows from before sizes were checked may hold texts of any length. */
+const cutColumn = (column: string, length: number) => sql`left(o.${sql.ref(column)}, ${length})`;
+const maxReasonLength = 2_000;
+
+/** Lists the rows that match, oldest first. Long texts are cut. */
+export async function listOutbox(db: Kysely<DB>, filter: OutboxFilter, limit: number): Promise<OutboxSummary[]> {
+  const { rows } = await sql<OutboxSummary>`
+    select o.id, ${cutColumn('client', 64)} as client, ${cutColumn('kind', 64)} as kind,
+      ${cutColumn('reference', 200)} as reference, o.status,
+      o.attempts, o.next_attempt_at as "nextAttemptAt", o.created_at as "createdAt", o.finished_at as "finishedAt",
+      left(coalesce(w.because, o.last_error), ${maxReasonLength}) as because
+    from (select * from fulfilment.outbox o where ${toCondition(filter)} order by o.id limit ${limit}) o
+    left join fulfilment.outbox_open w on w.id = o.id
+    order by o.id`.execute(db);
+  return rows;
+}
+
+/** A complete row, with its history. */
+export interface OutboxDetail extends OutboxSummary {
+  /** JSON text; holds personal data. */
+  readonly payload: string;
+  readonly result: Json | null;
+  readonly lastError: string | null;
+  readonly mayBeCarriedOut: boolean;
+  /** Row that comes first; null if there is none. */
+  readonly waitsFor: number | null;
+  readonly history: readonly {
+    readonly at: string;
+    readonly step: string;
+    readonly by: string;
+    readonly became: string;
+    readonly durationMs: number | null;
+    readonly error: string | null;
+  }[];
+}
+
+/** Reads a row with its history. Returns null if there is none with this id. */
+export async function readOutbox(db: Kysely<DB>, id: number): Promise<OutboxDetail | null> {
+  const { rows } = await sql<OutboxDetail>`
+    select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt_at as "nextAttemptAt",
+      o.created_at as "createdAt", o.finished_at as "finishedAt", coalesce(w.because, o.last_error) as because,
+      o.payload::text as payload, o.result, o.last_error as "lastError", o.written_at is not null as "mayBeCarriedOut",
+      w.waits_for as "waitsFor",
+      coalesce((
+        select json_agg(json_build_object('at', a.at, 'step',
+          a.step, 'by', a.by, 'became', a.became, 'durationMs', a.duration_ms, 'error', a.error) order by a.id)
+        from sync.outbox_attempts a where a.outbox_id = o.id), '[]') as history
+    from fulfilment.outbox o
+    left join fulfilment.outbox_open w on w.id = o.id
+    where o.id = ${id}`.execute(db);
+  return rows[0] ?? null;
+}

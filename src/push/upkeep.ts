@@ -1,0 +1,163 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Database } from '../db/pool.ts';
+import { type ClientAccount, markServed } from '../service/sql/clients.ts';
+import { forgetOldHealth } from '../service/sql/holds.ts';
+import { operatorChoices, type UnknownRule } from './push-outcome.ts';
+import type { RecentSends } from './send-row.ts';
+import {
+  type HeldClaim,
+  markUnsendableRowsDead,
+  renewClaims,
+  type TakenOverRow,
+  takeOverClaims,
+  type UnsendableRow,
+  type UnsendableRows,
+} from './sql/held-claims.ts';
+import { bringLookUpsForward } from './sql/look-ups.ts';
+import { markAlive, markEnded, noteDatabase, type PushDatabase } from './sql/push-database.ts';
+
+/** Milliseconds between two renewals of claims, and between two searches for lost workers. */
+const upkeepMs = 3_000;
+/** Milliseconds between two runs of tasks that nothing waits for. What they record is exact to half a minute. */
+const slowTaskMs = 12_000;
+
+/** Milliseconds after which an upkeep begins no further search for rows that no worker can send. */
+const markingMs = 1_000;
+
+/** Milliseconds that a stop waits for tasks. On a connection that no longer answers they take a minute to fail. */
+const endTimeoutMs = 2_000;
+
+const isSlowTaskDue = (lastAtMs: number) => performance.now() - lastAtMs >= slowTaskMs;
+
+export interface UpkeepOptions {
+  readonly db: Database;
+  /** A database whose pool is used for nothing else, so that a busy pool costs no claim. */
+  readonly claimsDb: Database;
+  readonly worker: string;
+  /** The clients that this process pushes for. */
+  readonly clients: readonly ClientAccount[];
+  readonly rules: Readonly<Record<string, UnknownRule>>;
+  /** Returns the claims that this process holds. */
+  readonly claims: () => readonly HeldClaim[];
+  /** Rows that this process has sent last. */
+  readonly sent: RecentSends;
+  /** Called after each check of the database. */
+  readonly onDatabase: (database: PushDatabase) => void;
+  readonly onTakenOver: (row: TakenOverRow) => void;
+  readonly onMarkedDead: (rows: readonly UnsendableRow[]) => void;
+  /** Called when look-ups are due because the tables show what they look for. */
+  readonly onLookUpsDue: () => void;
+  /** Enters noted outcomes into the feed. */
+  readonly onOutcomes: () => Promise<void>;
+  readonly onError: (task: string, error: unknown) => void;
+}
+
+/** Renews the claims of this worker, independent of other work, and takes over what lost workers left behind. */
+export class Upkeep {
+  readonly #options: UpkeepOptions;
+  /** Identifies this process. Another one with its worker name, such as after a restart, has sent other rows. */
+  readonly #process: string;
+  readonly #running = new Map<string, Promise<void>>();
+  /** When the database that this process sends from was accepted. */
+  #acceptedAtMs: number | null = null;
+  #timer: NodeJS.Timeout | undefined;
+  /** The last result of the check of the database. */
+  #change: PushDatabase['change'] | undefined;
+  /** Where the search for rows that no worker can send continues. */
+  #unsendableAfter: UnsendableRows['next'] = null;
+  #markedAliveAtMs = Number.NEGATIVE_INFINITY;
+  #tidiedUpAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: UpkeepOptions) {
+    this.#options = options;
+    this.#process = `${options.worker} ${randomUUID()}`;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.once(), upkeepMs);
+  }
+
+  /**
+   * Stops the timer, and resolves when running tasks have ended, or do not end in time. What they would record expires by
+   * itself.
+   */
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await Promise.race([this.#end(), wait(endTimeoutMs, undefined, { ref: false })]);
+  }
+
+  async #end(): Promise<void> {
+    await Promise.all(this.#running.values());
+    await this.#runOnce('end', () => markEnded(this.#options.db, this.#process));
+  }
+
+  /** Starts each task, unless it is still running. No task waits for another. */
+  async once(): Promise<void> {
+    const { claimsDb, claims } = this.#options;
+    await Promise.all([
+      this.#runOnce('renew', () => renewClaims(claimsDb, claims())),
+      this.lookAtDatabase(),
+      this.#runOnce('tidy up', () => this.#tidyUp()),
+    ]);
+  }
+
+  /** Checks whether rows may be sent from this database. */
+  lookAtDatabase(): Promise<void> {
+    const { db, sent, onDatabase } = this.#options;
+    return this.#runOnce('database', async () => {
+      const database = await noteDatabase(db, this.#process, sent.rows);
+      if (database.change === 'none') {
+        const acceptedAtMs = database.acceptedAt.getTime();
+        // Rows that were sent from another database are not in this one. After a failover they are.
+        const isOther = this.#acceptedAtMs !== null && this.#acceptedAtMs !== acceptedAtMs;
+        if (isOther && database.acceptedAs !== 'failover') sent.clear();
+        this.#acceptedAtMs = acceptedAtMs;
+        // After a change of the database it is marked at once: the mark also withdraws a confirmation.
+        if (isSlowTaskDue(this.#markedAliveAtMs) || this.#change !== 'none') {
+          await markAlive(db, this.#process);
+          this.#markedAliveAtMs = performance.now();
+        }
+      }
+      this.#change = database.change;
+      onDatabase(database);
+    });
+  }
+
+  /** Takes over the claims of lost workers, and marks rows dead that no worker can send. */
+  async #tidyUp(): Promise<void> {
+    const { db, worker, clients, rules, onTakenOver, onMarkedDead, onOutcomes } = this.#options;
+    for (const row of await takeOverClaims(db, worker, rules, operatorChoices)) onTakenOver(row);
+    await this.#markUnsendable(onMarkedDead);
+    await onOutcomes();
+    if (!isSlowTaskDue(this.#tidiedUpAtMs)) return;
+    const keys = clients.map(({ client }) => client);
+    const lookedUp = Object.keys(rules).filter((kind) => rules[kind] === 'look up');
+    if (await bringLookUpsForward(db, keys, lookedUp)) this.#options.onLookUpsDue();
+    await markServed(db, clients);
+    await forgetOldHealth(db);
+    this.#tidiedUpAtMs = performance.now();
+  }
+
+  /** Marks rows dead that no worker can send, until none is left or the time is over; the next call continues. */
+  async #markUnsendable(onMarkedDead: UpkeepOptions['onMarkedDead']): Promise<void> {
+    const { db, worker } = this.#options;
+    const endMs = performance.now() + markingMs;
+    do {
+      const { rows, next } = await markUnsendableRowsDead(db, worker, this.#unsendableAfter);
+      onMarkedDead(rows);
+      this.#unsendableAfter = next;
+      if (next === null && rows.length === 0) return;
+    } while (performance.now() < endMs);
+  }
+
+  #runOnce(task: string, work: () => Promise<void>): Promise<void> {
+    const running =
+      this.#running.get(task) ??
+      work()
+        .catch((error: unknown) => this.#options.onError(task, error))
+        .finally(() => this.#running.delete(task));
+    this.#running.set(task, running);
+    return running;
+  }
+}

@@ -1,0 +1,162 @@
+import { connect, isIP, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { AbstractConnector, Redis, type RedisOptions } from 'ioredis';
+import { growPauseMs, pauses } from '../core/backoff.ts';
+import { CodedError, describeError } from '../core/errors.ts';
+import { errorFields, type Logger, throttleWarnings } from '../core/logger.ts';
+import { findTlsError } from '../core/tls-error.ts';
+import { findAddress } from '../db/connect-tcp.ts';
+
+/** Timeout of an answer of Redis, in milliseconds. */
+const redisAnswerMs = 5_000;
+
+/** Maximum time of a connection to Redis, for all addresses of its host together. ioredis has the same default. */
+const connectTimeoutMs = 10_000;
+
+/** Connects like the connector of ioredis, but lets each address of the host use the whole time. */
+class AddressConnector extends AbstractConnector {
+  readonly #options: RedisOptions;
+
+  constructor(options: unknown) {
+    const given = options as RedisOptions;
+    super(given.disconnectTimeout ?? 2_000);
+    this.#options = given;
+  }
+
+  async connect(): Promise<Socket> {
+    this.connecting = true;
+    const { host = 'localhost', port = 6379, path, tls } = this.#options;
+    // ioredis never tries again after an error here. If no address answers, the attempt by name fails as it expects.
+    const target = { host, port, timeoutMs: connectTimeoutMs };
+    const find = () => findAddress(target).then((found) => found.address);
+    const address = path === undefined ? await find().catch(() => host) : host;
+    if (!this.connecting) throw new Error('Connection is closed.');
+
+    const place = path === undefined ? { host: address, port } : { path };
+    const name = isIP(host) === 0 ? { servername: host } : {};
+    const stream = tls === undefined ? connect(place) : connectTls({ ...place, ...name, ...tls });
+    stream.once('error', (error) => {
+      this.firstError = error;
+    });
+    this.stream = stream;
+    return stream;
+  }
+}
+
+/**
+ * Prepares the two connections that BullMQ needs: one that fails fast, and one that may block while it waits for a job.
+ * Nothing is sent before `connect`.
+ * @param longestBlockMs maximum time in milliseconds that a blocking command of the consumer waits for a job
+ */
+export function openRedisConnections(url: string, longestBlockMs: number, log: Logger) {
+  const retryStrategy = (times: number) => growPauseMs(pauses.redis, times);
+  const warn = throttleWarnings(log);
+  const producer = new Redis(url, {
+    Connector: AddressConnector,
+    maxRetriesPerRequest: 1,
+    enableOfflineQueue: false,
+    commandTimeout: redisAnswerMs,
+    // Without it, a connection on which nothing is answered would be kept, and every command on it would time out.
+    socketTimeout: redisAnswerMs,
+    retryStrategy,
+    lazyConnect: true,
+  });
+  const consumer = new Redis(url, {
+    Connector: AddressConnector,
+    maxRetriesPerRequest: null,
+    socketTimeout: longestBlockMs + redisAnswerMs,
+    retryStrategy,
+    lazyConnect: true,
+  });
+  const report = (error: Error) => warn({ event: 'redis_connection_lost', ...errorFields(error) });
+  const connects = [producer, consumer].map((redis) => {
+    const explain = watchRedis(redis, url, report);
+    return () => explain(() => redis.connect());
+  });
+  return {
+    producer,
+    consumer,
+    // Waits for both: a TLS handshake that is under way while its connection is closed would end the process.
+    connect: async () => {
+      const results = await Promise.allSettled(connects.map((connect) => connect()));
+      for (const result of results) if (result.status === 'rejected') throw result.reason;
+    },
+    close: async () => {
+      producer.disconnect();
+      consumer.disconnect();
+    },
+  };
+}
+
+/**
+ * Returns the answer of Redis to INFO: server, memory, persistence.
+ * @throws Error if Redis cannot be reached
+ */
+export async function readRedisInfo(url: string): Promise<string> {
+  const redis = new Redis(url, {
+    Connector: AddressConnector,
+    maxRetriesPerRequest: 1,
+    commandTimeout: redisAnswerMs,
+    retryStrategy: () => null,
+    lazyConnect: true,
+  });
+  const explain = watchRedis(redis, url, () => undefined);
+  try {
+    return await explain(async () => {
+      await redis.connect();
+      return redis.info();
+    });
+  } finally {
+    redis.disconnect();
+  }
+}
+
+/**
+ * Listens to the errors of a connection, which the error of `connect` does not name: it says only that the connection is
+ * closed.
+ * @param report receives each error, as `explainRedisError` returns it
+ * @returns a function that runs the first use of the connection, and throws the error that closed the connection
+ */
+function watchRedis(redis: Redis, url: string, report: (error: Error) => void) {
+  let last: Error | null = null;
+  let hasBeenReady = false;
+  redis.on('ready', () => {
+    hasBeenReady = true;
+  });
+  redis.on('error', (error: Error) => {
+    // The TLS settings of a connection that was once ready do fit.
+    last = hasBeenReady ? error : explainRedisError(error, url);
+    report(last);
+  });
+  return async <T>(use: () => Promise<T>): Promise<T> => {
+    try {
+      return await use();
+    } catch (error) {
+      if (error instanceof Error && error.name === 'ReplyError') throw error;
+      // If the other side closes the connection in good order, there is no error that says more.
+      const reason = last ?? (!hasBeenReady && isClosed(error) ? explainRedisError(error, url) : null);
+      if (reason === null) throw error;
+      throw reason instanceof CodedError ? reason : new CodedError('redis_unreachable', describeError(reason));
+    }
+  };
+}
+
+/**
+ * Returns the error of a first connection with what to do about TLS. If one side speaks TLS and the other does not, Redis
+ * closes the connection or says nothing.
+ */
+function explainRedisError(error: Error, url: string): Error {
+  const tlsError = findTlsError(error, 'redis');
+  if (tlsError !== null) return tlsError;
+  if (!['ECONNRESET', 'EPIPE', 'ETIMEDOUT'].includes(readCode(error)) && !isClosed(error)) return error;
+  const hint = url.startsWith('rediss:')
+    ? 'REDIS_URL begins with rediss://, so it must lead to the tls-port of Redis, and redis.conf needs tls-auth-clients no'
+    : 'if this port is the tls-port of Redis, REDIS_URL must begin with rediss://';
+  return new CodedError('redis_unreachable', `${describeError(error)}; TLS: ${hint}`);
+}
+
+/** Returns whether this is the error of ioredis for commands whose connection was closed. It has no code. */
+const isClosed = (error: unknown): error is Error =>
+  error instanceof Error && error.message === 'Connection is closed.';
+
+const readCode = (error: Error) => ('code' in error ? String(error.code) : '');

@@ -1,0 +1,277 @@
+/**
+ * One run of a job for one client: start, work, end. It works under a lease. A run that loses its lease stops, and cannot
+ * write any more.
+ */
+
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Config } from '../../config/env.ts';
+import type { Schedule } from '../../config/schedules.ts';
+import { longestWaitMs } from '../core/backoff.ts';
+import {
+  CodedError,
+  describeError,
+  LeaseLostError,
+  NotYetError,
+  StoppedError,
+  toStopError,
+  WarehouseError,
+} from '../core/errors.ts';
+import type { Database } from '../db/pool.ts';
+import type { Comparison } from '../pull/sql/mirror-tables.ts';
+import type { Rescan } from '../pull/sql/rescans.ts';
+import type { Warehouse } from '../service/client.ts';
+import { toClientHold } from '../service/health/client-hold.ts';
+import type { OfferedAccount } from '../service/sql/clients.ts';
+import { findDueNotBefore } from './sql/due-times.ts';
+import type { LeaseKeeper } from './sql/leases.ts';
+import {
+  type CompletedPoll,
+  endRun,
+  type Run,
+  type RunEnd,
+  type SkippedStart,
+  type StoredStream,
+  startRun,
+  type Totals,
+  type Trigger,
+} from './sql/ledger.ts';
+
+/** Times of the service that a run has seen, in milliseconds since 1970. */
+export interface ServiceClock {
+  /** `Date` header of the first answer; null before the first answer, or if the service sends none. */
+  firstMs: number | null;
+  /** `Date` header of the last answer. */
+  lastMs: number | null;
+  /** Newest date of any received resource. */
+  newestSourceMs: number | null;
+}
+
+/** Counts of listed and undecodable resources of one stream: too large a share of undecodable ones fails the run. */
+export interface Share {
+  listed: number;
+  undecodable: number;
+}
+
+export const newShare = (): Share => ({ listed: 0, undecodable: 0 });
+
+/** What the work of a run says about its end. */
+interface WorkEnd {
+  /** When the next run is due, if the run overrides the schedule; null: as the schedule says. */
+  dueAt: Date | null;
+  /** The poll that is complete; null before, and if the run polls no stream. */
+  poll: CompletedPoll | null;
+}
+
+/** The mutable state of a run. */
+interface RunState {
+  readonly totals: Totals;
+  readonly end: WorkEnd;
+  readonly service: ServiceClock;
+  readonly share: Share;
+  /** True if the run has written anything: rows, rereads, quarantine or a cursor. */
+  hasWritten: boolean;
+}
+
+const newRunState = (): RunState => ({
+  totals: newTotals(),
+  end: { dueAt: null, poll: null },
+  service: { firstMs: null, lastMs: null, newestSourceMs: null },
+  share: newShare(),
+  hasWritten: false,
+});
+
+/** The context that every pass of a run works with. Only `state` changes during the run. */
+export interface PullContext {
+  readonly client: string;
+  readonly zone: string;
+  readonly db: Database;
+  readonly warehouse: Warehouse;
+  readonly run: Run;
+  readonly state: RunState;
+  readonly signal: AbortSignal;
+  readonly config: Config;
+  /** Fingerprint of the account. */
+  readonly identity: string;
+  /**
+   * Returns the first due time of the schedule that is not before `earliest`; a time soon after `earliest` if runs are
+   * due at least every `gapMs` milliseconds; null without a schedule.
+   */
+  readonly dueNotBefore: (earliest: Date, gapMs: number) => Date | null;
+  /** Polls compare `raw` with the tables, rescans every column. */
+  readonly compare: Comparison;
+  /** Receives the progress of a rescan. Polls do not call it. */
+  readonly onProgress?: (rescan: Rescan) => void;
+}
+
+/** Returns the service's time, to compare its dates with; the start of the run if the service sends no Date header. */
+export const serviceNow = ({ state: { service }, run }: PullContext) =>
+  new Date(service.lastMs ?? run.startedAt.getTime());
+
+export function newTotals(): Totals {
+  const counts = { pages: 0, fetched: 0, created: 0, updated: 0, removed: 0, unchanged: 0, stale: 0, quarantined: 0 };
+  return { ...counts, warnings: [] };
+}
+
+type Counts = Omit<Totals, 'warnings'>;
+
+/** Returns the totals of a run with these counts added. They are those of the run when the transaction has committed. */
+export function addCounts({ state: { totals } }: PullContext, counts: Partial<Counts>): Totals {
+  const sum = { ...totals };
+  for (const [name, count] of Object.entries(counts)) sum[name as keyof Counts] += count;
+  return sum;
+}
+
+/** Adds a warning for operators to the run. The same warning is added only once. */
+export function warn(context: PullContext, warning: string): void {
+  if (!context.state.totals.warnings.includes(warning)) context.state.totals.warnings.push(warning);
+}
+
+/** Throws the first of these failures, if any. The others become warnings. */
+export function throwFirst(context: PullContext, [first, ...others]: readonly unknown[]): void {
+  for (const other of others) warn(context, describeError(other));
+  if (first !== undefined) throw first;
+}
+
+/**
+ * Waits between two requests; not at all if `ms` is negative.
+ * @throws StoppedError if the run is to stop
+ */
+export async function pause(signal: AbortSignal, ms: number): Promise<void> {
+  if (ms <= 0) return;
+  await wait(ms, undefined, { signal }).catch(() => {
+    throw toStopError(signal);
+  });
+}
+
+/**
+ * Returns what was stored of the stream when its poll began.
+ * @throws TypeError if the run polls no stream
+ */
+export function readStored({ run }: Pick<PullContext, 'run'>): StoredStream {
+  if (run.stored === null) throw new TypeError(`${run.lease.name} polls no stream`);
+  return run.stored;
+}
+
+/**
+ * Returns false if no resource of the stream waits to be reread or is in quarantine: nothing waited when the run began,
+ * and the run has written nothing since. What somebody else adds meanwhile is left to the next poll.
+ */
+export const mayWait = (context: PullContext): boolean => readStored(context).isWaiting || context.state.hasWritten;
+
+/** The parts that a run needs. */
+export interface RunDeps {
+  readonly config: Config;
+  readonly db: Database;
+  readonly keeper: LeaseKeeper;
+  readonly warehouses: ReadonlyMap<string, Warehouse>;
+  readonly worker: string;
+}
+
+/** A piece of work that runs for one client under a lease. */
+export interface Work {
+  /** Name of the lease, and job of the run in `sync.runs`: the name of a job or of a command. */
+  readonly name: string;
+  /** The stream that it polls; undefined if it polls none. */
+  readonly stream?: { readonly name: string };
+  readonly run: (context: PullContext) => Promise<void>;
+  /** The schedule of the job; undefined if it has none. Its due time then stays. */
+  readonly schedule?: Schedule;
+  /** True if it sends no request to the service. */
+  readonly isLocal?: boolean;
+}
+
+/** A client for which a run is made. */
+export interface RunClient extends OfferedAccount {
+  /** Zone of the service's times without a zone. */
+  readonly zone: string;
+}
+
+/** The result of a run, for the log and the command line. */
+export type RunReport =
+  | ({ readonly status: 'skipped' } & Pick<SkippedStart, 'reason' | 'because' | 'dueAt'>)
+  | (RunFacts & { readonly status: 'abandoned'; readonly error: LeaseLostError })
+  | (RunFacts & { readonly status: 'done' | 'stopped' | 'failed'; readonly error?: unknown });
+
+/** The members that all reports of a begun run share. */
+interface RunFacts {
+  readonly totals: Totals;
+  /** Token of its lease, which identifies it in sync.runs; null if it never began. */
+  readonly leaseKey: number | null;
+}
+
+/**
+ * Makes a run, and records how it ended. An error of the work is reported, not thrown. Throws only if the database could
+ * not take the record; then the lease expires and the run counts as abandoned.
+ * @param onStart called when the run has begun
+ */
+export async function makeRun(
+  deps: RunDeps,
+  work: Work,
+  client: RunClient,
+  trigger: Trigger,
+  stop: AbortSignal,
+  onStart: (run: Run) => void,
+): Promise<RunReport> {
+  if (stop.aborted) return { status: 'stopped', totals: newTotals(), leaseKey: null };
+  const { config, db, keeper, worker, warehouses } = deps;
+  const warehouse = warehouses.get(client.client);
+  if (warehouse === undefined) throw new TypeError(`client ${client.client} has no service`);
+  const { name: job, stream, schedule, isLocal = false } = work;
+  const start = await startRun(db, {
+    ...client,
+    job,
+    stream: stream?.name ?? null,
+    worker,
+    trigger,
+    schedule,
+    isLocal,
+  });
+  if (start.kind === 'skipped') return { ...start, status: 'skipped' };
+  const { run } = start;
+  onStart(run);
+  const signal = AbortSignal.any([stop, keeper.keep(run.lease)]);
+  const context: PullContext = {
+    ...{ client: client.client, identity: client.identity, zone: client.zone, config, db, warehouse, run, signal },
+    dueNotBefore: (earliest, gapMs) =>
+      schedule === undefined ? null : findDueNotBefore(schedule, earliest, gapMs, { client: client.client, job }),
+    compare: 'raw',
+    state: newRunState(),
+  };
+  const { totals } = context.state;
+  const facts = { totals, leaseKey: run.lease.key };
+  try {
+    const failure: unknown = await doWork(work, context).catch((error: unknown) => error);
+    if (failure instanceof LeaseLostError) throw failure;
+    const end = toRunEnd(failure, context.state.end);
+    await endRun(db, run, totals, end);
+    if (end.status === 'skipped')
+      return { status: 'skipped', reason: 'not_yet', because: end.reason, dueAt: end.opensAt };
+    return { ...facts, status: end.status, ...(failure === undefined ? {} : { error: failure }) };
+  } catch (error) {
+    if (error instanceof LeaseLostError) return { ...facts, status: 'abandoned', error };
+    throw error;
+  } finally {
+    keeper.drop(run.lease);
+  }
+}
+
+/** Works. The probe of a client hold first sends one cheap request, before many requests run into the same timeout. */
+async function doWork(work: Work, context: PullContext): Promise<void> {
+  if (context.run.isProbe) await context.warehouse.signIn(context.signal);
+  await work.run(context);
+}
+
+function toRunEnd(failure: unknown, { dueAt, poll }: WorkEnd): RunEnd {
+  if (failure === undefined) return { status: 'done', dueAt, poll };
+  if (failure instanceof StoppedError) return { status: 'stopped', dueAt };
+  if (failure instanceof NotYetError)
+    return { status: 'skipped', reason: failure.message, opensAt: failure.dueAt, dueAt };
+  return {
+    status: 'failed',
+    code: failure instanceof CodedError ? failure.code : 'unexpected',
+    message: describeError(failure),
+    retryAfterMs: failure instanceof WarehouseError ? Math.min(failure.retryAfterMs ?? 0, longestWaitMs) : 0,
+    hold: toClientHold(failure),
+    dueAt,
+  };
+}

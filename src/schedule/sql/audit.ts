@@ -1,0 +1,47 @@
+import type { Kysely } from 'kysely';
+import type { DB } from '../../db/generated/tables.ts';
+
+/** An action of an operator, or a repair that the workers made by themselves. */
+export interface AuditEntry {
+  /** The worker, or the person who called the command. */
+  readonly by: string;
+  readonly action:
+    | 'paused'
+    | 'resumed'
+    | 'run_requested'
+    | 'identity_accepted'
+    | 'database_accepted'
+    | 'schedulers_set'
+    | 'pruned'
+    | 'erased'
+    | 'outbox_retry'
+    | 'outbox_done'
+    | 'outbox_cancel'
+    | 'outbox_replace'
+    | 'outbox_reveal';
+  /** Null if the entry does not concern a single client. */
+  readonly client: string | null;
+  readonly detail: string;
+}
+
+/** Appends an entry to sync.audit. */
+export async function recordAudit(db: Kysely<DB>, { by, action, client, detail }: AuditEntry): Promise<void> {
+  await db.insertInto('sync.audit').values({ by, action, client, detail }).execute();
+}
+
+/** An audit entry with its time. */
+export interface AuditRow extends Omit<AuditEntry, 'action'> {
+  readonly at: Date;
+  readonly action: string;
+}
+
+/** Reads the latest entries, newest first. */
+export async function readAudit(db: Kysely<DB>, limit: number): Promise<AuditRow[]> {
+  return db
+    .selectFrom('sync.audit')
+    .select(['at', 'by', 'action', 'client', 'detail'])
+    .orderBy('at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit)
+    .execute();
+}

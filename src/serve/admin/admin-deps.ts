@@ -1,0 +1,31 @@
+import type { Config } from '../../../config/env.ts';
+import type { Daemon } from '../../cli/worker/daemon.ts';
+import { CodedError } from '../../core/errors.ts';
+import type { Logger } from '../../core/logger.ts';
+import type { Database } from '../../db/pool.ts';
+import type { openStateReaders } from '../../operate/health/overview.ts';
+import type { Metrics } from '../../operate/metrics/metrics.ts';
+
+/** A request that cannot be carried out. The message says why, and is shown to the operator. */
+export class AdminError extends CodedError {
+  readonly status: 400 | 404 | 409;
+  constructor(status: 400 | 404 | 409, message: string) {
+    super('admin_refused', message);
+    this.status = status;
+  }
+}
+
+/** The parts that the admin server uses. */
+export interface AdminDeps {
+  readonly config: Config;
+  /** A separate pool, so that pages never wait for the connections of runs, and runs never for those of pages. */
+  readonly db: Database;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly readers: ReturnType<typeof openStateReaders>;
+  /** Returns the worker; null until it has started. */
+  readonly daemon: () => Daemon | null;
+}
+
+/** The parts that pages are made from. */
+export type PageDeps = Pick<AdminDeps, 'config' | 'db' | 'readers'>;

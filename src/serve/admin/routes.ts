@@ -1,0 +1,276 @@
+/**
+ * The pages that only show something, as HTML or JSON. A viewer gets them without forms and without words of the
+ * service.
+ */
+
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import type { Config } from '../../../config/env.ts';
+import { pushJob } from '../../../config/jobs.ts';
+import type { Schedule } from '../../../config/schedules.ts';
+import { streams } from '../../../jobs/registry.ts';
+import { version } from '../../core/version.ts';
+import type { Overview } from '../../operate/health/overview.ts';
+import { readSnapshot, type Snapshot } from '../../operate/health/state.ts';
+import { readTrends } from '../../operate/health/trends.ts';
+import { readDatabaseClock } from '../../operate/sql/job-status.ts';
+import { findOrders } from '../../operate/sql/order-search.ts';
+import { readOrderTimeline } from '../../operate/sql/order-timeline.ts';
+import { listRuns, type RunFilter } from '../../operate/sql/run-list.ts';
+import { listQuarantined } from '../../pull/sql/quarantine.ts';
+import { listOutbox, type OutboxFilter, outboxStatuses, readOutbox } from '../../push/sql/read-outbox.ts';
+import { readAudit } from '../../schedule/sql/audit.ts';
+import { renderChartsPage } from '../pages/charts.ts';
+import {
+  describeSchedule,
+  findPause,
+  renderAuditPage,
+  renderQuarantinePage,
+  renderRunsPage,
+  renderSchedulesPage,
+  runJobs,
+  runStatuses,
+} from '../pages/lists.ts';
+import { renderOutboxPage } from '../pages/outbox-page.ts';
+import { renderOverviewPage } from '../pages/overview-page.ts';
+import {
+  describeEvents,
+  findOrderIds,
+  findStages,
+  renderOrdersPage,
+  renderTimelinePage,
+  toOrderPath,
+} from '../pages/timeline.ts';
+import { type AdminDeps, AdminError, type PageDeps } from './admin-deps.ts';
+import { makeRowPage, type Page, sendPage, wantsJson } from './send-page.ts';
+
+/** What a page reads of its request. */
+type PageRequest = Pick<FastifyRequest, 'headers' | 'role'>;
+
+/** Where a page is, what it takes from its path and its query, and how it is made. */
+interface PageRoute {
+  /** Parameters of the path are in braces. */
+  readonly path: string;
+  readonly summary: string;
+  readonly parameters: z.ZodObject;
+  /** Makes the page, or returns the path of another page to go to. */
+  readonly make: (values: never, deps: PageDeps, request: PageRequest) => Promise<Page | string>;
+}
+
+/** Declares a page. Its parameters are checked before it is made. */
+const definePage = <T extends z.ZodObject>(
+  path: string,
+  summary: string,
+  parameters: T,
+  make: (values: z.output<T>, deps: PageDeps, request: PageRequest) => Promise<Page | string>,
+): PageRoute => ({ path, summary, parameters, make });
+
+const rowsShown = 100;
+/** Runs have more cells, which are cards on a narrow screen. */
+const runsShown = 25;
+const ordersShown = 50;
+const eventsShown = 500;
+/** Maximum characters of a search. References of the outbox have at most 200. */
+const maxLength = 200;
+
+/** Makes a parameter optional. An empty value, as a filter form sends it, counts as none. */
+const optionalParam = <T extends z.ZodType>(schema: T) =>
+  z.preprocess((value) => (value === '' ? undefined : value), schema.optional()).optional();
+const client = optionalParam(z.string());
+export const idSchema = z.object({
+  id: z
+    .string()
+    .regex(/^[1-9]\d{0,14}$/, 'is not the number of a row')
+    .transform(Number),
+});
+const outboxFilter = z.object({
+  client,
+  status: optionalParam(z.enum(outboxStatuses)),
+  kind: optionalParam(z.string()),
+  reference: optionalParam(z.string()),
+});
+const runFilter = z.object({
+  client,
+  job: optionalParam(z.enum(runJobs)),
+  status: optionalParam(z.enum(runStatuses)),
+  before: optionalParam(z.coerce.number().int().positive()),
+});
+const orderText = z.string('is missing').max(maxLength);
+const orderSearch = z.object({ q: optionalParam(orderText.trim()) });
+
+const listClients = ({ config }: PageDeps) => config.clients.map(({ key }) => key);
+
+/** All pages. */
+export const pages: readonly PageRoute[] = [
+  definePage('/', 'Problems, streams, outbox and charts', z.object({}), async (_values, { readers }) => {
+    const overview = await readers.readOverview();
+    return { title: 'Overview', body: renderOverviewPage(overview), data: toOverviewJson(overview), live: true };
+  }),
+  definePage('/charts', 'Charts of a client', z.object({ client }), async ({ client }, deps) => {
+    const charts = await readTrends(deps.db, client ?? '', await readDatabaseClock(deps.db));
+    const body = renderChartsPage(charts, listClients(deps), client);
+    return { title: 'Charts', body, data: { charts } };
+  }),
+  definePage('/orders', 'Finds orders', orderSearch, findOrdersPage),
+  definePage('/order', 'The timeline of an order', z.object({ client: orderText, number: orderText }), makeOrderPage),
+  definePage('/outbox', 'Rows of the outbox', outboxFilter, async (chosen, deps) => {
+    const given = Object.fromEntries(Object.entries(chosen).filter(([, value]) => value !== undefined));
+    const filter: OutboxFilter = chosen.status === undefined ? { ...given, open: true } : given;
+    const rows = await listOutbox(deps.db, filter, rowsShown);
+    const body = renderOutboxPage(rows, chosen, listClients(deps), rowsShown, new Date());
+    return { title: 'Outbox', body, data: { rows, hasMore: rows.length === rowsShown } };
+  }),
+  definePage('/outbox/{id}', 'A row of the outbox; personal data is masked', idSchema, async ({ id }, { db }) => {
+    const row = await readOutbox(db, id);
+    if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
+    return makeRowPage(row, false);
+  }),
+  definePage('/runs', 'Runs, newest first', runFilter, async (chosen, deps) => {
+    const filter = chosen as RunFilter;
+    const runs = await listRuns(deps.db, filter, runsShown);
+    const body = renderRunsPage(runs, filter, listClients(deps), runsShown);
+    return { title: 'Runs', body, data: { runs, hasMore: runs.length === runsShown } };
+  }),
+  definePage('/schedules', 'The schedules of this worker, and pauses', z.object({ client }), async (values, deps) => {
+    // Not from the cache: after an action, the page has to show its effect.
+    const snapshot = await readSnapshot(deps.db);
+    return {
+      title: 'Schedules',
+      body: (csrf) => renderSchedulesPage(snapshot, deps.config, csrf, values.client),
+      data: toSchedulesJson(snapshot, deps.config, values.client),
+    };
+  }),
+  definePage(
+    '/quarantine',
+    'Resources that could not be decoded or stored',
+    z.object({ client, stream: optionalParam(z.string()) }),
+    async ({ client = null, stream = null }, deps) => {
+      const rows = await listQuarantined(deps.db, { client, stream }, rowsShown);
+      const names = streams.map(({ name }) => name);
+      const body = renderQuarantinePage(rows, { client, stream }, listClients(deps), names, rowsShown);
+      return { title: 'Quarantine', body, data: { rows, hasMore: rows.length === rowsShown } };
+    },
+  ),
+  definePage('/audit', 'The latest entries of the audit', z.object({}), async (_values, { db }) => {
+    const entries = await readAudit(db, rowsShown);
+    return { title: 'Audit', body: renderAuditPage(entries), data: { entries } };
+  }),
+];
+
+async function findOrdersPage(
+  { q: text }: { readonly q?: string | undefined },
+  { db }: PageDeps,
+  request: PageRequest,
+): Promise<Page | string> {
+  const byEmail = request.role === 'operator';
+  const orders = text === undefined ? [] : await findOrders(db, text, { limit: ordersShown, byEmail });
+  const [only] = orders;
+  if (only !== undefined && orders.length === 1 && !wantsJson(request.headers.accept))
+    return toOrderPath(only.client, only.number);
+  const body = (csrf: string | null) => renderOrdersPage(orders, text, ordersShown, csrf);
+  return { title: 'Orders', body, data: { orders, hasMore: orders.length === ordersShown } };
+}
+
+async function makeOrderPage(order: { client: string; number: string }, { db }: PageDeps): Promise<Page> {
+  const events = await readOrderTimeline(db, order.client, order.number, eventsShown);
+  if (events.length === 0) throw new AdminError(404, `There is no order ${order.number} of client ${order.client}`);
+  return {
+    title: `Order ${order.number}`,
+    body: renderTimelinePage(order, events, eventsShown, new Date()),
+    data: {
+      ...order,
+      orderIds: findOrderIds(events),
+      stages: findStages(events),
+      events: describeEvents(events),
+      hasMore: events.length === eventsShown,
+    },
+  };
+}
+
+/** Registers the pages, and `/openapi.json`, the document of them as JSON. */
+export function registerPageRoutes(app: FastifyInstance, deps: AdminDeps): void {
+  for (const { path, parameters, make } of pages)
+    app.get(path.replaceAll(/\{(\w+)\}/g, ':$1'), async (request, reply) => {
+      const values = parameters.parse({ ...(request.query as object), ...(request.params as object) });
+      const page = await make(values as never, deps, request);
+      return typeof page === 'string' ? reply.redirect(page, 303) : sendPage(request, reply, page);
+    });
+  // The search of an operator, whose text may be an e-mail address: it must not be in a URL.
+  app.post('/orders', async (request, reply) => {
+    const page = await findOrdersPage(orderSearch.parse(request.body ?? {}), deps, request);
+    return typeof page === 'string' ? reply.redirect(page, 303) : sendPage(request, reply, page);
+  });
+  const document = createOpenApiDocument(deps.config.ADMIN_BASE_PATH);
+  app.get('/openapi.json', async (_request, reply) => reply.send(document));
+}
+
+/** Creates the OpenAPI 3.1 document of the pages as JSON. `basePath` is what a proxy puts before all paths. */
+function createOpenApiDocument(basePath: string): Record<string, unknown> {
+  const describeAnswer = (description: string) => ({
+    description,
+    content: { 'application/json': { schema: { type: 'object' } } },
+  });
+  const describePage = ({ path, summary, parameters }: PageRoute) => ({
+    summary,
+    operationId:
+      path === '/'
+        ? 'overview'
+        : path.slice(1).replaceAll(/[^a-z]+(\w)?/g, (_, next = '') => String(next).toUpperCase()),
+    parameters: Object.entries(parameters.shape).map(([name, schema]) => ({
+      name,
+      in: path.includes(`{${name}}`) ? 'path' : 'query',
+      required: !schema.safeParse(undefined).success,
+      schema: { type: 'string' },
+    })),
+    responses: {
+      200: describeAnswer('The page'),
+      401: describeAnswer('The token is missing or wrong'),
+      '4XX': describeAnswer('The request is not accepted; `error` says why'),
+      503: describeAnswer('The database cannot be reached'),
+    },
+  });
+  const description =
+    'The pages of a worker as JSON. Send `Accept: application/json`. They only read; actions are forms of the pages.';
+  return {
+    openapi: '3.1.0',
+    info: { title: 'fulfilment-sync', version, description },
+    servers: [{ url: basePath === '' ? '/' : basePath }],
+    paths: Object.fromEntries(pages.map((page) => [page.path, { get: describePage(page) }])),
+    components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
+    // Without ADMIN_TOKEN, this machine needs no token.
+    security: [{ token: [] }, {}],
+  };
+}
+
+function toOverviewJson({ snapshot, problems, stale, recent, charts }: Overview) {
+  const { now, streams, outbox, gates } = snapshot;
+  const rowsByStream = new Map(recent.map(({ client, stream, rows }) => [`${client}/${stream}`, rows]));
+  return {
+    now,
+    problems,
+    lateJobs: stale,
+    streams: streams.map((row) => ({ ...row, recentRows: rowsByStream.get(`${row.client}/${row.stream}`) ?? [] })),
+    outbox,
+    charts,
+    gates,
+  };
+}
+
+function toSchedulesJson(snapshot: Snapshot, config: Config, only: string | undefined) {
+  const clients = config.clients.map(({ key }) => key).filter((key) => only === undefined || key === only);
+  const schedules: Readonly<Partial<Record<string, Schedule>>> = config.schedules;
+  const describePause = (client: string, job: string) => {
+    const pause = findPause(snapshot, client, job);
+    return pause === undefined ? null : { since: pause.since, by: pause.by, forEveryClient: pause.client === null };
+  };
+  const jobs = snapshot.jobs.flatMap(({ client, job, ...state }) => {
+    const schedule = schedules[job];
+    if (schedule === undefined || !clients.includes(client)) return [];
+    const { dueAt, lastSuccessAt, running, lastOutcome, consecutiveFailures } = state;
+    const times = { schedule: describeSchedule(schedule), dueAt, lastSuccessAt };
+    return [{ client, job, ...times, running, lastOutcome, consecutiveFailures, pause: describePause(client, job) }];
+  });
+  const isOn = config.pushSweepMs !== null;
+  const pushes = clients.map((client) => ({ client, isOn, pause: describePause(client, pushJob.name) }));
+  return { now: snapshot.now, jobs, pushes };
+}

@@ -1,0 +1,96 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import type { Html } from '../../core/html.ts';
+import { removeQuotes } from '../../core/quote.ts';
+import { adviseOperator, toShownPayload } from '../../push/advise-operator.ts';
+import { maskResult } from '../../push/mask.ts';
+import type { OutboxDetail } from '../../push/sql/read-outbox.ts';
+import { isUnderWay, type PayloadDraft, renderOutboxRowPage } from '../pages/outbox-page.ts';
+import { maskQuotes, renderPage } from '../pages/view.ts';
+import { hasSession, readFormOwner } from './access.ts';
+
+/** The messages after an action, by a word in the address. Nothing else of the address is shown. */
+const formMessages: Readonly<Record<string, string>> = {
+  pause: 'The job is paused. A run under way will finish.',
+  resume: 'The job is resumed. One run makes up for all missed runs.',
+  run: 'The job is due now. A worker starts it within seconds, unless its client is held.',
+};
+
+const saidSchema = z.object({ said: z.string().optional().catch(undefined), at: z.coerce.number().catch(0) });
+/** Milliseconds for which a message is shown: not when the page is loaded again later. */
+const saidForMs = 10_000;
+
+/** A page: its HTML, and the same data as JSON. */
+export interface Page {
+  readonly title: string;
+  /** The content. A function gets the token of the forms; null for a viewer, who gets none that change something. */
+  readonly body: Html | ((csrf: string | null) => Html);
+  readonly data: unknown;
+  /** True if the page asks for its changes. */
+  readonly live?: boolean;
+  /** True if the browser loads the page again in two seconds: what an operator did has no result yet. */
+  readonly isFollowed?: boolean;
+}
+
+/**
+ * Sends a page as HTML or JSON, as the request prefers. A viewer gets it without words of the service. The token of its
+ * forms is bound to the session.
+ */
+export function sendPage(request: FastifyRequest, reply: FastifyReply, page: Page): FastifyReply {
+  const isViewer = request.role === 'viewer';
+  reply.header('vary', 'accept');
+  if (wantsJson(request.headers.accept))
+    return reply.type('application/json').send(isViewer ? toViewerJson(page.data) : JSON.stringify(page.data));
+  const { title, body, live = false, isFollowed = false } = page;
+  const csrf = reply.generateCsrf({ userInfo: readFormOwner(request) });
+  const { said, at } = saidSchema.parse(request.query);
+  const isFresh = Math.abs(Date.now() - at) < saidForMs;
+  const frame = {
+    title,
+    path: request.url.split('?', 1)[0] ?? '/',
+    loggedIn: hasSession(request),
+    message: isFresh && said !== undefined && Object.hasOwn(formMessages, said) ? formMessages[said] : undefined,
+    live,
+    isFollowed,
+    csrf,
+    isViewer,
+  };
+  const markup = renderPage(frame, typeof body === 'function' ? body(isViewer ? null : csrf) : body);
+  return reply.type('text/html').send(isViewer ? maskQuotes(markup) : markup);
+}
+
+/** Returns data as JSON without words of the service. */
+export const toViewerJson = (data: unknown): string =>
+  JSON.stringify(data, (_name, value: unknown) => (typeof value === 'string' ? removeQuotes(value) : value));
+
+/** Makes the page of an outbox row. Payload and result are masked unless `isRevealed`. */
+export function makeRowPage(found: OutboxDetail, isRevealed: boolean, draft: PayloadDraft | null = null): Page {
+  const payload = toShownPayload(found, isRevealed);
+  const row = { ...found, result: found.result === null || isRevealed ? found.result : maskResult(found.result) };
+  return {
+    title: `Row ${row.id}`,
+    body: (csrf) => renderOutboxRowPage(row, { payload, isRevealed, draft }, csrf, new Date()),
+    isFollowed: draft === null && isUnderWay(row, new Date()),
+    data: { ...row, payload, advice: adviseOperator(row, 'page') },
+  };
+}
+
+/** Returns true if an Accept header prefers JSON to HTML. Without a preference, the answer is a page. */
+export function wantsJson(accept: string | undefined): boolean {
+  return findQuality(accept, 'application/json') > findQuality(accept, 'text/html');
+}
+
+/** Finds how much a media type is wanted, from 0 (not at all) to 1. The most specific entry counts. */
+function findQuality(accept: string | undefined, type: string): number {
+  const entries = (accept ?? '*/*').split(',').map((entry) => {
+    const [range = '', ...parameters] = entry.split(';').map((part) => part.trim().toLowerCase());
+    const quality = Number(parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? 1);
+    return { range, quality: Number.isFinite(quality) ? quality : 0 };
+  });
+  const group = `${type.split('/', 1)[0]}/*`;
+  return (
+    [type, group, '*/*']
+      .map((range) => entries.find((entry) => entry.range === range)?.quality)
+      .find((quality) => quality !== undefined) ?? 0
+  );
+}

@@ -1,0 +1,346 @@
+/**
+ * The admin server: probes, metrics, pages and the board of the queues. It has connections of its own, so looking at a
+ * page never delays a run.
+ */
+
+import { STATUS_CODES } from 'node:http';
+import { setTimeout as wait } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import helmet from '@fastify/helmet';
+import files from '@fastify/static';
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
+import { ZodError } from 'zod';
+import { sweepMs } from '../../cli/worker/daemon.ts';
+import { CodedError } from '../../core/errors.ts';
+import { type Html, html } from '../../core/html.ts';
+import { assetsFolder, styleFolder } from '../../core/installation.ts';
+import { errorFields, type Logger } from '../../core/logger.ts';
+import { minuteMs } from '../../core/time.ts';
+import { isDiskFull, isLockTimeout, readSqlState } from '../../db/transaction.ts';
+import { type Overview, withReadTimeout } from '../../operate/health/overview.ts';
+import type { CurrentState, LateJob } from '../../operate/health/state.ts';
+import { renderOverviewParts } from '../pages/overview-page.ts';
+import { maskQuotes, renderBarePage } from '../pages/view.ts';
+import {
+  addBasePath,
+  eventsPath,
+  guardRoutes,
+  limitConnections,
+  maxFormBytes,
+  prefixAnswers,
+  requestTimeoutMs,
+  stripBasePath,
+  timeoutCheckMs,
+} from './access.ts';
+import { registerActionRoutes } from './actions.ts';
+import { type AdminDeps, AdminError } from './admin-deps.ts';
+import { registerPageRoutes } from './routes.ts';
+import { wantsJson } from './send-page.ts';
+
+const path = '/queues';
+/** Content policy of Bull Board: its markup has inline styles and a base address. Foreign scripts stay forbidden. */
+const policy =
+  "default-src 'none';script-src 'self';style-src 'self' 'unsafe-inline';img-src 'self' data:;font-src 'self';connect-src 'self';base-uri 'self';frame-ancestors 'none'";
+
+/** Serves Bull Board at `/queues`, read only. It is loaded at the first request, so that a worker starts faster. */
+function registerBoardRoutes(app: FastifyInstance, { daemon, config }: AdminDeps): void {
+  let opening: ReturnType<typeof openBoardServer> | undefined;
+  app.addHook('onClose', async () => (await opening)?.close());
+  for (const url of [path, `${path}/*`])
+    app.all(url, { onRequest: refuseChanges }, async (request, reply) => {
+      opening ??= openBoardServer(daemon, config.ADMIN_BASE_PATH);
+      const board = await opening;
+      board.refresh();
+      reply.header('content-security-policy', policy);
+      for (const [name, value] of Object.entries(reply.getHeaders()))
+        if (value !== undefined) reply.raw.setHeader(name, value);
+      reply.hijack();
+      board.answer(request.raw, reply.raw);
+    });
+}
+
+/** Answers 403 to every request that could change a queue. */
+async function refuseChanges({ method }: FastifyRequest, reply: FastifyReply): Promise<void> {
+  if (method === 'GET' || method === 'HEAD') return;
+  await reply.code(403).send({ error: 'The queues are read-only; pause and run jobs at /schedules' });
+}
+
+/** Loads Bull Board and starts its server, which listens on no port: the admin server hands requests over to it. */
+async function openBoardServer(daemon: AdminDeps['daemon'], basePath: string) {
+  const { openBoard } = await import('../../schedule/board.ts');
+  const { plugin, show } = openBoard(basePath, path);
+  const inner = fastify({ logger: false });
+  // Bull Board has its links behind an icon, where nobody looks for the way back.
+  const back =
+    html`<nav aria-label="Status page" style="position:fixed;right:1rem;bottom:.5rem;z-index:99;padding:.2rem .5rem;background:#0b5c63"><a href="${basePath}/" style="color:#fff">← Status page</a></nav><noscript>The queues need a script. <a href="${basePath}/">Status page</a></noscript></body>`
+      .text;
+  inner.addHook('onSend', async (_request, { statusCode }, payload) => {
+    if (typeof payload !== 'string') return payload;
+    // Bull Board's own page has the base path already.
+    return statusCode === 404 ? addBasePath(payload, basePath) : payload.replace('</body>', back);
+  });
+  inner.setNotFoundHandler((request, reply) =>
+    sendError(request, reply, 404, `There is no page of the queues at this address; see ${path}`),
+  );
+  await inner.register(plugin, { prefix: path });
+  await inner.ready();
+  let shown: unknown;
+  /** Shows the queues of the worker once it has started. */
+  const refresh = () => {
+    const now = daemon();
+    if (now === null || now === shown) return;
+    show([...now.queues.values()]);
+    shown = now;
+  };
+  return { answer: inner.routing, refresh, close: () => inner.close() };
+}
+
+const refreshMs = 2_000;
+/** Maximum milliseconds of one stream of events. The browser then connects again, which checks its session. */
+const maxStreamMs = minuteMs;
+const maxWatchers = 50;
+
+/** Registers `/events`, which sends the changed parts of the overview as server-sent events. */
+function registerLiveRoutes(app: FastifyInstance, read: () => Promise<Overview>, basePath: string): void {
+  const closing = new AbortController();
+  let watchers = 0;
+  app.addHook('preClose', async () => closing.abort());
+  app.get(eventsPath, async (request, reply) => {
+    if (watchers >= maxWatchers)
+      return reply.code(503).send({ error: 'Too many overview pages are open; close some, or reload later' });
+    watchers++;
+    const gone = new AbortController();
+    request.raw.socket.once('close', () => gone.abort());
+    const end = AbortSignal.any([gone.signal, closing.signal, AbortSignal.timeout(maxStreamMs)]);
+    reply.hijack();
+    // The headers that hooks have set, such as the content policy, are sent too.
+    reply.raw.writeHead(200, {
+      ...(reply.getHeaders() as Record<string, string>),
+      'content-type': 'text/event-stream',
+      'cache-control': 'no-store',
+    });
+    const isViewer = request.role === 'viewer';
+    const toText = (markup: string) => addBasePath(isViewer ? maskQuotes(markup) : markup, basePath);
+    await sendChanges(reply, async () => renderOverviewParts(await read()), end, toText).finally(() => {
+      watchers--;
+      reply.raw.end();
+    });
+    return reply;
+  });
+}
+
+/** Sends changed parts until `end` is aborted. */
+async function sendChanges(
+  reply: FastifyReply,
+  readParts: () => Promise<Readonly<Record<string, Html>>>,
+  end: AbortSignal,
+  toText: (markup: string) => string,
+): Promise<void> {
+  const sent = new Map<string, string>();
+  while (!end.aborted) {
+    const parts = await withReadTimeout(readParts()).then(
+      (found) => Object.entries(found).map(([id, { text }]) => [id, toText(text)] as const),
+      // The next read may reach the database again.
+      () => [['headline', '<h1 class="bad">The database cannot be reached</h1>']] as const,
+    );
+    const changed = parts.filter(([id, text]) => sent.get(id) !== text);
+    if (!reply.raw.writableNeedDrain) for (const [id, text] of changed) sent.set(id, text);
+    const message = changed.length > 0 ? `data: ${JSON.stringify(Object.fromEntries(changed))}\n\n` : ': no change\n\n';
+    // A browser that does not read gets nothing until it has caught up.
+    if (!end.aborted && !reply.raw.writableNeedDrain) reply.raw.write(message);
+    // If the wait is aborted, the loop ends.
+    await wait(refreshMs, undefined, { signal: end }).catch(() => undefined);
+  }
+}
+
+/** A worker is not ready if its last complete sweep is older than this, in milliseconds. */
+const lateAfterMs = 20 * sweepMs;
+/** A worker should be restarted if its last complete sweep is older than this. A short outage of Postgres is fine. */
+const deadAfterMs = 40 * sweepMs;
+
+/**
+ * Registers the probes. `/livez` answers 503 if no sweep was completed for two minutes, `/readyz` if none was for one.
+ */
+function registerHealthChecks(
+  app: FastifyInstance,
+  { daemon, config }: AdminDeps,
+  read: () => Promise<CurrentState>,
+): void {
+  const startedAtMs = performance.now();
+  const open = { config: { open: true } };
+  const sweepAgeMs = () => daemon()?.sinceLastSweepMs();
+  app.get('/livez', open, async (_request, reply) => {
+    const age = sweepAgeMs() ?? performance.now() - startedAtMs;
+    const alive = age < deadAfterMs;
+    return reply.code(alive ? 200 : 503).send({ alive, lastSweepSecondsAgo: Math.round(age / 1_000) });
+  });
+  app.get<{ Querystring: { stale?: string } }>('/readyz', open, async (request, reply) => {
+    const age = sweepAgeMs();
+    const stale = await withReadTimeout(read()).then(
+      (state) => state.stale.map(toLateJobJson),
+      () => null,
+    );
+    const ready = age !== undefined && age < lateAfterMs;
+    const isStale = request.query.stale === 'fail' && (stale?.length ?? 0) > 0;
+    return reply.code(ready && !isStale ? 200 : 503).send({
+      ready,
+      lastSweepSecondsAgo: age === undefined ? null : Math.round(age / 1_000),
+      // A worker starts when it has reached all its servers. It tries for ever.
+      ...(daemon() === null && { waitsFor: stale === null || config.REDIS_URL === undefined ? 'Postgres' : 'Redis' }),
+      ...(stale === null ? { database: 'cannot be read' } : { stale }),
+    });
+  });
+}
+
+/** Returns a late job as `/readyz` lists it. */
+const toLateJobJson = ({ client, job, since, lastSuccessAt, because }: LateJob) => ({
+  client,
+  job,
+  since: since.toISOString(),
+  lastSuccessAt: lastSuccessAt?.toISOString() ?? null,
+  because,
+});
+
+/** A running admin server. */
+export interface AdminServer {
+  readonly port: number;
+  readonly close: () => Promise<void>;
+}
+
+/**
+ * Starts the admin server.
+ * @throws CodedError `admin_port_taken` if the port is in use
+ */
+export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
+  const { config, log, readers } = deps;
+  const { ADMIN_HOST: host, ADMIN_PORT: port, ADMIN_BASE_PATH: basePath } = config;
+  const app = fastify({
+    logger: false,
+    trustProxy: config.ADMIN_TRUSTED_PROXIES ?? false,
+    rewriteUrl: ({ url = '/' }) => stripBasePath(url, basePath),
+    forceCloseConnections: true,
+    bodyLimit: maxFormBytes,
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: requestTimeoutMs,
+    // Node enforces requestTimeout only if headersTimeout is not longer.
+    http: {
+      requestTimeout: requestTimeoutMs,
+      headersTimeout: requestTimeoutMs,
+      connectionsCheckingInterval: timeoutCheckMs,
+    },
+  });
+  limitConnections(app.server);
+  try {
+    // First, because everything that is registered later inherits the handlers.
+    registerErrorHandlers(app, log);
+    prefixAnswers(app, basePath);
+    await app.register(helmet, strictPolicy);
+    app.addHook('onRequest', async (request, reply) => {
+      // No browser and no proxy may store the pages.
+      if (!request.url.startsWith(assetsPath)) reply.header('cache-control', 'no-store');
+    });
+    await guardRoutes(app, deps);
+    registerHealthChecks(app, deps, readers.readState);
+    registerMetricsRoute(app, deps);
+    await app.register(async (pages) => {
+      registerLiveRoutes(pages, readers.readOverview, basePath);
+      registerPageRoutes(pages, deps);
+      registerActionRoutes(pages, deps);
+    });
+    await registerAssetRoutes(app);
+    registerBoardRoutes(app, deps);
+    const address = new URL(await app.listen({ host, port }));
+    return { port: Number(address.port), close: () => app.close() };
+  } catch (cause) {
+    await app.close();
+    if (readSqlState(cause) !== 'EADDRINUSE') throw cause;
+    const message = `ADMIN_PORT ${port} is in use on ${host}; set another port (0 takes a free one)`;
+    throw new CodedError('admin_port_taken', message, { cause });
+  }
+}
+
+const assetsPath = '/assets/';
+
+/** Content policy of the pages: they may load only from this server, and no other page may frame them. */
+const strictPolicy = {
+  // The operator of the TLS proxy decides about this header.
+  strictTransportSecurity: false,
+  // With `no-referrer`, browsers send `Origin: null` with our forms, and the server would refuse them.
+  referrerPolicy: { policy: 'same-origin' as const },
+  contentSecurityPolicy: {
+    useDefaults: false,
+    directives: {
+      defaultSrc: ["'none'"],
+      scriptSrc: ["'self'"],
+      styleSrc: ["'self'"],
+      imgSrc: ["'self'"],
+      connectSrc: ["'self'"],
+      formAction: ["'self'"],
+      baseUri: ["'none'"],
+      frameAncestors: ["'none'"],
+    },
+  },
+};
+
+/** Registers style, script and icon. They need no session, because the login page uses them. */
+async function registerAssetRoutes(app: FastifyInstance): Promise<void> {
+  await app.register(async (scope) => {
+    scope.addHook('onRoute', (route) => {
+      route.config = { ...route.config, open: true };
+    });
+    const root = [assetsFolder, styleFolder].map((folder) => fileURLToPath(folder));
+    await scope.register(files, { root, prefix: assetsPath, decorateReply: false });
+  });
+}
+
+/** Answers errors as a page to browsers, and as JSON to others. Logs faults of this server. */
+function registerErrorHandlers(app: FastifyInstance, log: Logger): void {
+  app.setErrorHandler((error, request, reply) => {
+    const { status, words } = toErrorAnswer(error);
+    if (status >= 500) log.error({ event: 'admin_failed', ...errorFields(error) });
+    return sendError(request, reply, status, words);
+  });
+  app.setNotFoundHandler((request, reply) => sendError(request, reply, 404, 'There is no page at this address'));
+}
+
+/** Sends an error as a page or as JSON, as the request prefers. */
+function sendError({ headers: { accept }, url }: FastifyRequest, reply: FastifyReply, status: number, words: string) {
+  reply.code(status);
+  if (!(accept ?? '').includes('text/html') || wantsJson(accept)) return reply.send({ error: words });
+  // "Service" means the warehouse here.
+  const title = status === 503 ? 'The database cannot be used' : (STATUS_CODES[status] ?? 'Error');
+  const way = url === '/' ? 'Try again' : 'To the overview';
+  const body = html`<h1>${title}</h1><p class="why">${words}</p><p><a href="/">${way}</a></p>`;
+  return reply.type('text/html').send(renderBarePage(title, body));
+}
+
+function toErrorAnswer(error: unknown): { status: number; words: string } {
+  if (error instanceof ZodError)
+    return { status: 400, words: `${error.issues[0]?.path.join('.')}: ${error.issues[0]?.message}` };
+  if (error instanceof AdminError) return { status: error.status, words: error.message };
+  if (isDiskFull(error))
+    return { status: 503, words: 'The disk of Postgres is full. Free space, or enlarge it; then the worker continues' };
+  const given = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
+  if (given === 403)
+    return { status: 403, words: 'The form has expired, or came from another site; reload the page and send it again' };
+  if (given < 500)
+    return { status: given, words: error instanceof Error ? error.message : 'The request cannot be read' };
+  if (isLockTimeout(error))
+    return { status: 503, words: 'Another session has locked a table that the page reads. Reload the page later' };
+  const isDatabaseAway = /^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|not_in_time|database_lost)/.test(
+    readSqlState(error),
+  );
+  return isDatabaseAway
+    ? {
+        status: 503,
+        words: 'The database cannot be reached; the worker continues when it is back. Reload the page later',
+      }
+    : { status: 500, words: 'The request failed; for the reason see the event admin_failed in the log of the worker' };
+}
+
+/** Registers `/metrics`, in the format of Prometheus. */
+function registerMetricsRoute(app: FastifyInstance, { metrics }: AdminDeps): void {
+  app.get('/metrics', async (_request, reply) =>
+    metrics.read(async (registry) => reply.type(registry.contentType).send(await registry.metrics())),
+  );
+}

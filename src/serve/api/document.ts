@@ -1,0 +1,99 @@
+import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
+import { version } from '../../core/version.ts';
+import { problem } from './schemas.ts';
+
+/** The schemas of a route. */
+export interface RouteSchemas {
+  readonly summary: string;
+  readonly params?: z.ZodObject;
+  readonly querystring?: z.ZodObject;
+  readonly headers?: z.ZodObject;
+  readonly body?: z.ZodType;
+  readonly response: Readonly<Record<number, z.ZodType>>;
+}
+
+interface DescribedRoute {
+  readonly url: string;
+  readonly method: string;
+  readonly schema: RouteSchemas;
+}
+
+/** Collects the routes that are registered from now on. Returns a function that makes their OpenAPI 3.1 document. */
+export function createApiDocument(app: FastifyInstance): () => object {
+  const routes: DescribedRoute[] = [];
+  app.addHook('onRoute', ({ url, method, schema }) => {
+    if (schema?.response === undefined || method === 'HEAD') return;
+    routes.push({ url, method: String(method).toLowerCase(), schema: schema as unknown as RouteSchemas });
+  });
+  return () => ({
+    openapi: '3.1.0',
+    info: {
+      title: 'fulfilment-sync API',
+      version,
+      description: 'Rows of the client of the token. Errors are problem+json.',
+    },
+    components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
+    security: [{ token: [] }],
+    paths: describePaths(routes),
+  });
+}
+
+const toJsonSchema = (schema: z.ZodType, io: 'input' | 'output') => {
+  const { $schema: _, ...found } = z.toJSONSchema(schema, { io, unrepresentable: 'any' });
+  return found;
+};
+
+function describePaths(routes: readonly DescribedRoute[]): object {
+  const paths: Record<string, Record<string, object>> = {};
+  for (const { url, method, schema } of routes) {
+    const path = url.replaceAll(/:(\w+)/g, '{$1}');
+    const words = path
+      .replaceAll(/^\/v1\/|[{}]/g, '')
+      .replaceAll(/[^a-z]+(\w)/g, (_, next: string) => next.toUpperCase());
+    paths[path] = {
+      ...paths[path],
+      [method]: {
+        operationId: `${method}${words.charAt(0).toUpperCase()}${words.slice(1)}`,
+        summary: schema.summary,
+        parameters: [
+          ...describeParameters(schema.params, 'path'),
+          ...describeParameters(schema.querystring, 'query'),
+          ...describeParameters(schema.headers, 'header'),
+        ],
+        ...(schema.body === undefined
+          ? {}
+          : {
+              requestBody: {
+                required: true,
+                content: { 'application/json': { schema: toJsonSchema(schema.body, 'input') } },
+              },
+            }),
+        responses: { ...describeAnswers(schema.response), '4XX': describeProblem, '5XX': describeProblem },
+      },
+    };
+  }
+  return paths;
+}
+
+const describeProblem = {
+  description: 'The request is refused, or failed; `detail` says why',
+  content: { 'application/problem+json': { schema: toJsonSchema(problem, 'output') } },
+};
+
+const describeAnswers = (answers: RouteSchemas['response']) =>
+  Object.fromEntries(
+    Object.entries(answers).map(([status, schema]) => [
+      status,
+      { description: 'Success', content: { 'application/json': { schema: toJsonSchema(schema, 'output') } } },
+    ]),
+  );
+
+function describeParameters(schema: z.ZodObject | undefined, place: 'path' | 'query' | 'header'): object[] {
+  return Object.entries(schema?.shape ?? {}).map(([name, member]) => ({
+    name: place === 'header' ? name.replaceAll(/\b[a-z]/g, (letter) => letter.toUpperCase()) : name,
+    in: place,
+    required: !member.safeParse(undefined).success,
+    schema: toJsonSchema(member as z.ZodType, 'input'),
+  }));
+}

@@ -1,0 +1,131 @@
+/** Tools for assistants, by the Model Context Protocol. They read what the pages read, as a viewer sees it. */
+
+import { type CallToolResult, McpServer } from '@modelcontextprotocol/server';
+import { z } from 'zod';
+import { runnableNames } from '../../../config/jobs.ts';
+import { describeError } from '../../core/errors.ts';
+import { removeQuotes } from '../../core/quote.ts';
+import { version } from '../../core/version.ts';
+import { pauseJob, resumeJob } from '../../schedule/sql/pauses.ts';
+import { changeRow } from '../admin/actions.ts';
+import { AdminError, type PageDeps } from '../admin/admin-deps.ts';
+import { pages } from '../admin/routes.ts';
+import { foreignNote, toAssistantJson } from './answers.ts';
+
+/** A tool that reads a page. */
+interface ReadTool {
+  readonly name: string;
+  readonly path: string;
+  readonly description: string;
+  /** Members of the page's data; absent: all. */
+  readonly members?: readonly string[];
+}
+
+const readTools: readonly ReadTool[] = [
+  { name: 'problems', path: '/', description: 'What is wrong now, why, and what to do', members: ['now', 'problems'] },
+  {
+    name: 'freshness',
+    path: '/',
+    description: 'How old the tables of each stream are, and which jobs are late',
+    members: ['now', 'streams', 'lateJobs', 'outbox'],
+  },
+  { name: 'search', path: '/orders', description: 'Finds orders by number, id, shipment, parcel code or return (q)' },
+  { name: 'order_timeline', path: '/order', description: 'What happened to an order, the latest first' },
+  {
+    name: 'outbox_rows',
+    path: '/outbox',
+    description: 'Rows that are neither done nor cancelled, or those of a status, kind or reference',
+  },
+  {
+    name: 'outbox_row',
+    path: '/outbox/{id}',
+    description: 'A row with its history, and advice; personal data is masked',
+  },
+];
+
+/** What the tools are made from. */
+export interface ToolDeps extends PageDeps {
+  /** Name for the audit. */
+  readonly by: string;
+  /** True if tools may change something. */
+  readonly allowActions: boolean;
+}
+
+/** Creates a server with the tools. Without `allowActions`, it has only those that read. */
+export function createToolServer(deps: ToolDeps): McpServer {
+  const server = new McpServer({ name: 'fulfilment-sync', version }, { instructions: foreignNote });
+  for (const tool of readTools) addReadTool(server, deps, tool);
+  if (deps.allowActions) addActionTools(server, deps);
+  return server;
+}
+
+/** Maximum number of characters of an error. It may name what was given. */
+const maxErrorLength = 2_000;
+
+const toResult = (text: string, isError = false): CallToolResult => ({
+  content: [{ type: 'text', text: isError ? removeQuotes(text).slice(0, maxErrorLength) : text }],
+  isError,
+});
+
+/** Answers with a text. Errors are answers, too: an assistant reads why. */
+async function answer(work: () => Promise<string>): Promise<CallToolResult> {
+  try {
+    return toResult(await work());
+  } catch (error) {
+    if (error instanceof z.ZodError)
+      return toResult(error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; '), true);
+    return toResult(error instanceof AdminError ? error.message : describeError(error), true);
+  }
+}
+
+function addReadTool(server: McpServer, deps: ToolDeps, { name, path, description, members }: ReadTool): void {
+  const page = pages.find((one) => one.path === path);
+  if (page === undefined) throw new TypeError(`there is no page ${path}`);
+  const { parameters, make } = page;
+  const inputs = Object.entries(parameters.shape).map(([input, schema]) => {
+    const text = z.coerce.string();
+    return [input, schema.safeParse(undefined).success ? text.optional() : text] as const;
+  });
+  const config = {
+    description,
+    inputSchema: z.object(Object.fromEntries(inputs)),
+    annotations: { readOnlyHint: true },
+  };
+  server.registerTool(name, config, (given: object) =>
+    answer(async () => {
+      const headers = { accept: 'application/json' };
+      const found = await make(parameters.parse(given) as never, deps, { headers, role: 'viewer' });
+      const data = typeof found === 'string' ? {} : (found.data as Record<string, unknown>);
+      return toAssistantJson(
+        members === undefined ? data : Object.fromEntries(members.map((member) => [member, data[member]])),
+      );
+    }),
+  );
+}
+
+/** Adds the tools that change something. Each writes an entry of the audit. */
+function addActionTools(server: McpServer, { db, config, by }: ToolDeps): void {
+  const row = z.object({ id: z.int().positive(), sure: z.boolean().default(false) });
+  const descriptions = {
+    retry: 'Sends a dead, unknown or pending row again. Needs sure: true if a person has to decide about the row',
+    cancel: 'Cancels a dead or pending row for good. Needs sure: true',
+  } as const;
+  for (const action of ['retry', 'cancel'] as const) {
+    const annotations = { destructiveHint: true };
+    server.registerTool(action, { description: descriptions[action], inputSchema: row, annotations }, ({ id, sure }) =>
+      answer(async () => {
+        await changeRow(db, action, id, { isSure: sure }, by);
+        return `Row ${id}: ${action} is done`;
+      }),
+    );
+  }
+  const keys = config.clients.map(({ key }) => key);
+  const job = z.object({ job: z.enum(runnableNames), client: z.enum(keys).optional() });
+  const describe = (words: string) => ({ description: `${words}; without a client, for all`, inputSchema: job });
+  server.registerTool('pause', describe('Starts no more runs of a job'), ({ job: name, client = null }) =>
+    answer(async () => ((await pauseJob(db, name, client, by)) ? `${name} is paused` : `${name} was paused already`)),
+  );
+  server.registerTool('resume', describe('Ends a pause'), ({ job: name, client = null }) =>
+    answer(async () => `${await resumeJob(db, name, client, by)} pauses ended`),
+  );
+}

@@ -1,0 +1,158 @@
+/**
+ * The frame of the pages, and the elements that they share. All HTML is made on the server, and every value is escaped.
+ */
+
+import { type Child, Html, html, renderTable } from '../../core/html.ts';
+import { formatSpan } from '../../core/time.ts';
+
+/**
+ * Removes quoted words from markup. They come from the service or a payload, and may name the recipient of an order.
+ */
+export const maskQuotes = (markup: string): string => markup.replaceAll(/«[^»<"]*»?/g, '«…»');
+
+/** The parts of a page around its content. */
+interface Frame {
+  readonly title: string;
+  /** Path of the page, to mark it in the navigation. */
+  readonly path: string;
+  /** True if the browser has a session, which it can end. */
+  readonly loggedIn: boolean;
+  /** Message about the action that led here. */
+  readonly message: string | undefined;
+  /** True if the page loads changes from the server. */
+  readonly live: boolean;
+  /** True if the browser loads the page again in two seconds. */
+  readonly isFollowed: boolean;
+  /** Token of the forms for logout and search. */
+  readonly csrf: string;
+  /** True if the reader may see no personal data. */
+  readonly isViewer: boolean;
+}
+
+const navigation = [
+  ['/', 'Overview'],
+  ['/charts', 'Charts'],
+  ['/orders', 'Orders'],
+  ['/outbox', 'Outbox'],
+  ['/runs', 'Runs'],
+  ['/schedules', 'Schedules'],
+  ['/quarantine', 'Quarantine'],
+  ['/audit', 'Audit'],
+  ['/queues', 'Queues'],
+] as const;
+
+/** Renders a whole page. */
+export function renderPage(frame: Frame, body: Child): string {
+  const { title, path, loggedIn, message, live, isFollowed, csrf, isViewer } = frame;
+  const at = path === '/order' ? '/orders' : path;
+  const isHere = (place: string) => (place === '/' ? at === '/' : at.startsWith(place));
+  const links = navigation.map(
+    ([place, name]) =>
+      html`<li><a href="${place}"${isHere(place) ? new Html(' aria-current="page"') : ''}>${name}</a></li>`,
+  );
+  const logout = loggedIn
+    ? html`<form method="post" action="/logout"><input type="hidden" name="_csrf" value="${csrf}"><button class="quiet">Log out</button></form>`
+    : '';
+  const refresh = html`${live ? html`<script src="/assets/page.js" defer></script><noscript><meta http-equiv="refresh" content="10"></noscript>` : ''}${isFollowed ? html`<meta http-equiv="refresh" content="2">` : ''}`;
+  return renderDocument(
+    title,
+    html`<a class="skip" href="#main">Skip to content</a>
+<header><a class="name" href="/">fulfilment-sync</a><nav aria-label="Pages"><ul>${links}</ul></nav>${openSearchForm('search', 'Find an order', isViewer ? null : csrf)}<input type="search" name="q" aria-label="${isViewer ? '' : 'E-mail, '}Order, shipment or tracking code" placeholder="Order or parcel" required maxlength="200"> <button class="quiet">Find</button></form>${logout}</header>
+<main id="main" tabindex="-1">
+${message === undefined ? '' : html`<p class="said" role="status">${message}</p>`}
+${body}
+</main>`,
+    { refresh },
+  );
+}
+
+/**
+ * Opens a form that searches orders. That of an operator is a POST, because an e-mail address must not be in a URL.
+ * @param csrf the token of the form; null for a viewer, whose search finds no personal data
+ */
+export const openSearchForm = (look: string, label: string, csrf: string | null): Html =>
+  html`<form class="${look}" method="${csrf === null ? 'get' : 'post'}" action="/orders" role="search" aria-label="${label}">${
+    csrf === null ? '' : html`<input type="hidden" name="_csrf" value="${csrf}">`
+  }`;
+
+/** Renders a page without navigation: the login, or an error. */
+export const renderBarePage = (title: string, body: Child): string =>
+  renderDocument(title, html`<main id="main">\n${body}\n</main>`, { look: html` class="bare"` });
+
+function renderDocument(title: string, body: Html, { refresh, look }: { refresh?: Html; look?: Html }): string {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>${title} · fulfilment-sync</title>
+<link rel="icon" href="/assets/icon.svg">
+<link rel="stylesheet" href="/assets/page.css">
+${refresh}
+</head>
+<body${look}>
+${body}
+</body>
+</html>
+`.text;
+}
+
+/** Renders how long ago a time is (`3m ago`), with the time itself as its title. */
+export function ago(at: Date | null, now: Date): Html {
+  if (at === null) return html`<span class="none">never</span>`;
+  const seconds = (now.getTime() - at.getTime()) / 1_000;
+  const words =
+    Math.abs(seconds) < 1 ? 'just now' : seconds < 0 ? `in ${formatSpan(-seconds)}` : `${formatSpan(seconds)} ago`;
+  return html`<time datetime="${at.toISOString()}" title="${at.toISOString()}">${words}</time>`;
+}
+
+/** Renders a time to the second. */
+export function moment(at: Date | string | null): Html {
+  if (at === null) return html`<span class="none">–</span>`;
+  const text = typeof at === 'string' ? at : at.toISOString();
+  return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')}</time>`;
+}
+
+/** Renders a table with a caption. */
+export const table = (caption: string, headings: readonly string[], rows: readonly (readonly Child[])[]): Html =>
+  renderTable(html`<caption>${caption}</caption>`, headings, rows);
+
+/** Renders the name of a client as a link to what a page shows of it alone. */
+export const linkClient = (page: string, client: string): Html =>
+  html`<a href="${page}?client=${encodeURIComponent(client)}">${client}</a>`;
+
+/** Makes links of the numbers of outbox rows in a text. */
+export const linkRows = (text: string): Child =>
+  text
+    .split(/(row \d+)/)
+    .map((part) => (/^row \d+$/.test(part) ? html`<a href="/outbox/${part.slice(4)}">${part}</a>` : part));
+
+/** Renders a field of a filter form. */
+export function choice(
+  name: string,
+  label: string,
+  options: readonly string[],
+  chosen: string | undefined,
+  all = 'all',
+): Html {
+  const entries = options.map(
+    (option) => html`<option${option === chosen ? new Html(' selected') : ''}>${option}</option>`,
+  );
+  return html`<label>${label} <select name="${name}"><option value="">${all}</option>${entries}</select></label>`;
+}
+
+const barWidth = 4;
+const sparkHeight = 20;
+
+/** Renders numbers as bars, oldest first. The scale is the square root, so that small bars stay visible. */
+export function sparkline(values: readonly number[], what: string): Html {
+  if (values.length === 0) return html`<span class="none">no rows yet</span>`;
+  const highest = values.reduce((most, value) => Math.max(most, value), 1);
+  const bars = values.map((value, index) => {
+    const height = value === 0 ? 1 : Math.max(2, Math.round(Math.sqrt(value / highest) * sparkHeight));
+    return html`<rect x="${index * (barWidth + 1)}" y="${sparkHeight - height}" width="${barWidth}" height="${height}"/>`;
+  });
+  const label = `${what}: ${values.join(', ')}`;
+  return html`<svg class="spark" role="img" aria-label="${label}" width="${values.length * (barWidth + 1)}" height="${sparkHeight}" viewBox="0 0 ${values.length * (barWidth + 1)} ${sparkHeight}"><title>${label}</title>${bars}</svg>`;
+}

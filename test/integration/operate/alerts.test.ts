@@ -1,0 +1,269 @@
+import { text } from 'node:stream/consumers';
+import { Webhook } from 'standardwebhooks';
+import { afterEach, expect, test, vi } from 'vitest';
+import { makeFixedPause } from '../../../src/core/backoff.ts';
+import { Alerter } from '../../../src/operate/alerts/alerter.ts';
+import type { PostBody } from '../../../src/operate/alerts/decide-alerts.ts';
+import { Deliverer } from '../../../src/operate/deliveries/deliverer.ts';
+import type { Problem } from '../../../src/operate/health/problem.ts';
+import { createLogger } from '../../../src/operate/logging/create-logger.ts';
+import { alertReceiver } from '../../../src/operate/sql/receivers.ts';
+import { openDispatcher } from '../../../src/service/transport/dispatcher.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { runCommand } from '../../helpers/processes/run-command.ts';
+import { useServices } from '../../helpers/processes/service.ts';
+import { done, makeConfig, usePuller } from '../../helpers/puller.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const pull = usePuller(database, sandbox);
+const services = useServices();
+const processes = useProcesses();
+const closers: (() => Promise<unknown>)[] = [];
+/** Since when the worker of a test meets a full disk. */
+let diskFullSince: Date | null = null;
+afterEach(async () => {
+  diskFullSince = null;
+  await Promise.all(closers.splice(0).map((close) => close()));
+  vi.restoreAllMocks();
+});
+
+const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`;
+const times = { tickMs: 20, checkMs: 100, holdMs: 150 };
+async function insertDeadRow() {
+  await database.query(`insert into fulfilment.outbox (kind, reference, payload) values ('no.such', 'A', '{}')`);
+  await database.query(
+    `update fulfilment.outbox set status = 'dead', next_attempt_at = null, finished_at = now(), last_error = 'no'`,
+  );
+}
+
+const countChecks = async () =>
+  Number((await database.query<{ sum: string | null }>('select sum(check_no) from sync.alert_checks'))[0]?.sum);
+
+/**
+ * Starts a receiver that checks the signature of each post. A slow one answers after two further checks.
+ * @param refuse returns a status to refuse with, by the number of the attempt
+ */
+async function startReceiver(refuse: (number: number) => number | null = () => null, { isSlow = false } = {}) {
+  const attempts: { readonly id: string; readonly taken: boolean; readonly body: PostBody }[] = [];
+  const { url, requests } = await services.start(async (request, response) => {
+    const raw = await text(request);
+    const headers = request.headers as Record<string, string>;
+    const body = new Webhook(secret).verify(raw, headers) as PostBody;
+    const status = refuse(attempts.length);
+    attempts.push({ id: String(headers['webhook-id']), taken: status === null, body });
+    const checks = isSlow ? await countChecks() : 0;
+    if (isSlow) await waitFor('two checks', async () => (await countChecks()) >= checks + 2);
+    response.writeHead(status ?? 204, status === 307 ? { location: '/elsewhere' } : {}).end();
+  });
+  const listTaken = () => attempts.filter(({ taken }) => taken).map(({ body }) => body);
+  return { url: new URL('/services/T0/s3cret', url), attempts, requests, listTaken };
+}
+
+/** Starts what a worker posts alerts with, with short times and connections of its own. */
+async function startAlerter(url: URL, { maxAgeMs = 60_000 } = {}) {
+  const lines: string[] = [];
+  const config = makeConfig(database, sandbox);
+  const dispatcher = openDispatcher(config, 10_000);
+  const [db, timeoutMs] = [database.open(), 20_000];
+  const log = createLogger('info', { write: (line) => void lines.push(line) });
+  const webhook = { url: url.href, secret, dispatcher, timeoutMs };
+  const all = { kind: 'alert', types: null, clients: null, personalData: false } as const;
+  const receivers = [{ ...all, name: alertReceiver, url: url.href, secret }];
+  const posting = { tickMs: 20, maxAgeMs, minTries: 10, pause: makeFixedPause(30) };
+  const deliverer = new Deliverer({ db, receivers, dispatcher, timeoutMs, log, times: posting });
+  const alerter = new Alerter({ db, config, log, webhook, times, diskFullSince: () => diskFullSince });
+  closers.push(async () => {
+    await Promise.all([alerter.close(), deliverer.close()]);
+    await dispatcher.destroy();
+  });
+  await deliverer.start();
+  alerter.start();
+  return lines;
+}
+
+test('a service that answers 503 to everything is one problem and one alert, which ends when it answers again', async () => {
+  const receiver = await startReceiver((number) => [500, 307, 429][number] ?? null, { isSlow: true });
+  const logs = [await startAlerter(receiver.url), await startAlerter(receiver.url)];
+  await sandbox.faults({ operation: '*', effect: { status: 503, html: true } });
+  const jobs = ['pull-shipments', 'pull-orders', 'pull-inbounds', 'pull-return-items'] as const;
+  for (const job of jobs) expect((await pull(job)).status).toBe('failed');
+  await waitFor('the first post', () => receiver.listTaken().length > 0);
+  const [began] = receiver.listTaken();
+  expect(began).toMatchObject({
+    type: 'problem.began',
+    data: { severity: 'warn', code: 'service_away', client: 'default' },
+    text: expect.stringContaining('fulfilment-sync: Warning: default: the service has answered 503 since '),
+  });
+  const { code, output } = await runCommand(['status', '--json'], workerEnv(database.url, sandbox));
+  const { problems } = JSON.parse(output) as { problems: Problem[] };
+  expect(problems.filter(({ severity }) => severity !== 'note').map((one) => [one.code, one.follows.length])).toEqual([
+    ['service_away', 2 * jobs.length],
+  ]);
+  expect(code).toBe(0);
+  await sandbox.clearFaults();
+  for (const job of jobs) done(await pull(job));
+  await waitFor('the end', () => receiver.listTaken().length > 1);
+  await waitFor('no open alert and no waiting post', async () => {
+    const open = await database.query(`
+      select from sync.alerts union all select from sync.deliveries where status = 'waiting'`);
+    return open.length === 0;
+  });
+  expect(receiver.listTaken().map(({ type, data }) => [type, data.code, data.id])).toEqual([
+    ['problem.began', 'service_away', began?.data.id],
+    ['problem.ended', 'service_away', began?.data.id],
+  ]);
+  // All attempts of a post have one number, so that a receiver can drop duplicates.
+  expect(new Set(receiver.attempts.slice(0, 4).map(({ id }) => id)).size).toBe(1);
+  expect(new Set(receiver.requests.map(({ path }) => path))).toEqual(new Set(['/services/T0/s3cret']));
+  expect(logs.flat().join()).not.toContain('s3cret');
+});
+
+const poll = async (...jobs: readonly ('pull-shipments' | 'pull-orders' | 'pull-inbounds')[]) => {
+  for (const job of jobs) await pull(job);
+};
+const answer = (operation: string, status: number) => sandbox.faults({ operation, effect: { status, html: true } });
+
+/** What goes wrong, made on purpose. */
+const causes: Readonly<Record<string, () => Promise<unknown>>> = {
+  clock_wrong: async () => {
+    const now = Date.now.bind(Date);
+    vi.spyOn(Date, 'now').mockImplementation(() => now() + 200_000);
+  },
+  database_full: async () => {
+    await sandbox.seed(2);
+    await database.query(`
+      create function public.fill() returns trigger language plpgsql as $$
+      begin raise disk_full using message = 'could not extend file "base/1/2": No space left on device'; end $$;
+      create trigger fill before insert on fulfilment.shipments execute function public.fill()`);
+    await poll('pull-shipments');
+    diskFullSince = new Date();
+  },
+  queue_away: async () => {
+    await poll('pull-shipments');
+    await database.query(`
+      update sync.clients set served_at = now(), queue_away_since = now(), queue_error = 'connect ECONNREFUSED'`);
+  },
+  client_parked: async () => {
+    await poll('pull-shipments');
+    await pull('pull-orders', { env: { WAREHOUSE_USERNAME: 'another' } });
+  },
+  worker_lost: async () => {
+    await poll('pull-shipments');
+    await database.query(`insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'A', '{}')`);
+    await database.query(`update sync.clients set served_at = now() - interval '5 minutes'`);
+  },
+  credentials_refused: () => pull('pull-shipments', { env: { WAREHOUSE_PASSWORD: 'wrong' } }),
+  rate_limited: async () => {
+    await answer('v3.*', 429);
+    await poll('pull-shipments');
+  },
+  operation_failing: async () => {
+    await answer('v3.shipments.list', 503);
+    await poll('pull-shipments', 'pull-orders', 'pull-shipments');
+  },
+  slots_taken: async () => {
+    await poll('pull-shipments', 'pull-orders', 'pull-inbounds');
+    await database.query(`update sync.jobs set last_success_at = now() - interval '1 hour', due_at = now()`);
+    await database.query('update sync.clients set served_at = now()');
+  },
+  outbox_dead: async () => {
+    await poll('pull-shipments');
+    await insertDeadRow();
+  },
+  outbox_undecided: async () => {
+    await causes.outbox_dead?.();
+    await database.query(`update fulfilment.outbox set status = 'unknown', finished_at = null, written_at = now()`);
+  },
+};
+
+test.each<[code: string, severity: string, alerts: number, exitCode: number]>([
+  ['clock_wrong', 'bad', 1, 1],
+  ['database_full', 'bad', 1, 1],
+  ['queue_away', 'warn', 1, 0],
+  ['client_parked', 'bad', 1, 1],
+  ['worker_lost', 'bad', 1, 1],
+  ['credentials_refused', 'bad', 1, 1],
+  ['rate_limited', 'warn', 1, 0],
+  ['operation_failing', 'warn', 1, 0],
+  ['slots_taken', 'bad', 1, 1],
+  ['outbox_dead', 'bad', 1, 1],
+  ['outbox_undecided', 'bad', 1, 1],
+])('%s: one problem (%s), %i alert, and status exits with %i', async (code, severity, alerts, exitCode) => {
+  const receiver = await startReceiver();
+  await causes[code]?.();
+  await startAlerter(receiver.url);
+  await waitFor('the alert', () => receiver.listTaken().length >= alerts);
+  const checks = await countChecks();
+  await waitFor('two more checks', async () => (await countChecks()) >= checks + 2);
+  expect(receiver.listTaken().map(({ data }) => [data.code, data.severity])).toEqual(
+    Array.from({ length: alerts }, () => [code, severity]),
+  );
+  const status = await runCommand(['status', '--json'], workerEnv(database.url, sandbox));
+  const { problems } = JSON.parse(status.output) as { problems: Problem[] };
+  const isWorse = ({ severity: of }: Problem) => of !== 'note' || severity === 'note';
+  expect(problems.filter(isWorse).map((problem) => problem.code)).toContain(code);
+  expect(problems.filter(({ severity: of }) => of !== 'note')).toHaveLength(severity === 'note' ? 0 : 1);
+  expect(status.code).toBe(exitCode);
+});
+
+test('a post that nobody takes is shown, logged, and given up when it is too old', async () => {
+  const receiver = await startReceiver(() => 404);
+  await insertDeadRow();
+  const lines = await startAlerter(receiver.url, { maxAgeMs: 1_500 });
+  await waitFor('the post to be given up', async () => {
+    const rows = await database.query(`select 1 from sync.deliveries where status = 'dead'`);
+    return rows.length > 0;
+  });
+  await waitFor('the log', () => lines.some((line) => line.includes('alert_given_up')));
+  expect(lines.join()).toContain('the receiver answered 404');
+  const { output } = await runCommand(['status'], workerEnv(database.url, sandbox));
+  expect(output).toContain('1 alert was given up today: the receiver does not take it: the receiver answered 404');
+});
+
+test('a worker posts a problem that has lasted long enough, and its receiver reads it', async () => {
+  const receiver = await startReceiver();
+  await insertDeadRow();
+  await database.query(`
+    insert into sync.alerts (id, scope, code, client, subject, detail, severity, text, since)
+    values (gen_random_uuid(), '', 'outbox_dead', 'default', 'default', '', 'bad', 'old', now() - interval '1 minute')`);
+  const env = { ALERT_WEBHOOK_URL: receiver.url.href, ALERT_WEBHOOK_SECRET: secret };
+  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, env));
+  await waitFor('the post', () => receiver.listTaken().length > 0);
+  expect(receiver.listTaken()).toMatchObject([
+    { data: { code: 'outbox_dead', text: '1 row is dead and blocks its lane' } },
+  ]);
+  expect(worker.output).not.toContain('s3cret');
+});
+
+test('a worker whose runs cannot be recorded because the disk is full says so, until it refuses none', async () => {
+  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, { SCHEDULE_PULL_SHIPMENTS: '2s' }));
+  const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
+  await worker.line('worker_started');
+  await database.query(`
+    create function public.fill() returns trigger language plpgsql as $$
+    begin raise disk_full using message = 'could not extend file'; end $$;
+    create trigger fill before update on sync.jobs for each row execute function public.fill()`);
+  const readCodes = async () => {
+    const answer = await fetch(`http://127.0.0.1:${port}/`, { headers: { accept: 'application/json' } });
+    return ((await answer.json()) as { problems: Problem[] }).problems.map(({ code }) => code);
+  };
+  await waitFor('the problem', async () => (await readCodes()).includes('database_full'));
+  await database.query('drop trigger fill on sync.jobs');
+  await waitFor('its end', async () => !(await readCodes()).includes('database_full'));
+});
+
+test('a full disk is posted even if no run can begin because the end of another one cannot be stored', async () => {
+  const receiver = await startReceiver();
+  await database.query(`
+    create function public.fill() returns trigger language plpgsql as $$
+    begin raise disk_full using message = 'could not extend file'; end $$;
+    create trigger fill before update on sync.runs for each row execute function public.fill()`);
+  const env = { ALERT_WEBHOOK_URL: receiver.url.href, ALERT_WEBHOOK_SECRET: secret };
+  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, env));
+  await worker.line('sweep_failed');
+  await waitFor('the post', () => receiver.listTaken().some(({ data }) => data.code === 'database_full'));
+});

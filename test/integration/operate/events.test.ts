@@ -1,0 +1,211 @@
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import asyncApi from '../../../docs/events.asyncapi.json' with { type: 'json' };
+import { makeEvents } from '../../../src/operate/sql/make-events.ts';
+import { registerReceivers } from '../../../src/operate/sql/receivers.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { startReceiver, subscribe, usePosting } from '../../helpers/event-receiver.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { workerEnv } from '../../helpers/processes/processes.ts';
+import { runCommand } from '../../helpers/processes/run-command.ts';
+import { useServices } from '../../helpers/processes/service.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { lively, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], lively);
+const pull = usePuller(database, sandbox);
+const { insert, push } = usePusher(database, sandbox);
+const services = useServices();
+const startPosting = usePosting(database, sandbox);
+
+/** Registers a receiver of all events. */
+const register = () => registerReceivers(database.db, [{ name: 'default', kind: 'event', types: null, clients: null }]);
+
+/** The messages of docs/events.asyncapi.json. */
+const documented = Object.values(asyncApi.components.messages) as {
+  name: string;
+  payload: z.core.JSONSchema.JSONSchema;
+}[];
+
+const countOpen = async () => (await database.query(`select from sync.deliveries where status = 'waiting'`)).length;
+
+/** Reads all events that a consumer at the present place of the feed makes. */
+async function takeAll() {
+  while ((await makeEvents(database.db)).missed);
+  return database.query<{ type: string; number: string | null; ready: boolean }>(
+    'select type, number, coalesce(not_before <= now(), true) as ready from sync.deliveries order by id',
+  );
+}
+
+test('an order that is taken or refused, its shipment, a return, an inbound and stock are events', async () => {
+  await sandbox.seed(1, { statuses: ['READY_TO_PICK'], spreadDays: 0 });
+  for (const job of ['refresh-settings', 'pull-shipments', 'pull-orders'] as const) done(await pull(job));
+  const [receiver, personal] = [await startReceiver(services), await startReceiver(services)];
+  await startPosting(
+    subscribe(receiver.url),
+    subscribe(personal.url, { name: 'personal', personalData: true, types: ['shipment.shipped'] }),
+  );
+  await insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await insert('order.create', 'SO-2', orderPayload('SO-2', { orderType: 'BY-SHIP' }));
+  await push();
+  await database.query(`insert into fulfilment.stock_watch (sku) values ('MUG-BLUE')`);
+  done(await pull('pull-stock', { env: { SCHEDULE_PULL_STOCK: '1h' } }));
+  const [shipment] = await database.query<{ id: number }>('select id from fulfilment.shipments');
+  for (const status of ['ERROR', 'SHIPPED'] as const) {
+    await sandbox.setStatus([shipment?.id ?? 0], status);
+    done(await pull('pull-shipments'));
+  }
+  done(await pull('pull-parcels'));
+  await database.query(`
+    insert into fulfilment.carrier_links (shipping_method, url)
+    select distinct shipping_method, 'https://carrier.example/{package}?zip={postcode}' from fulfilment.parcel_overview
+    where shipping_method is not null`);
+  await sandbox.advanceUntil(async () => {
+    for (const job of ['pull-shipments', 'pull-return-items', 'pull-inbounds'] as const) done(await pull(job));
+    const types = (await database.query<{ type: string }>('select distinct type from sync.deliveries')).map(
+      ({ type }) => type,
+    );
+    return (
+      types.includes('return.processed') && types.includes('inbound.completed') && types.includes('shipment.created')
+    );
+  }, 24);
+  const first = (type: string) => receiver.taken().find((event) => event.type === type);
+  // Events of returns wait for those of the shipments of their orders, and these for packages.
+  done(await pull('pull-parcels'));
+  const expected = [
+    'order.accepted',
+    'order.rejected',
+    'shipment.created',
+    'shipment.shipped',
+    'shipment.error',
+    'return.processed',
+    'inbound.completed',
+    'stock.changed',
+  ];
+  await waitFor('an event of each type', () => expected.every((type) => first(type) !== undefined));
+  // The robot ships others, too.
+  const ofShipment = (type: string) =>
+    receiver.taken().find((event) => event.type === type && event.data.id === shipment?.id);
+  await waitFor('the shipment', () => ofShipment('shipment.shipped') !== undefined);
+  expect(first('order.accepted')?.data).toMatchObject({
+    client: 'default',
+    number: 'SO-1',
+    row: { external_order_number: 'SO-1', items: [{ sku: 'MUG-BLUE', quantity: 2 }] },
+  });
+  expect(first('order.rejected')?.data).toMatchObject({
+    number: 'SO-2',
+    row: { kind: 'order.create', status: 'dead' },
+  });
+  expect(ofShipment('shipment.error')).toBeDefined();
+  expect(ofShipment('shipment.shipped')?.data).toMatchObject({
+    row: { status: 'SHIPPED', parcels: [{ package_number: expect.any(String) }] },
+  });
+  await waitFor('the shipment with personal data', () => personal.taken().some(({ data }) => data.id === shipment?.id));
+  expect(personal.taken().find(({ data }) => data.id === shipment?.id)?.data).toMatchObject({
+    row: { parcels: [{ tracking_url: expect.stringMatching(/^https?:/), track_and_trace_code: expect.any(String) }] },
+  });
+  expect(first('stock.changed')?.data).toMatchObject({ number: 'MUG-BLUE', row: { stock: expect.any(Number) } });
+  for (const type of ['shipment.created', 'return.processed', 'inbound.completed'])
+    expect(first(type)?.data.row).toMatchObject({ id: first(type)?.data.id });
+  for (const { type } of receiver.taken()) expect(documented.map(({ name }) => name)).toContain(type);
+  for (const { name, payload } of documented.filter((one) => first(one.name) !== undefined))
+    expect(z.fromJSONSchema(payload).safeParse(first(name)), name).toMatchObject({ success: true });
+  expect(JSON.stringify(receiver.taken())).not.toMatch(
+    /anna@example.com|Keizersgracht|"raw"|track_and_trace|tracking_url|tracking_number|carrier\.example/,
+  );
+});
+
+test('personal data is posted only to a subscriber that asks for it; types and clients are chosen', async () => {
+  done(await pull('refresh-settings'));
+  const [all, none] = [await startReceiver(services), await startReceiver(services)];
+  await startPosting(
+    subscribe(all.url, { name: 'all', personalData: true, types: ['order.accepted'], clients: ['default'] }),
+    subscribe(none.url, { name: 'none', clients: ['other'] }),
+  );
+  await insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await push();
+  await waitFor('the event', () => all.taken().length === 1);
+  expect(all.taken()[0]?.data.row).toMatchObject({
+    email: 'anna@example.com',
+    addresses: expect.arrayContaining([expect.objectContaining({ street1: 'Keizersgracht' })]),
+  });
+  expect(none.attempts).toEqual([]);
+});
+
+test('a failing event holds those of its order and no others, and keeps its id', async () => {
+  done(await pull('refresh-settings'));
+  let refusals = 3;
+  const receiver = await startReceiver(services, ({ data }) => (data.number === 'SO-1' && refusals-- > 0 ? 500 : 204));
+  await startPosting(subscribe(receiver.url));
+  for (const number of ['SO-1', 'SO-2']) await insert('order.create', number, orderPayload(number));
+  await push();
+  // A second outcome of the same order.
+  await database.query(`
+    insert into fulfilment.changes (client, entity, id, operation, changed_columns)
+    select 'default', 'outbox', id, 'updated', '{status}' from fulfilment.outbox where reference = 'SO-1'`);
+  await waitFor('all events', () => receiver.taken().length === 3);
+  const ofFirst = receiver.attempts.filter(({ event }) => event.data.number === 'SO-1');
+  expect(ofFirst.map(({ status }) => status)).toEqual([500, 500, 500, 204, 204]);
+  expect(new Set(ofFirst.slice(0, 4).map(({ id }) => id)).size).toBe(1);
+  expect(new Set(ofFirst.map(({ id }) => id)).size).toBe(2);
+});
+
+test('shipment.shipped waits for its packages, and each status that was seen is an event', async () => {
+  done(await pull('pull-shipments'));
+  await register();
+  await sandbox.seed(1, { statuses: ['READY_TO_PICK'], spreadDays: 0 });
+  done(await pull('pull-shipments'));
+  const [shipment] = await database.query<{ id: number }>('select id from fulfilment.shipments');
+  for (const status of ['ERROR', 'SHIPPED'] as const) {
+    await sandbox.setStatus([shipment?.id ?? 0], status);
+    done(await pull('pull-shipments'));
+  }
+  expect((await takeAll()).map(({ type, ready }) => [type, ready])).toEqual([
+    ['shipment.created', true],
+    ['shipment.error', true],
+    ['shipment.shipped', false],
+  ]);
+  done(await pull('pull-parcels'));
+  expect((await takeAll()).at(-1)).toMatchObject({ type: 'shipment.shipped', ready: true });
+});
+
+test('a first load makes no events, however many runs it takes', async () => {
+  await register();
+  await sandbox.seed(600);
+  await sandbox.faults({ operation: 'v3.shipments.list', after: 4, count: 4, effect: { status: 500 } });
+  expect((await pull('pull-shipments')).status).toBe('failed');
+  expect(await takeAll()).toEqual([]);
+  done(await pull('pull-shipments'));
+  expect(await takeAll()).toEqual([]);
+});
+
+test('a feed that no longer has all changes is a problem, and events continue with the newest', async () => {
+  await register();
+  await database.query(`
+    insert into fulfilment.changes (client, entity, id, operation) select 'default', 'orders', n, 'created' from generate_series(1, 5) n`);
+  await database.query('update sync.feed_mark set pruned_until = (select max(seq) from fulfilment.changes)');
+  await database.query('update sync.event_checkpoint set seq = 0');
+  expect(await makeEvents(database.db)).toEqual({ missed: true });
+  expect(await makeEvents(database.db)).toEqual({ missed: false, more: false });
+  const { output, code } = await runCommand(['status'], workerEnv(database.url, sandbox));
+  expect(output).toContain('events of default: the feed no longer had all changes');
+  expect(code).toBe(1);
+});
+
+test('events that were given up are a problem, and are listed and retried', async () => {
+  await register();
+  await database.query(`
+    insert into sync.deliveries (receiver, type, client, turn, lane, happened_at, tries, status, last_error_code, last_error, finished_at)
+    values ('default', 'stock.changed', 'default', 'default', 'a', now() - interval '4 days', 20, 'dead', 'http_500',
+      'the receiver answered 500', now())`);
+  const env = workerEnv(database.url, sandbox);
+  expect((await runCommand(['status'], env)).output).toContain(
+    '1 event was given up: the receiver does not take them: the receiver answered 500; check the receiver, then: fulfilment-sync events retry',
+  );
+  expect((await runCommand(['events', 'list'], env)).output).toContain('stock.changed');
+  expect((await runCommand(['events', 'retry'], env)).output).toContain('1 event is due now.');
+  expect(await countOpen()).toBe(1);
+});

@@ -1,0 +1,163 @@
+import { describe, expect, test } from 'vitest';
+import { streams } from '../../../jobs/registry.ts';
+import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
+import { reconcileStream } from '../../../src/pull/rescan.ts';
+import { withColumnComparison } from '../../../src/pull/rescan-jobs.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { done, usePuller, useWork } from '../../helpers/puller.ts';
+import { lively, quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const day = 86_400;
+
+const readFirstId = async (table: string) =>
+  Number((await database.query<{ id: string }>(`select id from fulfilment.${table} order by id limit 1`))[0]?.id);
+
+/** Changes that an id cursor alone would miss, by the pass that finds them (docs/architecture.md). */
+describe('a poll', () => {
+  const sandbox = useSandbox(['default'], quiet);
+  const pull = usePuller(database, sandbox);
+  const differences = (stream: string) => compareWithSandbox(database.db, sandbox.url, [stream]);
+
+  /** Hides the first row of a list for some seconds, while a poll reads the rows after it. */
+  async function hideFirst(operation: string, seconds: number): Promise<void> {
+    await sandbox.faults({ operation, count: 1, effect: { hideRow: { index: 0, seconds } } });
+  }
+
+  test('finds a shipment with a low id that becomes visible late, by its open pass', async () => {
+    await sandbox.seed(150, { statuses: ['READY_TO_PICK'] });
+    await hideFirst('v3.shipments.list', day);
+    done(await pull('pull-shipments'));
+    const second = await readFirstId('shipments');
+    await sandbox.advance(2 * day);
+    const place = await sandbox.lastPlace();
+    expect(done(await pull('pull-shipments'))).toMatchObject({ created: 2 });
+    const lowest = await readFirstId('shipments');
+    expect(lowest).toBeLessThan(second);
+    done(await pull('pull-orders'));
+    expect(await differences('shipments')).toEqual([]);
+    // The walk continued from its cursor, so it did not read the page that holds the shipment.
+    const asked = await sandbox.requestsTo('/v3/shipments', place);
+    expect(asked.filter(({ query }) => !query.includes('filter')).every(({ query }) => query.includes('cursor'))).toBe(
+      true,
+    );
+  });
+});
+
+describe('a poll with a lookback', () => {
+  const sandbox = useSandbox(['default'], lively);
+  const pull = usePuller(database, sandbox);
+
+  test('misses a return that is restocked later than the lookback; reconciliation finds it', async () => {
+    const differences = () => compareWithSandbox(database.db, sandbox.url, ['return-items']);
+    await sandbox.advance(20 * day);
+    done(await pull('pull-return-items', { env: { LOOKBACK_DAYS: '1' } }));
+    for (let days = 0; days < 8; days++) {
+      await sandbox.advance(day);
+      done(await pull('pull-return-items', { env: { LOOKBACK_DAYS: '1' } }));
+    }
+    const late = await differences();
+    expect(late.length).toBeGreaterThan(0);
+    for (const line of late) expect(line).toContain('restock_on');
+    done(await pull('reconcile'));
+    expect(await differences()).toEqual([]);
+    const [p99] = await database.query<{ days: number }>(`
+      select percentile_cont(0.99) within group (order by late_seconds) / 86400 as days
+      from sync.findings where stream = 'return-items'`);
+    // A lookback of this many days would have found 99 % of them.
+    expect(p99?.days).toBeGreaterThan(2);
+  });
+});
+
+describe('reconciliation alone finds', () => {
+  const sandbox = useSandbox(['default'], quiet);
+  const pull = usePuller(database, sandbox);
+  const work = useWork(database, sandbox);
+  const differences = () => compareWithSandbox(database.db, sandbox.url, ['shipments']);
+  const reconcile = async (name: string) => {
+    const stream = streams.find((known) => known.name === name);
+    if (stream === undefined) throw new Error(`no stream ${name}`);
+    done(
+      await work(
+        'reconcile',
+        async (context) => void (await reconcileStream(withColumnComparison(context), stream, 'command')),
+      ),
+    );
+  };
+
+  test('a shipment that changed after it was SHIPPED', async () => {
+    await sandbox.seed(150);
+    done(await pull('pull-shipments'));
+    done(await pull('pull-orders'));
+    const changed = await readFirstId('shipments');
+    await sandbox.call('POST', '/_sandbox/edit', {
+      client: 'default',
+      shipmentIds: [changed],
+      returnLabel: 'RL-LATE',
+      itemQuantity: 9,
+    });
+    expect(done(await pull('pull-shipments'))).toMatchObject({ created: 0, updated: 0 });
+    expect((await differences()).length).toBe(2);
+    await reconcile('shipments');
+    expect(await differences()).toEqual([]);
+    expect(await database.query('select finding, id::int from sync.findings')).toEqual([
+      { finding: 'stale', id: changed },
+    ]);
+  });
+
+  test('a shipment with a low id that becomes visible late and is SHIPPED already', async () => {
+    await sandbox.seed(150);
+    await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { hideRow: { index: 0, seconds: day } } });
+    done(await pull('pull-shipments'));
+    done(await pull('pull-orders'));
+    await sandbox.advance(2 * day);
+    done(await pull('pull-shipments'));
+    expect((await differences()).filter((line) => line.includes('missing')).length).toBe(2);
+    await reconcile('shipments');
+    expect(await differences()).toEqual([]);
+    const [finding] = await database.query<{ finding: string; late: number }>(
+      'select finding, late_seconds as late from sync.findings',
+    );
+    // The lateness is counted from the newest date of the shipment, by the service's clock.
+    expect(finding).toMatchObject({ finding: 'missing' });
+    expect(finding?.late).toBeGreaterThan(2 * day - 60);
+  });
+});
+
+describe('a daemon that was off for 95 days', () => {
+  const sandbox = useSandbox(['default'], { ...lively, ordersPerDay: 6 });
+  const pull = usePuller(database, sandbox);
+
+  test('reads all that is listed, settles open rows, and records the unreadable span as a gap', async () => {
+    await sandbox.advance(20 * day);
+    for (const { name } of streams) done(await pull(`pull-${name}` as Parameters<typeof pull>[0]));
+    expect(await compareWithSandbox(database.db, sandbox.url)).toEqual([]);
+    await sandbox.advance(95 * day);
+    for (const { name } of streams) done(await pull(`pull-${name}` as Parameters<typeof pull>[0]));
+    const differences = await compareWithSandbox(database.db, sandbox.url);
+    // Only shipments of days that the service no longer lists are missing, with their items.
+    expect(new Set(differences.map((line) => line.replace(/\d+/g, 'n')))).toEqual(
+      new Set(['default: shipments n is missing', 'default: shipment_items n is missing']),
+    );
+    const gaps = await database.query<{ stream: string; days: number }>(
+      `select stream, round(extract(epoch from to_at - from_at) / 86400)::int as days from sync.gaps order by 1`,
+    );
+    expect(gaps).toEqual([
+      { stream: 'inbound-packing-slips', days: 5 },
+      { stream: 'shipments', days: 5 },
+    ]);
+    const lost = differences.filter((line) => line.includes('shipments')).map((line) => Number(/\d+/.exec(line)?.[0]));
+    const { clients } = await sandbox.call<{
+      clients: { shipments: { resource: { id: number; attributes: { readyToPickOn: string } } }[] }[];
+    }>('GET', '/_sandbox/state');
+    const days = (clients[0]?.shipments ?? [])
+      .filter(({ resource }) => lost.includes(resource.id))
+      .map(({ resource }) => resource.attributes.readyToPickOn.slice(0, 10));
+    expect(days.length).toBe(lost.length);
+    const [span] = await database.query<{ from: string; to: string }>(
+      `select to_char(from_at - interval '1 day', 'YYYY-MM-DD') as from, to_char(to_at + interval '1 day', 'YYYY-MM-DD') as to
+       from sync.gaps where stream = 'shipments'`,
+    );
+    for (const lostDay of days) expect(lostDay >= (span?.from ?? '') && lostDay <= (span?.to ?? '')).toBe(true);
+  });
+});

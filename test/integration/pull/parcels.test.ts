@@ -1,0 +1,376 @@
+import { sql } from 'kysely';
+import { expect, test } from 'vitest';
+import { findNextReadSeconds } from '../../../src/pull/parcels.ts';
+import { ServiceClient } from '../../helpers/client.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { setScheduleClock } from '../../helpers/schedule-clock.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], { ...quiet, ordersPerDay: 4 });
+const pull = usePuller(database, sandbox);
+
+const operation = 'v2.shipment.search';
+const path = '/v2/shipment/search';
+const daySeconds = 86_400;
+const pullParcels = async (env: Record<string, string> = {}) => done(await pull('pull-parcels', { env }));
+const answerWith = (result: unknown, count = 1) =>
+  sandbox.faults({ operation, count, effect: { set: [{ path: ['result'], value: result }] } });
+const item = (id: unknown, more: Record<string, unknown> = {}) => ({
+  id,
+  packageNumber: '3S1',
+  trackAndTraceCode: '3S1',
+  currentTrackTraceStatus: '50',
+  ...more,
+});
+
+interface StoredParcel {
+  readonly id: number;
+  readonly number: string;
+  readonly status: string | null;
+}
+const readParcels = () =>
+  database.query<StoredParcel>(`
+    select shipment_id as id, package_number as number, current_track_trace_status as status
+    from fulfilment.parcels where unlisted_since is null order by 1, 2`);
+const readPlans = () =>
+  database.query(`
+    select shipment_id as id, reads, round(extract(epoch from due_at - sync.clock()) / 86400)::int as days, last_problem as problem
+    from sync.parcel_reads order by 1`);
+
+/** Seeds shipments that were just shipped, and stores them. Returns their ids. */
+async function storeShipped(count: number): Promise<number[]> {
+  await sandbox.seed(count, { spreadDays: 0 });
+  done(await pull('pull-shipments'));
+  return (await database.query<{ id: number }>('select id from fulfilment.shipments order by 1')).map(({ id }) => id);
+}
+
+/** Returns the packages of all shipped shipments of the sandbox, with their last status. */
+async function findExpected(): Promise<StoredParcel[]> {
+  const client = new ServiceClient(sandbox, 'default');
+  await client.logIn();
+  const { body } = await client.ask(operation, { body: {} });
+  const found = body.result as { id: number; packageNumber: string | null; currentTrackTraceStatus: string }[];
+  return found
+    .filter(({ packageNumber }) => packageNumber !== null)
+    .map((one) => ({ id: one.id, number: one.packageNumber ?? '', status: one.currentTrackTraceStatus }))
+    .sort((a, b) => a.id - b.id || (a.number < b.number ? -1 : 1));
+}
+
+test('after 40 days with outages and a late start, every package has its last status', async () => {
+  let passedSeconds = 0;
+  const pass = async (seconds: number) => {
+    await sandbox.advance(seconds);
+    passedSeconds += seconds;
+    await setScheduleClock(database, passedSeconds);
+  };
+  const pullAll = async () => {
+    done(await pull('pull-shipments'));
+    done(await pull('track-trace'));
+    await pullParcels();
+  };
+  await pass(10 * daySeconds);
+  for (const outageDays of [1, 5, 3, 0.5]) {
+    for (let days = 0; days < 5; days++) {
+      await pass(daySeconds);
+      await pullAll();
+    }
+    await pass(outageDays * daySeconds);
+  }
+  await pass(daySeconds / 2);
+  await pullAll();
+  // The list lacks many packages at once, which a second list confirms.
+  await pass(3_700);
+  await pullAll();
+  const expected = await findExpected();
+  expect(expected.length).toBeGreaterThan(100);
+  expect(await readParcels()).toEqual(expected);
+  const requests = await sandbox.requestsTo(path);
+  const shipped = new Set(expected.map(({ id }) => id)).size;
+  expect(requests.length / shipped).toBeLessThan(3);
+});
+
+test('a change, a lost listing and a new package reach the table, the feed and the view', async () => {
+  const [id = 0] = await storeShipped(1);
+  await answerWith([item(id, { trackAndTraceCode: 'https://carrier.example/3S1', currentTrackTraceStatus: 10 })]);
+  expect(await pullParcels()).toMatchObject({ fetched: 1, created: 1 });
+  expect(await readPlans()).toMatchObject([{ id, reads: 1, days: 1 }]);
+  expect(await pullParcels()).toMatchObject({ fetched: 0, pages: 0 });
+  const lines = () =>
+    database.query(`select package_numbers, package_statuses, track_trace_statuses, tracking_url
+      from fulfilment.shipment_lines where shipment_id = ${id} limit 1`);
+  expect(await lines()).toEqual([
+    {
+      package_numbers: ['3S1'],
+      package_statuses: ['10'],
+      track_trace_statuses: [10],
+      tracking_url: 'https://carrier.example/3S1',
+    },
+  ]);
+  await setScheduleClock(database, 1.1 * daySeconds);
+  await answerWith([
+    item(id, { packageNumber: '3S2' }),
+    item(id, { packageNumber: '3S3', shippingDate: '2026-05-04T10:00:00' }),
+  ]);
+  expect(await pullParcels()).toMatchObject({ fetched: 2, created: 2, updated: 1 });
+  expect(await readParcels()).toEqual([
+    { id, number: '3S2', status: '50' },
+    { id, number: '3S3', status: '50' },
+  ]);
+  const feed = await database.query<{ key: string; operation: string }>(
+    `select key, operation from fulfilment.changes where entity = 'parcels' order by seq`,
+  );
+  expect(feed.map((entry) => `${entry.key} ${entry.operation}`)).toEqual([
+    `${id}:3S1 created`,
+    `${id}:3S2 created`,
+    `${id}:3S3 created`,
+    `${id}:3S1 unlisted`,
+  ]);
+});
+
+test('the feed says when a package leaves the track-trace list, and when its codes change', async () => {
+  const [id = 0] = await storeShipped(1);
+  const listed = { shipmentId: id, packageNumber: '3S1', currentTrackTraceStatus: 10 };
+  const list = async (value: unknown) => {
+    await database.query('delete from sync.gates');
+    const effect = { set: [{ path: ['result'], value }] };
+    await sandbox.faults({ operation: 'v2.shipment.trackTrace', count: 1, effect });
+    done(await pull('track-trace'));
+  };
+  await list([listed]);
+  await answerWith([item(id)]);
+  await pullParcels();
+  await list([]);
+  await list([]);
+  await answerWith([item(id, { trackAndTraceCode: 'https://carrier.example/3S1', trackAndTraceBarCode: 'B1' })]);
+  await pullParcels();
+  await list([listed]);
+  const feed = await database.query<{ entity: string; operation: string; columns: readonly string[] | null }>(`
+    select entity, operation, changed_columns as columns
+    from fulfilment.changes where entity in ('parcels', 'track_traces') order by seq`);
+  const own = ['track_and_trace_code', 'track_and_trace_bar_code', 'unlisted_since'];
+  expect(
+    feed.map(({ entity, operation, columns }) => [
+      entity,
+      operation,
+      ...(columns ?? []).filter((name) => own.includes(name)),
+    ]),
+  ).toEqual([
+    ['track_traces', 'created'],
+    ['parcels', 'created'],
+    ['parcels', 'updated', 'track_and_trace_code'],
+    ['track_traces', 'unlisted'],
+    ['parcels', 'updated', 'track_and_trace_code', 'track_and_trace_bar_code'],
+    ['track_traces', 'updated', 'unlisted_since'],
+    ['parcels', 'updated'],
+  ]);
+});
+
+test('the lines that a package names, its number of colli and its tracking number are columns', async () => {
+  const [id = 0] = await storeShipped(1);
+  const shipmentItems = [{ shipmentItemId: 7, quantity: 2, sku: 'MUG', lotNumber: null, note: 'for Ann' }];
+  await answerWith([
+    item(id, { numberOfColli: '2', trackingNumber: 12345678901, shipmentItems }),
+    item(id, { packageNumber: '3S2', numberOfColli: 'two' }),
+  ]);
+  await pullParcels();
+  expect(
+    await database.query(
+      'select number_of_colli, tracking_number, shipment_items from fulfilment.parcels order by package_number',
+    ),
+  ).toEqual([
+    {
+      number_of_colli: 2,
+      tracking_number: '12345678901',
+      shipment_items: [{ shipmentItemId: 7, quantity: 2, sku: 'MUG', lotNumber: null }],
+    },
+    { number_of_colli: null, tracking_number: null, shipment_items: null },
+  ]);
+});
+
+test('a package that leaves the track-trace list is looked up, and not again', async () => {
+  const [id = 0] = await storeShipped(1);
+  await answerWith([item(id, { currentTrackTraceStatus: '10' })]);
+  await pullParcels();
+  const list = (...packages: unknown[]) =>
+    sandbox.faults({
+      operation: 'v2.shipment.trackTrace',
+      count: 1,
+      effect: { set: [{ path: ['result'], value: packages }] },
+    });
+  await list({ shipmentId: id, packageNumber: '3S1', currentTrackTraceStatus: 30 });
+  done(await pull('track-trace'));
+  expect(await readParcels()).toEqual([{ id, number: '3S1', status: '30' }]);
+  expect(await readPlans()).toMatchObject([{ days: 3 }]);
+  for (const seconds of [4_000, 8_000]) {
+    await setScheduleClock(database, seconds);
+    await list();
+    done(await pull('track-trace'));
+  }
+  expect(await readPlans()).toMatchObject([{ days: 0 }]);
+  await answerWith([item(id)]);
+  await pullParcels();
+  expect(await readParcels()).toEqual([{ id, number: '3S1', status: '50' }]);
+  expect(await readPlans()).toEqual([{ id, reads: 2, days: null, problem: null }]);
+});
+
+test('the job is due as soon as a shipment is SHIPPED, unless it is off or parked', async () => {
+  const isDue = async () =>
+    (await database.query(`select due_at <= sync.clock() as due from sync.jobs where job = 'pull-parcels'`))[0]?.due;
+  await pullParcels();
+  await database.query(`update sync.jobs set due_at = 'infinity', last_finished_at = null where job = 'pull-parcels'`);
+  await storeShipped(2);
+  expect(await isDue()).toBe(false);
+  await database.query(`update sync.jobs set due_at = now() + interval '9 minutes' where job = 'pull-parcels'`);
+  await storeShipped(2);
+  expect(await isDue()).toBe(true);
+  await sandbox.faults({ operation, effect: { status: 404, html: true } });
+  await pullParcels();
+  await storeShipped(2);
+  expect(await isDue()).toBe(false);
+});
+
+test('a page does not wait for the job whose row another transaction has locked', async () => {
+  await pullParcels();
+  await database.query(`update sync.jobs set due_at = now() + interval '9 minutes' where job = 'pull-parcels'`);
+  await database.db.transaction().execute(async (trx) => {
+    await sql`select from sync.jobs where job = 'pull-parcels' for update`.execute(trx);
+    expect(await storeShipped(2)).toHaveLength(2);
+  });
+});
+
+test('a service without the look-up parks the job for a day and says so', async () => {
+  await storeShipped(3);
+  await sandbox.faults({ operation, effect: { status: 404, html: true } });
+  const { warnings } = await pullParcels({ SCHEDULE_PULL_PARCELS: '10m' });
+  expect(warnings).toEqual([
+    expect.stringMatching(/^the job is parked for a day.*v2\.shipment\.search.*404.*PARCELS=off$/),
+  ]);
+  expect(await sandbox.requestsTo(path)).toHaveLength(1);
+  const [job] = await database.query<{ hours: number }>(
+    `select round(extract(epoch from due_at - now()) / 3600) as hours from sync.jobs where job = 'pull-parcels'`,
+  );
+  expect(Number(job?.hours)).toBe(24);
+  await sandbox.clearFaults();
+  expect(await pullParcels()).toMatchObject({ pages: 3, warnings: [] });
+});
+
+test('five refusals without an answer park the job; later, a refusal concerns its shipment alone', async () => {
+  await storeShipped(8);
+  // A shipment of today may have no packages yet.
+  await sandbox.advance(2 * daySeconds);
+  const nok = (count: number) =>
+    sandbox.faults({
+      operation,
+      count,
+      effect: {
+        set: [
+          { path: ['messageCode'], value: 'NOK' },
+          { path: ['message'], value: 'unknown' },
+        ],
+      },
+    });
+  await nok(99);
+  expect((await pullParcels()).warnings).toEqual([expect.stringContaining('parked')]);
+  expect(await sandbox.requestsTo(path)).toHaveLength(5);
+  await sandbox.clearFaults();
+  await answerWith([], 1);
+  const { warnings } = await pullParcels();
+  expect(warnings).toEqual([expect.stringMatching(/no complete list of packages for 1 shipments.*names no package/)]);
+  const plans = await readPlans();
+  expect(plans.filter(({ problem }) => problem !== null)).toMatchObject([{ reads: 1, days: 1 }]);
+  expect(await readParcels()).toHaveLength(7);
+});
+
+test('what cannot be decoded or stored is quarantined, and released by the next answer', async () => {
+  const [first = 0, second = 0] = await storeShipped(2);
+  await answerWith([item(second, { packageNumber: { no: 'text' } })]);
+  await sandbox.faults({
+    operation,
+    count: 1,
+    effect: { set: [{ path: ['result', 0, 'packageNumber'], value: 'a\u0000b' }] },
+  });
+  expect(await pullParcels()).toMatchObject({ quarantined: 2, created: 0 });
+  const kept = await database.query('select stream, resource_id as id from sync.quarantine order by 2');
+  expect(kept).toEqual([
+    { stream: 'pull-parcels', id: first },
+    { stream: 'pull-parcels', id: second },
+  ]);
+  await sandbox.clearFaults();
+  await setScheduleClock(database, 1.1 * daySeconds);
+  await pullParcels();
+  expect(await readParcels()).toHaveLength(2);
+  expect(await database.query('select from sync.quarantine')).toEqual([]);
+});
+
+test('an outage during the look-ups keeps what was read; the newest shipments come first', async () => {
+  const ids = await storeShipped(6);
+  await sandbox.faults({ operation, after: 2, effect: { status: 500 } });
+  expect(await pull('pull-parcels')).toMatchObject({ status: 'failed' });
+  expect((await readParcels()).map(({ id }) => id)).toEqual(ids.slice(4));
+});
+
+test('a look-up that fails again and again does not stop the older shipments', async () => {
+  const ids = await storeShipped(3);
+  // A read is sent four times at most.
+  await sandbox.faults({ operation, count: 4, effect: { status: 500 } });
+  const { warnings } = await pullParcels();
+  expect(warnings).toEqual([expect.stringMatching(/for 1 shipments.*answered 500/)]);
+  expect((await readParcels()).map(({ id }) => id)).toEqual(ids.slice(0, 2));
+  expect(await readPlans()).toMatchObject([{ days: 1 }, { days: 1 }, { days: 0, problem: expect.any(String) }]);
+});
+
+test('a look-up that was asked before a newer list keeps the status of the list', async () => {
+  const [id = 0] = await storeShipped(1);
+  await answerWith([item(id, { currentTrackTraceStatus: '10' })]);
+  await pullParcels();
+  await database.query(`update fulfilment.parcels set current_track_trace_status = '30', read_no = read_no + 1000000`);
+  await setScheduleClock(database, 1.1 * daySeconds);
+  await answerWith([item(id, { currentTrackTraceStatus: '10', trackAndTraceCode: 'https://carrier.example/1' })]);
+  expect(await pullParcels()).toMatchObject({ updated: 1 });
+  expect(await readParcels()).toEqual([{ id, number: '3S1', status: '30' }]);
+  expect(await database.query('select track_and_trace_code as code from fulfilment.parcels')).toEqual([
+    { code: 'https://carrier.example/1' },
+  ]);
+});
+
+test('reconcile requests the look-ups that are missing', async () => {
+  await storeShipped(2);
+  await database.query('delete from sync.parcel_reads');
+  await pullParcels();
+  expect(await readParcels()).toEqual([]);
+  const { warnings } = done(await pull('reconcile'));
+  expect(warnings).toEqual(['2 shipped shipments had no look-up of their packages; pull-parcels makes up for it']);
+  await pullParcels();
+  expect(await readParcels()).toHaveLength(2);
+});
+
+test('after 100 look-ups, a run begins no more than 4 in a second', async () => {
+  await storeShipped(103);
+  await pullParcels({ REQUESTS_PER_SECOND: '' });
+  const [run] = await database.query<{ ms: number }>(
+    `select extract(epoch from finished_at - started_at) * 1000 as ms from sync.runs where job = 'pull-parcels'`,
+  );
+  expect(Number(run?.ms)).toBeGreaterThanOrEqual(3 * 250);
+});
+
+test('look-ups follow at certain ages, and end, also if the age is not known', () => {
+  const days = (ageDays: number | null, reads = 0) => {
+    const seconds = findNextReadSeconds({ ageMs: ageDays === null ? null : ageDays * daySeconds * 1_000, reads });
+    return seconds === null ? null : seconds / daySeconds;
+  };
+  expect([0, 1, 2.5, 3, 30, 31, 90].map((age) => days(age))).toEqual([1, 2, 0.5, 4, 1, null, null]);
+  expect(days(0.999)).toBeCloseTo(1 / 24);
+  expect([0, 1, 2, 3, 4, 5, 6].map((reads) => days(null, reads))).toEqual([1, 2, 4, 7, 17, null, null]);
+});
+
+test('a shipment without packages is looked up ten times in a row at most', async () => {
+  await storeShipped(1);
+  await sandbox.faults({ operation, effect: { set: [{ path: ['result'], value: [] }] } });
+  for (let day = 1; day <= 12; day++) {
+    await pullParcels();
+    await setScheduleClock(database, day * 1.1 * daySeconds);
+  }
+  expect(await sandbox.requestsTo(path)).toHaveLength(10);
+});

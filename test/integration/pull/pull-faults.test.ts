@@ -1,0 +1,279 @@
+import { sql } from 'kysely';
+import { describe, expect, test } from 'vitest';
+import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
+import type { RunReport } from '../../../src/schedule/run.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { useServices } from '../../helpers/processes/service.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox();
+const pull = usePuller(database, sandbox);
+const services = useServices();
+
+const list = 'v3.shipments.list';
+const count = () => database.count('fulfilment.shipments');
+const cursor = async () =>
+  (await database.query<{ query: string }>(`select query from sync.cursors where pass = 'new'`))[0]?.query;
+const differences = () => compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments']);
+const code = (report: RunReport) => ('error' in report ? (report.error as { code?: string }).code : report.status);
+
+/** Removes all faults, polls, and expects the tables to equal the sandbox. */
+async function expectRecovery() {
+  await sandbox.clearFaults();
+  done(await pull('pull-shipments'));
+  done(await pull('pull-orders'));
+  expect(await differences()).toEqual([]);
+}
+
+describe('a run that meets', () => {
+  test('a next link to another host fails, sends nothing to it, and keeps the pages read', async () => {
+    const thief = await services.start((_request, response) => response.end());
+    await sandbox.seed(250);
+    await sandbox.faults({
+      operation: list,
+      after: 1,
+      count: 1,
+      effect: { nextOrigin: `http://localhost:${thief.url.port}` },
+    });
+    const report = await pull('pull-shipments');
+    expect(code(report)).toBe('link_elsewhere');
+    expect(await database.query('select error from sync.runs')).toEqual([
+      { error: expect.stringContaining('http://localhost') },
+    ]);
+    expect(thief.requests).toEqual([]);
+    expect(await count()).toBe(200);
+    await expectRecovery();
+  });
+
+  test.each([
+    ['a body cut short', { truncate: true }, 'connection_lost'],
+    ['a list without data', { set: [{ path: ['data'], value: 'none' }] }, 'undecodable'],
+    ['an error of the service', { status: 500 }, 'http_status'],
+  ])('%s again and again fails, and keeps cursor and rows', async (_what, effect, expected) => {
+    await sandbox.seed(350);
+    await sandbox.faults({ operation: list, after: 2, effect });
+    expect(code(await pull('pull-shipments'))).toBe(expected);
+    expect(await count()).toBe(200);
+    expect(
+      await database.query(`select last_outcome, consecutive_failures from sync.jobs where job = 'pull-shipments'`),
+    ).toEqual([{ last_outcome: 'failed', consecutive_failures: 1 }]);
+    expect(await cursor()).toMatch(/cursor/);
+    await expectRecovery();
+  });
+
+  test('an error text that Postgres cannot store is still recorded as failed', async () => {
+    await sandbox.seed(1);
+    const title = { path: ['errors', 0, 'title'], value: 'bad value \0 \ud800' };
+    await sandbox.faults({ operation: list, effect: { status: 400, set: [title] } });
+    expect(code(await pull('pull-shipments'))).toBe('http_status');
+    expect(await database.query("select error from sync.runs where status = 'failed'")).toEqual([
+      { error: 'v3.shipments.list: answered 400: «bad value  \ufffd»' },
+    ]);
+  });
+
+  test('a request to wait for an hour is due again after 15 minutes', async () => {
+    await sandbox.seed(1);
+    await sandbox.faults({ operation: list, effect: { status: 429, retryAfter: '3600' } });
+    expect(code(await pull('pull-shipments'))).toBe('http_status');
+    expect(
+      await database.query(
+        `select due_at > now() + interval '14 minutes' and due_at < now() + interval '16 minutes' as later from sync.jobs`,
+      ),
+    ).toEqual([{ later: true }]);
+  });
+});
+
+describe('reads by id', () => {
+  const openRows = async () =>
+    (
+      await database.query<{ id: number }>(`select id from fulfilment.shipments where status <> 'SHIPPED' order by id`)
+    ).map(({ id }) => id);
+  /** Makes shipments that only a read by id can settle, because the list is empty. Returns their ids. */
+  async function makeShipmentsOutOfLists(shipments: number): Promise<number[]> {
+    await sandbox.seed(shipments, { statuses: ['READY_TO_PICK'], spreadDays: 0 });
+    done(await pull('pull-shipments'));
+    const ids = await openRows();
+    await sandbox.setStatus(ids, 'SHIPPED');
+    await sandbox.faults({ operation: list, effect: { set: [{ path: ['data'], value: [] }] } });
+    return ids;
+  }
+
+  test.each([
+    ['is answered by a proxy', { status: 404, html: true }],
+    ['is broken', { invalidJson: true }],
+  ])('one that %s is postponed, and the others are read', async (_what, effect) => {
+    const [first] = await makeShipmentsOutOfLists(5);
+    // An answer of 500 is retried three times.
+    await sandbox.faults({
+      operation: 'v3.shipments.get',
+      count: 'status' in effect && effect.status === 500 ? 4 : 1,
+      effect,
+    });
+    const { warnings } = done(await pull('pull-shipments'));
+    expect(warnings).toEqual([expect.stringContaining('shipments by id:')]);
+    expect(await openRows()).toEqual([first]);
+    expect(await database.query('select id, tries from sync.rereads')).toEqual([{ id: first, tries: 1 }]);
+    await database.query('update sync.rereads set next_try_at = now()');
+    done(await pull('pull-shipments'));
+    expect(await openRows()).toEqual([]);
+  });
+
+  test('that fail in a row count as an outage: the run fails, and what was read is kept', async () => {
+    const ids = await makeShipmentsOutOfLists(8);
+    await sandbox.faults({ operation: 'v3.shipments.get', after: 2, effect: { invalidJson: true } });
+    expect(code(await pull('pull-shipments'))).toBe('undecodable');
+    expect(await openRows()).toEqual(ids.slice(2));
+  });
+
+  test('end at once if the credentials are refused', async () => {
+    const ids = await makeShipmentsOutOfLists(5);
+    await sandbox.faults(
+      { operation: 'common.token', after: 1, effect: { status: 400 } },
+      { operation: 'v3.shipments.get', count: 1, effect: { expireTokens: true } },
+    );
+    const place = await sandbox.lastPlace();
+    expect(code(await pull('pull-shipments'))).toBe('credentials_refused');
+    expect((await sandbox.requestsTo('/token', place)).length).toBeLessThanOrEqual(2);
+    expect(await database.query('select * from sync.rereads')).toEqual([]);
+    expect(await openRows()).toEqual(ids);
+  });
+});
+
+test('a session that Postgres ends in the middle of a page fails the run, not the process', async () => {
+  await sandbox.seed(150);
+  const blocker = database.open(1);
+  let running: Promise<RunReport> | undefined;
+  await blocker.transaction().execute(async (trx) => {
+    await sql`lock table fulfilment.shipments in access exclusive mode`.execute(trx);
+    running = pull('pull-shipments');
+    await database.query('select pg_terminate_backend($1)', [await database.waitForBlocked('the page to wait')]);
+  });
+  expect((await running)?.status).toBe('failed');
+  await expectRecovery();
+});
+
+describe('a resource that cannot be decoded', () => {
+  const quantity = (value: unknown) => [{ path: ['data', 1, 'included', 0, 'attributes', 'quantity'], value }];
+
+  test('is quarantined whole with its reason; a later good version releases it', async () => {
+    await sandbox.seed(150);
+    await sandbox.faults({ operation: list, count: 1, effect: { set: quantity('three') } });
+    expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 1 });
+    expect(await count()).toBe(149);
+    const [row] = await database.query<{ document: string; resource_id: number }>('select * from sync.quarantine');
+    expect(row).toMatchObject({
+      stream: 'shipments',
+      reason: expect.stringContaining('number'),
+      member_path: expect.stringMatching(/^included\.shipmentItem\.\d+\.attributes\.quantity$/),
+      times: 1,
+    });
+    const document = JSON.parse(row?.document ?? '');
+    expect(document).toMatchObject({
+      id: row?.resource_id,
+      included: expect.arrayContaining([
+        expect.objectContaining({ attributes: expect.objectContaining({ quantity: 'three' }) }),
+      ]),
+    });
+    // None of its items was stored either.
+    expect(
+      await database.query('select 1 from fulfilment.shipment_items where shipment_id = $1', [row?.resource_id]),
+    ).toEqual([]);
+
+    await sandbox.setStatus([row?.resource_id ?? 0], 'READY_TO_SHIP');
+    await expectRecovery();
+    expect(await database.query('select * from sync.quarantine')).toEqual([]);
+  });
+
+  test.each([
+    ['no id', ['data', 0, 'id'], undefined, 'id'],
+    ['an id beyond exact numbers', ['data', 0, 'id'], 2 ** 60, 'id'],
+    [
+      'an impossible day',
+      ['data', 0, 'attributes', 'readyToPickOn'],
+      '2026-02-30T10:00:00',
+      'attributes.readyToPickOn',
+    ],
+    ['a NUL', ['data', 0, 'attributes', 'warehouseCode'], 'A\0B', ''],
+    ['a quantity beyond integers', ['data', 0, 'included', 0, 'attributes', 'quantity'], 3e9, 'quantity'],
+    ['no object', ['data', 0], 'shipment', ''],
+  ])('%s: the others are stored', async (_what, path, value, member) => {
+    await sandbox.seed(5);
+    await sandbox.faults({
+      operation: list,
+      count: 1,
+      effect: { set: [{ path, ...(value === undefined ? {} : { value }) }] },
+    });
+    expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 1 });
+    expect(await count()).toBe(4);
+    const [row] = await database.query<{ member_path: string }>('select member_path from sync.quarantine');
+    expect(row?.member_path).toContain(member);
+  });
+
+  test('does not fail later polls, even if many are reread without success', async () => {
+    await sandbox.seed(300);
+    const bad = Array.from({ length: 15 }, (_, index) => ({ path: ['data', index, 'type'], value: 'parcel' }));
+    await sandbox.faults(
+      { operation: list, count: 2, effect: { set: bad } },
+      { operation: 'v3.shipments.get', effect: { set: [{ path: ['data', 'type'], value: 'parcel' }] } },
+    );
+    expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 30 });
+    await database.query(`update sync.quarantine set first_seen_at = first_seen_at - interval '1 minute'`);
+    done(await pull('pull-shipments'));
+    expect(await database.query('select count(*)::int as n, min(tries) as tries from sync.rereads')).toEqual([
+      { n: 30, tries: 1 },
+    ]);
+  });
+
+  test('is reread by id after growing pauses, and released when it can be decoded', async () => {
+    await sandbox.seed(150);
+    await sandbox.faults(
+      { operation: list, count: 1, effect: { set: quantity('three') } },
+      { operation: 'v3.shipments.get', count: 1, effect: { set: [{ path: ['data', 'type'], value: 'parcel' }] } },
+    );
+    done(await pull('pull-shipments'));
+    expect(await count()).toBe(149);
+    await database.query(`update sync.quarantine set first_seen_at = first_seen_at - interval '1 minute'`);
+    done(await pull('pull-shipments'));
+    expect(await database.query('select tries from sync.rereads')).toEqual([{ tries: 1 }]);
+    done(await pull('pull-shipments'));
+    expect(await count()).toBe(149);
+    await database.query('update sync.rereads set next_try_at = now()');
+    await expectRecovery();
+    expect(await database.query('select * from sync.quarantine')).toEqual([]);
+    expect(await database.query('select * from sync.rereads')).toEqual([]);
+  });
+
+  test('too many of them fail the run, keep the cursor and do not fill the quarantine', async () => {
+    await sandbox.seed(100);
+    const set = Array.from({ length: 30 }, (_, index) => ({ path: ['data', index, 'id'], value: 'x' }));
+    await sandbox.faults({ operation: list, effect: { set } });
+    expect(code(await pull('pull-shipments'))).toBe('quarantine_share');
+    expect(await database.query('select 1 from sync.quarantine')).toEqual([]);
+    expect(await cursor()).toBeUndefined();
+    await expectRecovery();
+  });
+
+  test('a shipment that comes without some items keeps its stored ones, and the run warns', async () => {
+    await sandbox.seed(3, { statuses: ['READY_TO_PICK'] });
+    done(await pull('pull-shipments'));
+    const before = await database.query('select * from fulfilment.shipment_items order by id');
+    await sandbox.faults({ operation: list, effect: { set: [{ path: ['data', 0, 'included'], value: [] }] } });
+    const { warnings } = done(await pull('pull-shipments'));
+    expect(warnings).toContain('a shipment came without all of its items');
+    expect(await database.query('select * from fulfilment.shipment_items order by id')).toEqual(before);
+  });
+});
+
+test('a shipment without an order is not marked as unlisted after a 404', async () => {
+  await sandbox.seed(2);
+  done(await pull('pull-shipments'));
+  await database.query(`update fulfilment.shipments set order_id = null, status = 'ERROR'`);
+  await sandbox.faults({ operation: 'v3.shipments.get', effect: { status: 404 } });
+  done(await pull('pull-shipments'));
+  expect(await database.query('select 1 from fulfilment.shipments where unlisted_since is not null')).toEqual([]);
+  expect(await database.query('select last_reason from sync.rereads')).toContainEqual({
+    last_reason: 'unknown to the service',
+  });
+});

@@ -1,0 +1,180 @@
+import { expect, test } from 'vitest';
+import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox();
+const pull = usePuller(database, sandbox);
+
+const differences = () => compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments']);
+const numbers = () =>
+  database.query<{ missing: number; filled: number }>(`
+    select count(*) filter (where external_order_number is null)::int as missing, count(external_order_number)::int as filled
+    from fulfilment.shipment_overview`);
+
+// The robot has made one order before the clock stopped. That order has no shipment yet.
+test('shipments show the number of their order once both are stored, whichever came first', async () => {
+  await sandbox.seed(120);
+  done(await pull('pull-shipments'));
+  expect(await numbers()).toEqual([{ missing: 120, filled: 0 }]);
+  expect(done(await pull('pull-orders'))).toMatchObject({ fetched: 121, updated: 0 });
+  expect(await numbers()).toEqual([{ missing: 0, filled: 120 }]);
+
+  await sandbox.seed(30, { spreadDays: 0 });
+  done(await pull('pull-orders'));
+  done(await pull('pull-shipments'));
+  expect(await numbers()).toEqual([{ missing: 0, filled: 150 }]);
+  expect(await differences()).toEqual([]);
+});
+
+test('the second poll asks from the watermark less the lookback and one day', async () => {
+  await sandbox.seed(250, { spreadDays: 60 });
+  done(await pull('pull-orders'));
+  const [{ watermark } = { watermark: '' }] = await database.query<{ watermark: string }>(
+    `select watermark from sync.cursors where stream = 'orders'`,
+  );
+  const [{ newest } = { newest: '' }] = await database.query<{ newest: string }>(
+    'select max(ordered_on) as newest from fulfilment.orders',
+  );
+  expect(watermark).toBe(newest);
+  const place = await sandbox.lastPlace();
+  expect(done(await pull('pull-orders', { env: { LOOKBACK_DAYS: '3' } }))).toMatchObject({ created: 0, updated: 0 });
+  // The date of the filter is exclusive.
+  const from = new Date(Date.parse(watermark) - 4 * 86_400_000).toISOString().slice(0, 10);
+  const [asked] = await sandbox.requestsTo('/v3/orders', place);
+  expect(asked?.query).toContain(`filter%5BorderedOn%5D%5Bgt%5D=${from}`);
+});
+
+test('a first walk that is cut short continues at its page; the watermark moves only at its end', async () => {
+  await sandbox.seed(450);
+  await sandbox.faults({ operation: 'v3.orders.list', after: 2, effect: { status: 500 } });
+  expect((await pull('pull-orders')).status).toBe('failed');
+  const cursor = () =>
+    database.query<{ query: string; watermark: string | null }>(
+      `select query, watermark from sync.cursors where stream = 'orders'`,
+    );
+  const [stored] = await cursor();
+  expect(stored?.watermark).toBeNull();
+  await sandbox.clearFaults();
+  const place = await sandbox.lastPlace();
+  done(await pull('pull-orders'));
+  expect((await sandbox.requestsTo('/v3/orders', place))[0]?.query).toBe(stored?.query);
+  expect(await cursor()).toEqual([{ query: null, watermark: expect.stringMatching(/^\d{4}-/) }]);
+  expect(await database.query('select count(*)::int as n from fulfilment.orders')).toEqual([{ n: 451 }]);
+});
+
+test('a long first load is read in parts, several at a time, and continues after an error', async () => {
+  await sandbox.seed(2_400, { spreadDays: 380 });
+  const start = await sandbox.lastPlace();
+  await sandbox.faults({ operation: 'v3.orders.list', after: 24, effect: { status: 500 } });
+  expect((await pull('pull-orders')).status).toBe('failed');
+  await sandbox.clearFaults();
+  // The parts have another upper date each. Read one after the other, they would take turns only once each.
+  const sent = (await sandbox.requestsTo('/v3/orders', start)).map(
+    ({ query }) => /lt%5D=([^&]*)/.exec(query ?? '')?.[1],
+  );
+  const changes = sent.filter((upper, index) => index > 0 && upper !== sent[index - 1]).length;
+  expect(changes).toBeGreaterThan(new Set(sent).size - 1);
+  const cursors = () =>
+    database.query<{ pass: string; complete: boolean }>(
+      `select pass, completed_at is not null as complete from sync.cursors where stream = 'orders' order by pass`,
+    );
+  const parts = await cursors();
+  expect(parts).toHaveLength(17);
+  const complete = parts.filter((part) => part.complete).map(({ pass }) => pass);
+  const place = await sandbox.lastPlace();
+  done(await pull('pull-orders'));
+  expect(await cursors()).toEqual([{ pass: 'placed', complete: true }]);
+  const requests = await sandbox.requestsTo('/v3/orders', place);
+  const readAgain = complete.filter((pass) => requests.some(({ query }) => query?.includes(`=${pass.split(' ')[1]}`)));
+  expect(readAgain).toEqual([]);
+  expect(await compareWithSandbox(database.db, sandbox.url, ['orders'])).toEqual([]);
+});
+
+test('an order date far in the future does not move the watermark there', async () => {
+  await sandbox.seed(10);
+  await sandbox.faults({
+    operation: 'v3.orders.list',
+    count: 1,
+    effect: { set: [{ path: ['data', 0, 'attributes', 'orderedOn'], value: '2999-01-01' }] },
+  });
+  done(await pull('pull-orders'));
+  const [row] = await database.query<{ soon: boolean }>(
+    `select watermark < current_date + 3 as soon from sync.cursors where stream = 'orders'`,
+  );
+  expect(row).toEqual({ soon: true });
+});
+
+test('an order outside the date window is read by id; one that is not found is postponed', async () => {
+  await sandbox.seed(2, { statuses: ['READY_TO_PICK'] });
+  await sandbox.faults(
+    { operation: 'v3.orders.list', effect: { set: [{ path: ['data'], value: [] }] } },
+    { operation: 'v3.orders.get', count: 1, effect: { status: 404 } },
+  );
+  done(await pull('pull-shipments'));
+  done(await pull('pull-orders'));
+  expect(await numbers()).toEqual([{ missing: 1, filled: 1 }]);
+  expect(await database.query(`select tries, last_reason from sync.rereads where stream = 'orders'`)).toEqual([
+    { tries: 1, last_reason: 'unknown to the service' },
+  ]);
+  const place = await sandbox.lastPlace();
+  done(await pull('pull-orders'));
+  expect(await sandbox.count('v3.orders.get', place)).toBe(0);
+  await database.query('update sync.rereads set next_try_at = now()');
+  await sandbox.clearFaults();
+  done(await pull('pull-orders'));
+  expect(await differences()).toEqual([]);
+});
+
+test('a changed order number shows on the shipments; the feed has the order', async () => {
+  await sandbox.seed(2, { spreadDays: 0 });
+  done(await pull('pull-shipments'));
+  done(await pull('pull-orders'));
+  const [order] = await database.query<{ id: number }>(
+    'select order_id as id from fulfilment.shipments order by id limit 1',
+  );
+  await sandbox.call('POST', '/_sandbox/rename', {
+    client: 'default',
+    orderId: order?.id,
+    externalOrderNumber: 'NEW-1',
+  });
+  expect(done(await pull('pull-orders'))).toMatchObject({ updated: 1 });
+  expect(await differences()).toEqual([]);
+  expect(await database.query('select entity from fulfilment.changes order by seq desc limit 1')).toEqual([
+    { entity: 'orders' },
+  ]);
+  const number = `select external_order_number as number from fulfilment.shipment_overview order by id limit 1`;
+  expect(await database.query(number)).toEqual([{ number: 'NEW-1' }]);
+});
+
+test('the oracle finds rows that are missing, that differ and that should not be there', async () => {
+  await sandbox.seed(4);
+  done(await pull('pull-shipments'));
+  done(await pull('pull-orders'));
+  expect(await differences()).toEqual([]);
+  const [first, second, third] = (
+    await database.query<{ id: number }>('select id from fulfilment.shipments order by id')
+  ).map(({ id }) => id);
+  await database.query('delete from fulfilment.shipment_items where shipment_id = $1', [first]);
+  await database.query('delete from fulfilment.shipments where id = $1', [first]);
+  await database.query(
+    `update fulfilment.shipments set shipped_on = shipped_on + interval '1 microsecond' where id = $1`,
+    [second],
+  );
+  await database.query('update fulfilment.shipment_items set quantity = quantity + 1 where shipment_id = $1', [third]);
+  await database.query(`insert into fulfilment.shipments (client, id, raw, read_no) values ('default', 9, '{}', 1)`);
+  await database.query(`insert into fulfilment.orders (client, id, raw, read_no) values ('default', 8, '{}', 1)`);
+  expect(await differences()).toEqual(
+    expect.arrayContaining([
+      `default: shipments ${first} is missing`,
+      expect.stringMatching(/^default: shipment_items \d+ is missing$/),
+      `default: shipments ${second} differs in shipped_on`,
+      expect.stringMatching(/^default: shipment_items \d+ differs in quantity$/),
+      'default: orders 8 is not in the sandbox',
+      'default: shipments 9 is not in the sandbox',
+    ]),
+  );
+  expect(await differences()).toHaveLength(6);
+});

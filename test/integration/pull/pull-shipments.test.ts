@@ -1,0 +1,142 @@
+import { describe, expect, test } from 'vitest';
+import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
+import type { Switches } from '../../../src/sandbox/options.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], { ordersPerDay: 15 });
+const pull = usePuller(database, sandbox);
+
+const differences = () => compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments']);
+const listIds = async (status: string) =>
+  (
+    await database.query<{ id: number }>('select id from fulfilment.shipments where status = $1 order by id', [status])
+  ).map(({ id }) => id);
+
+/** Counts the row versions ever written in schema fulfilment, by Postgres' statistics. */
+async function countRowVersions(): Promise<number> {
+  // A session reports its statistics at its end at the latest.
+  await database.endRuns();
+  const [row] = await database.query<{ written: number }>(`
+    select sum(n_tup_ins + n_tup_upd + n_tup_del)::int as written from pg_stat_user_tables where schemaname = 'fulfilment'`);
+  return row?.written ?? 0;
+}
+
+test('a full page of open shipments is no warning if other lists of the service gave next links', async () => {
+  await sandbox.seed(250);
+  await pull('pull-shipments');
+  const [{ open } = { open: 0 }] = await database.query<{ open: number }>(
+    `select count(*)::int as open from fulfilment.shipments where status not in ('SHIPPED', 'ERROR')`,
+  );
+  await sandbox.seed(100 - open, { statuses: ['READY_TO_PICK'] });
+  const place = await sandbox.lastPlace();
+  expect(done(await pull('pull-shipments'))).toMatchObject({ warnings: [] });
+  const lists = (await sandbox.requests(place)).filter(({ query }) => query.includes('status'));
+  expect(lists).toHaveLength(1);
+});
+
+describe('many shipments', () => {
+  test('equal the sandbox; a second poll reads 1 page of the new pass and writes 0 row versions', async () => {
+    await sandbox.seed(350, {
+      statuses: ['SHIPPED', 'SHIPPED', 'SHIPPED', 'READY_TO_PICK', 'READY_TO_SHIP', 'ERROR'],
+    });
+    const first = done(await pull('pull-shipments'));
+    expect(first.fetched).toBeGreaterThanOrEqual(350);
+    done(await pull('pull-orders'));
+    expect(await differences()).toEqual([]);
+
+    const [before, place] = [await countRowVersions(), await sandbox.lastPlace()];
+    expect(before).toBeGreaterThan(700);
+    expect(done(await pull('pull-shipments'))).toMatchObject({ created: 0, updated: 0, removed: 0 });
+    const asked = await sandbox.requestsTo('/v3/shipments', place);
+    expect(asked.filter(({ query }) => !query.includes('filter'))).toHaveLength(1);
+    expect((await countRowVersions()) - before).toBe(0);
+  });
+});
+
+describe('a shipment that moves on after it was pulled', () => {
+  test('is updated by the next poll', async () => {
+    await sandbox.seed(3, { statuses: ['READY_TO_PICK'] });
+    done(await pull('pull-orders'));
+    done(await pull('pull-shipments'));
+    const [id = 0] = await listIds('READY_TO_PICK');
+    await sandbox.setStatus([id], 'SHIPPED');
+    expect(done(await pull('pull-shipments'))).toMatchObject({ updated: 1 });
+    expect(await listIds('SHIPPED')).toEqual([id]);
+    expect(await differences()).toEqual([]);
+  });
+
+  test('is read by id if the lists no longer show it, and postponed if it stays open', async () => {
+    await sandbox.seed(2, { statuses: ['READY_TO_PICK'], spreadDays: 0 });
+    done(await pull('pull-orders'));
+    done(await pull('pull-shipments'));
+    const [shipped = 0, stuck = 0] = await listIds('READY_TO_PICK');
+    await sandbox.advance(95 * 86_400);
+    await sandbox.setStatus([shipped], 'SHIPPED');
+    done(await pull('pull-shipments'));
+    expect(await listIds('SHIPPED')).toContain(shipped);
+    expect(await listIds('READY_TO_PICK')).toContain(stuck);
+    const place = await sandbox.lastPlace();
+    done(await pull('pull-shipments'));
+    expect((await sandbox.requests(place)).filter(({ operation }) => operation === 'v3.shipments.get')).toEqual([]);
+    expect(await database.query("select id, tries from sync.rereads where stream = 'shipments'")).toEqual([
+      { id: stuck, tries: 1 },
+    ]);
+  });
+});
+
+describe('with any form of paging', () => {
+  // Each value of each switch once. test/unit/pull/walk.test.ts has all combinations.
+  const switches: Partial<Switches>[] = [
+    { cursor: 'id', links: 'object', included: 'inside' },
+    { cursor: 'offset', links: 'string', included: 'top' },
+    { cursor: 'opaque', links: 'relative', included: 'inside', emptyLastPage: true },
+  ];
+  test.each(switches)('%j: the tables equal the sandbox after the first poll and after the next', async (switched) => {
+    await sandbox.switches(switched);
+    await sandbox.seed(300, { statuses: ['SHIPPED', 'READY_TO_PICK', 'READY_TO_SHIP'] });
+    done(await pull('pull-orders'));
+    done(await pull('pull-shipments'));
+    expect(await differences()).toEqual([]);
+    await sandbox.advance(86_400);
+    await sandbox.seed(130, { statuses: ['READY_TO_SORT'], spreadDays: 0 });
+    done(await pull('pull-orders'));
+    done(await pull('pull-shipments'));
+    expect(await differences()).toEqual([]);
+    const meaning = await database.query(
+      `select meaning from sync.cursors where stream = 'shipments' and pass = 'new'`,
+    );
+    expect(meaning).toEqual([{ meaning: switched.cursor }]);
+  });
+});
+
+describe('an unusual shipment', () => {
+  test('with an unknown status is stored, counts as open and is read again', async () => {
+    await sandbox.seed(1, { statuses: ['READY_TO_PICK'] });
+    const set = [{ path: ['data', 0, 'attributes', 'status'], value: 'AWAITING_MOON' }];
+    await sandbox.faults({ operation: 'v3.shipments.list', count: 2, effect: { set } });
+    done(await pull('pull-shipments'));
+    expect(await listIds('AWAITING_MOON')).toHaveLength(1);
+    await sandbox.clearFaults();
+    done(await pull('pull-shipments'));
+    expect(await listIds('READY_TO_PICK')).toHaveLength(1);
+  });
+
+  test('that the service no longer knows is marked, kept, and entered in the feed', async () => {
+    await sandbox.seed(1, { statuses: ['READY_TO_PICK'] });
+    done(await pull('pull-shipments'));
+    await sandbox.faults(
+      { operation: 'v3.shipments.list', effect: { set: [{ path: ['data'], value: [] }] } },
+      { operation: 'v3.shipments.get', effect: { status: 404 } },
+    );
+    expect(done(await pull('pull-shipments'))).toMatchObject({ updated: 1 });
+    expect(await database.query('select unlisted_since is not null as unlisted from fulfilment.shipments')).toEqual([
+      { unlisted: true },
+    ]);
+    expect(
+      await database.query(`select operation from fulfilment.changes where entity = 'shipments' order by seq`),
+    ).toEqual([{ operation: 'created' }, { operation: 'unlisted' }]);
+  });
+});

@@ -1,0 +1,272 @@
+import { expect, test } from 'vitest';
+import { runJob } from '../../../src/schedule/runs.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { startSandbox, useProcesses } from '../../helpers/processes/processes.ts';
+import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
+import { lively, useSandbox } from '../../helpers/sandbox.ts';
+import { setScheduleClock } from '../../helpers/schedule-clock.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], lively);
+const pull = usePuller(database, sandbox);
+const processes = useProcesses();
+
+const operation = 'v2.shipment.trackTrace';
+const path = '/v2/shipment/tracktrace';
+const asked = async () => (await sandbox.requestsTo(path)).length;
+let hours = 0;
+/** Sets the clock of schedules ahead by an hour, and by the seconds that the gate adds to it. */
+const passAnHour = () => setScheduleClock(database, ++hours * 3_700);
+const answerWith = (result: unknown) =>
+  sandbox.faults({ operation, count: 1, effect: { set: [{ path: ['result'], value: result }] } });
+const item = (shipmentId: unknown, more: Record<string, unknown> = {}) => ({
+  shipmentId,
+  externalOrderNumber: 'SO-1',
+  packageNumber: '3S1',
+  shipmentMethod: '1',
+  currentTrackTraceStatus: 10,
+  currentTrackTraceStatusDateTime: '2026-05-04T10:00:00',
+  currentTrackTraceExceptionLevel: 0,
+  ...more,
+});
+const traces = () =>
+  database.query(`
+    select shipment_id as id, package_number as package, current_track_trace_status as status,
+      unlisted_since is not null as gone from fulfilment.track_traces order by 1, 2`);
+const events = () =>
+  database.query(`
+    select shipment_id as id, current_track_trace_status as status from fulfilment.track_trace_events order by id`);
+const feed = async () =>
+  (
+    await database.query<{ key: string; operation: string }>(
+      `select key, operation from fulfilment.changes where entity = 'track_traces' order by seq`,
+    )
+  ).map(({ key, operation }) => `${key} ${operation}`);
+
+test('the list is stored with an event for each change, and again an hour later', async () => {
+  await sandbox.advance(3 * 86_400);
+  const first = done(await pull('track-trace'));
+  expect(first.created).toBeGreaterThan(20);
+  expect(await events()).toHaveLength(first.created);
+  await passAnHour();
+  expect(done(await pull('track-trace'))).toMatchObject({ created: 0, updated: 0, unchanged: first.created });
+  expect(await events()).toHaveLength(first.created);
+  await sandbox.advance(86_400);
+  await passAnHour();
+  const third = done(await pull('track-trace'));
+  expect(third.updated).toBeGreaterThan(0);
+  // After a day, the list lacks many packages at once, which a second list confirms.
+  await passAnHour();
+  done(await pull('track-trace'));
+  const { result } = (await (
+    await fetch(new URL(path, sandbox.url), { headers: { authorization: `bearer ${await token()}` } })
+  ).json()) as { result: { shipmentId: number; packageNumber: string | null; currentTrackTraceStatus: number }[] };
+  const listed = (await traces()).filter(({ gone }) => !gone);
+  expect(listed).toEqual(
+    result
+      .map(({ shipmentId, packageNumber, currentTrackTraceStatus }) => ({
+        id: shipmentId,
+        package: packageNumber ?? '',
+        status: currentTrackTraceStatus,
+        gone: false,
+      }))
+      .sort((a, b) => a.id - b.id || (a.package < b.package ? -1 : 1)),
+  );
+});
+
+async function token(): Promise<string> {
+  const body = new URLSearchParams({ grant_type: 'password', username: 'default', password: 'default' });
+  const answer = (await (await fetch(new URL('/token', sandbox.url), { method: 'POST', body })).json()) as {
+    access_token: string;
+  };
+  return answer.access_token;
+}
+
+test('the list is requested once an hour; a run before that is skipped, counted, and due later', async () => {
+  done(await pull('track-trace'));
+  const refused = await pull('track-trace');
+  expect(refused).toMatchObject({ status: 'skipped', reason: 'not_yet' });
+  const [job] = await database.query<{ minutes: number; skips: number; last_skip_reason: string }>(`
+    select extract(epoch from due_at - now()) / 60 as minutes, skips, last_skip_reason from sync.jobs where job = 'track-trace'`);
+  expect(job).toMatchObject({ skips: 1, last_skip_reason: 'track-trace may be requested only once an hour' });
+  expect(Number(job?.minutes)).toBeGreaterThan(59);
+  expect(Number(job?.minutes)).toBeLessThan(61);
+  await setScheduleClock(database, 3_590);
+  expect(await pull('track-trace')).toMatchObject({ status: 'skipped' });
+  expect(await asked()).toBe(1);
+  // A scheduled run is due up to 20 s after the gate opens, depending on the client's name.
+  await setScheduleClock(database, 3_626);
+  done(await pull('track-trace', { trigger: 'schedule' }));
+  expect(await asked()).toBe(2);
+});
+
+test('another key for the same account meets the same gate', async () => {
+  done(await pull('track-trace'));
+  await database.query(`update sync.gates set client = 'former-key'`);
+  await database.query(`delete from sync.jobs`);
+  expect(await pull('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
+});
+
+test.each([
+  ['an expired token', { expireTokens: true, status: 401 }],
+  ['a connection that breaks', { reset: true }],
+  ['an answer that is no list', { set: [{ path: ['result'], value: 'x' }] }],
+])('after %s the list is not requested again within the hour, and the tables stay', async (_name, effect) => {
+  await answerWith([item(1)]);
+  done(await pull('track-trace'));
+  await passAnHour();
+  await sandbox.faults({ operation, effect });
+  expect(await pull('track-trace')).toMatchObject({ status: 'failed' });
+  expect(await asked()).toBe(2);
+  await sandbox.clearFaults();
+  expect(await pull('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
+  expect(await asked()).toBe(2);
+  expect(await traces()).toEqual([{ id: 1, package: '3S1', status: 10, gone: false }]);
+});
+
+test('if the service cannot be reached, the job is due again after a minute', async () => {
+  const { process, control } = await startSandbox(processes.cli);
+  const never = new AbortController().signal;
+  const report = await runInProcess(makeConfig(database, control), database, async (deps, client) => {
+    done(await runJob(deps, 'refresh-settings', client, 'manual', never));
+    process.kill('SIGKILL');
+    await process.ended;
+    // The token is still valid, so the run passes the gate before it finds that the service is down.
+    return runJob(deps, 'track-trace', client, 'manual', never);
+  });
+  expect(report).toMatchObject({ status: 'failed', error: { code: 'connect_failed' } });
+  const [gate] = await database.query(`
+    select g.next_at < now() + interval '61 seconds' as soon, g.next_at > now() + interval '50 seconds' as later,
+      j.due_at = g.next_at as due from sync.gates g, sync.jobs j where j.job = 'track-trace'`);
+  expect(gate).toEqual({ soon: true, later: true, due: true });
+});
+
+test('a package that leaves the list is marked, until it is back; the feed has both changes', async () => {
+  await answerWith([item(1), item(2)]);
+  done(await pull('track-trace'));
+  await passAnHour();
+  await answerWith([item(2, { currentTrackTraceStatus: 20 })]);
+  expect(done(await pull('track-trace'))).toMatchObject({ created: 0, updated: 2 });
+  expect(await traces()).toEqual([
+    { id: 1, package: '3S1', status: 10, gone: true },
+    { id: 2, package: '3S1', status: 20, gone: false },
+  ]);
+  await passAnHour();
+  await answerWith([item(1), item(2, { currentTrackTraceStatus: 20 })]);
+  done(await pull('track-trace'));
+  expect(await traces()).toMatchObject([{ gone: false }, { gone: false }]);
+  expect(await events()).toEqual([
+    { id: 1, status: 10 },
+    { id: 2, status: 10 },
+    { id: 2, status: 20 },
+  ]);
+  expect(await feed()).toEqual(['1:3S1 created', '2:3S1 created', '2:3S1 updated', '1:3S1 unlisted', '1:3S1 updated']);
+});
+
+const many = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => item(from + index));
+const goneIds = async () => (await traces()).filter(({ gone }) => gone).map(({ id }) => id);
+
+test.each([
+  ['is empty', [], 1],
+  ['is null', null, 1],
+  ['lacks more than half', many(1, 4), 5],
+])('a list that %s marks nothing until the next one lacks the same', async (_name, cut, from) => {
+  await answerWith(many(1, 10));
+  done(await pull('track-trace'));
+  await passAnHour();
+  await answerWith(cut);
+  const { warnings } = done(await pull('track-trace'));
+  expect(warnings?.join()).toContain(`lacks ${11 - from} of the 10 packages`);
+  expect(await goneIds()).toEqual([]);
+
+  // What the next list shows again was never gone.
+  await passAnHour();
+  await answerWith([item(10)]);
+  done(await pull('track-trace'));
+
+  const gone = many(from, 9).map(({ shipmentId }) => shipmentId);
+  expect(await goneIds()).toEqual(gone);
+  expect((await feed()).filter((change) => change.endsWith('unlisted'))).toHaveLength(gone.length);
+  // Shipments 1 to 4 are missing for the first time in the third case.
+  expect(
+    await database.query('select shipment_id from fulfilment.track_traces where missing_since is not null'),
+  ).toHaveLength(9 - gone.length);
+});
+
+test('nulls, numbers as text, contradictions and duplicates are accepted', async () => {
+  await answerWith([
+    item(1, { packageNumber: null, currentTrackTraceStatusDateTime: null, currentTrackTraceExceptionLevel: null }),
+    item('2', { packageNumber: 77, currentTrackTraceStatus: '30', currentTrackTraceExceptionLevel: '' }),
+    item(3, { currentTrackTraceStatus: 50, currentTrackTraceStatusDateTime: '2026-05-05T10:00:00' }),
+    item(3, { currentTrackTraceStatus: 40 }),
+    item(4),
+    item(4),
+  ]);
+  expect(done(await pull('track-trace'))).toMatchObject({
+    created: 4,
+    quarantined: 0,
+    warnings: ['1 packages were listed more than once with different data; the latest entry is stored'],
+  });
+  expect(await traces()).toEqual([
+    { id: 1, package: '', status: 10, gone: false },
+    { id: 2, package: '77', status: 30, gone: false },
+    { id: 3, package: '3S1', status: 50, gone: false },
+    { id: 4, package: '3S1', status: 10, gone: false },
+  ]);
+});
+
+test('an undecodable package is quarantined, and no package that it may be is marked', async () => {
+  await answerWith([item(1), item(2), item(3)]);
+  done(await pull('track-trace'));
+  await passAnHour();
+  await answerWith([item(1), item(2, { currentTrackTraceStatusDateTime: 'yesterday' })]);
+  expect(done(await pull('track-trace'))).toMatchObject({ quarantined: 1 });
+  expect(await traces()).toMatchObject([{ gone: false }, { gone: false }, { gone: true }]);
+  expect(await database.query('select stream, member_path, reason from sync.quarantine')).toEqual([
+    {
+      stream: 'track-trace',
+      member_path: 'currentTrackTraceStatusDateTime',
+      reason: 'is not an ISO 8601 date-time',
+    },
+  ]);
+  await passAnHour();
+  await answerWith([item(2), item(null), item(1, { packageNumber: 'a\u0000b' })]);
+  expect(done(await pull('track-trace'))).toMatchObject({ quarantined: 2 });
+  expect(await traces()).toMatchObject([{ gone: false }, { gone: false }, { gone: true }]);
+  expect(await database.query('select member_path from sync.quarantine order by 1')).toEqual([
+    { member_path: '' },
+    { member_path: 'shipmentId' },
+  ]);
+});
+
+test('a shipment that the tables do not have is read by id only once, also if it is not found', async () => {
+  await sandbox.advance(86_400);
+  done(await pull('pull-orders'));
+  done(await pull('pull-shipments'));
+  await answerWith([item(999_999)]);
+  done(await pull('track-trace'));
+  await passAnHour();
+  await answerWith([item(999_999), item(1)]);
+  done(await pull('track-trace'));
+  done(await pull('pull-shipments'));
+  done(await pull('pull-shipments'));
+  expect(await sandbox.requestsTo('/v3/shipments/999999')).toHaveLength(1);
+  await passAnHour();
+  await answerWith([item(999_999)]);
+  done(await pull('track-trace'));
+  done(await pull('pull-shipments'));
+  expect(await sandbox.requestsTo('/v3/shipments/999999')).toHaveLength(1);
+});
+
+test('a package that only the database refuses is quarantined, and the rest is stored', async () => {
+  await answerWith([
+    item(1),
+    item(2, { currentTrackTraceStatusDateTime: '2026-05-04T10:00:00+23:00' }),
+    item(3, { packageNumber: 12_345 }),
+  ]);
+  expect(done(await pull('track-trace'))).toMatchObject({ created: 2, quarantined: 1 });
+  expect(await traces()).toMatchObject([{ id: 1 }, { id: 3, package: '12345' }]);
+  expect(await database.query('select reason from sync.quarantine')).toEqual([
+    { reason: 'cannot be stored in Postgres (SQLSTATE 22009)' },
+  ]);
+});

@@ -1,0 +1,214 @@
+import { describe, expect, test } from 'vitest';
+import { parseExact } from '../../../src/core/json.ts';
+import { appendChanges } from '../../../src/pull/sql/feed.ts';
+import type { Family } from '../../../src/pull/sql/mirror-tables.ts';
+import { upsertFamilies } from '../../../src/pull/sql/upsert.ts';
+import { shipments } from '../../../src/pull/streams/shipments.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+
+const shipment = (
+  id: number,
+  status: string,
+  items: [id: number, quantity: number][] = [],
+  { complete = true } = {},
+): Family => ({
+  parent: { id, raw: { id, status }, status },
+  children: [
+    {
+      table: 'shipment_items',
+      complete,
+      rows: items.map(([itemId, quantity]) => ({
+        id: itemId,
+        raw: { itemId, quantity },
+        shipment_id: id,
+        quantity,
+        serial_numbers: ['a'],
+      })),
+    },
+  ],
+});
+
+const age = (readNo: number) => ({ readNo, compare: 'raw' }) as const;
+
+const upsert = (readNo: number, ...families: Family[]) =>
+  database.db.transaction().execute(async (trx) => {
+    const result = await upsertFamilies(
+      { trx, client: 'default', stream: 'shipments' },
+      age(readNo),
+      shipments.tables,
+      families,
+    );
+    await appendChanges(trx, 'default', result.changes);
+    return result;
+  });
+
+const rows = () =>
+  database.query<{ id: number; status: string }>('select id, status from fulfilment.shipments order by id');
+const items = () =>
+  database.query<{ id: number; quantity: number }>('select id, quantity from fulfilment.shipment_items order by id');
+const versions = () =>
+  database.query(
+    'select ctid::text, xmin::text from fulfilment.shipments union all select ctid::text, xmin::text from fulfilment.shipment_items',
+  );
+
+describe('upsertFamilies', () => {
+  test('counts new and changed rows, and adds exactly those to the feed', async () => {
+    expect(await upsert(1, shipment(1, 'A', [[11, 1]]), shipment(2, 'A'))).toMatchObject({
+      created: 3,
+      updated: 0,
+      removed: 0,
+    });
+    expect(await upsert(2, shipment(1, 'B', [[11, 2]]), shipment(2, 'A'))).toMatchObject({
+      created: 0,
+      updated: 2,
+      stale: [],
+    });
+    expect(await database.query('select entity, id, operation from fulfilment.changes order by seq')).toEqual([
+      { entity: 'shipments', id: 1, operation: 'created' },
+      { entity: 'shipments', id: 2, operation: 'created' },
+      { entity: 'shipment_items', id: 11, operation: 'created' },
+      { entity: 'shipments', id: 1, operation: 'updated' },
+      { entity: 'shipment_items', id: 11, operation: 'updated' },
+    ]);
+  });
+
+  test('an update names the columns that differ, of parents and children alike, and no others', async () => {
+    const columns = () =>
+      database.query(
+        `select entity, id, changed_columns as columns from fulfilment.changes where operation = 'updated' order by seq`,
+      );
+    await upsert(1, shipment(1, 'A', [[11, 1]]), shipment(2, 'A'));
+    await upsert(2, shipment(1, 'A', [[11, 2]]), {
+      ...shipment(2, 'A'),
+      parent: { id: 2, raw: { more: 1 }, status: 'A' },
+    });
+    await database.query('update fulfilment.shipments set unlisted_since = now() where id = 1');
+    await upsert(3, shipment(1, 'B', [[11, 2]]));
+    expect(await columns()).toEqual([
+      { entity: 'shipments', id: 2, columns: ['raw'] },
+      { entity: 'shipment_items', id: 11, columns: ['quantity', 'raw'] },
+      { entity: 'shipments', id: 1, columns: ['status', 'raw', 'unlisted_since'] },
+    ]);
+    expect(
+      await database.query(
+        "select from fulfilment.changes where operation <> 'updated' and changed_columns is not null",
+      ),
+    ).toEqual([]);
+  });
+
+  test('does not write an unchanged row', async () => {
+    await upsert(1, shipment(1, 'A', [[11, 1]]));
+    const before = await versions();
+    expect(await upsert(2, shipment(1, 'A', [[11, 1]]))).toMatchObject({ created: 0, updated: 0, changes: [] });
+    expect(await versions()).toEqual(before);
+  });
+
+  test('another order of members, or other digits of the same number, is no change', async () => {
+    const raw = (text: string): Family => ({
+      ...shipment(1, 'A'),
+      parent: { ...shipment(1, 'A').parent, raw: parseExact(text) },
+    });
+    await upsert(1, raw('{"id": 1, "a": {"b": 1.10, "c": [1, 2]}}'));
+    expect(await upsert(2, raw('{"a": {"c": [1, 2], "b": 1.1}, "id": 1}'))).toMatchObject({
+      changes: [],
+      unchanged: [1],
+    });
+    expect(await upsert(3, raw('{"a": {"c": [2, 1], "b": 1.1}, "id": 1}'))).toMatchObject({ changed: [1] });
+  });
+
+  test('an older reading of the former parent does not bring back a line that moved', async () => {
+    await upsert(1, shipment(1, 'A', [[11, 1]]), shipment(2, 'A'));
+    await upsert(5, shipment(2, 'A', [[11, 1]]));
+    expect(await upsert(3, shipment(1, 'B', [[11, 1]]))).toMatchObject({ stale: [1] });
+    expect(await database.query('select shipment_id::int from fulfilment.shipment_items')).toEqual([
+      { shipment_id: 2 },
+    ]);
+  });
+
+  test('an older reading changes nothing, of parent or children', async () => {
+    await upsert(5, shipment(1, 'NEW', [[11, 5]]));
+    expect(
+      await upsert(
+        4,
+        shipment(1, 'OLD', [
+          [11, 4],
+          [12, 1],
+        ]),
+      ),
+    ).toMatchObject({ created: 0, updated: 0, stale: [1] });
+    expect(await rows()).toEqual([{ id: 1, status: 'NEW' }]);
+    expect(await items()).toEqual([{ id: 11, quantity: 5 }]);
+  });
+
+  test('a change of a child alone makes older readings of the whole family stale', async () => {
+    await upsert(1, shipment(1, 'A', [[11, 1]]));
+    await upsert(5, shipment(1, 'A', [[11, 5]]));
+    expect(await upsert(3, shipment(1, 'B', [[11, 3]]))).toMatchObject({ stale: [1] });
+    expect(await items()).toEqual([{ id: 11, quantity: 5 }]);
+  });
+
+  test('removes children only if the parent was read with all of them', async () => {
+    await upsert(
+      1,
+      shipment(1, 'A', [
+        [11, 1],
+        [12, 1],
+      ]),
+      shipment(2, 'A', [[21, 1]]),
+    );
+    expect(await upsert(2, shipment(1, 'A', [[11, 1]], { complete: false }))).toMatchObject({ removed: 0 });
+    expect(await upsert(3, shipment(1, 'A', [[11, 1]]))).toMatchObject({
+      removed: 1,
+      changes: [{ entity: 'shipment_items', id: 12, operation: 'removed' }],
+    });
+    expect(await items()).toEqual([
+      { id: 11, quantity: 1 },
+      { id: 21, quantity: 1 },
+    ]);
+  });
+
+  test('if a page mentions a row twice, the last mention counts', async () => {
+    await upsert(1, shipment(1, 'A'), shipment(1, 'B'));
+    expect(await rows()).toEqual([{ id: 1, status: 'B' }]);
+  });
+
+  test('a row that was unlisted and is seen again is listed again', async () => {
+    await upsert(1, shipment(1, 'A'));
+    await database.query('update fulfilment.shipments set unlisted_since = now()');
+    expect(await upsert(2, shipment(1, 'A'))).toMatchObject({ updated: 1 });
+    expect(await database.query('select unlisted_since from fulfilment.shipments')).toEqual([{ unlisted_since: null }]);
+  });
+
+  test('keeps raw with every digit', async () => {
+    const raw = parseExact('{"price":12345678901234567890.10,"small":1.50}');
+    await upsert(1, { ...shipment(1, 'A'), parent: { id: 1, raw, status: 'A' } });
+    const [row] = await database.query<{ raw: string }>('select raw::text from fulfilment.shipments');
+    expect(row?.raw).toBe('{"price": 12345678901234567890.10, "small": 1.50}');
+    expect(await upsert(2, { ...shipment(1, 'A'), parent: { id: 1, raw, status: 'A' } })).toMatchObject({ updated: 0 });
+  });
+});
+
+test('the feed grows in the order of commits, not of writes', async () => {
+  const [slow, fast] = [database.open(1), database.open(1)];
+  const order: number[] = [];
+  await slow.transaction().execute(async (trx) => {
+    await appendChanges(trx, 'default', [{ entity: 'shipments', id: 1, operation: 'created' }]);
+    const second = fast.transaction().execute(async (other) => {
+      await appendChanges(other, 'default', [{ entity: 'shipments', id: 2, operation: 'created' }]);
+    });
+    void second.then(() => order.push(2));
+    const waiting = () =>
+      database.query(`select 1 from pg_locks where relation = 'sync.feed_lock'::regclass and not granted`);
+
+    await waitFor('the second writer to wait for the first', async () => (await waiting()).length > 0);
+    order.push(1);
+  });
+
+  await waitFor('both to commit', () => order.length === 2);
+  expect(order).toEqual([1, 2]);
+  const seqs = await database.query<{ id: number }>('select id from fulfilment.changes order by seq');
+  expect(seqs.map(({ id }) => id)).toEqual([1, 2]);
+});

@@ -1,0 +1,431 @@
+import { sql } from 'kysely';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { LeaseLostError } from '../../../src/core/errors.ts';
+import { noCursor } from '../../../src/pull/sql/stream-transaction.ts';
+import { bringPollsForward } from '../../../src/push/sql/settle-rows.ts';
+import { newTotals } from '../../../src/schedule/run.ts';
+import { findDueJobs, requestRun, reviveAbandoned } from '../../../src/schedule/sql/due-jobs.ts';
+import { type Lease, LeaseKeeper, underLease } from '../../../src/schedule/sql/leases.ts';
+import {
+  type Cursor,
+  endRun,
+  type Run,
+  type RunRequest,
+  recordProgress,
+  startRun,
+} from '../../../src/schedule/sql/ledger.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const expireLeases = () => database.query(`update sync.leases set expires_at = now() - interval '1 second'`);
+const revive = () => reviveAbandoned(database.db);
+const account = { client: 'default', identity: 'a', baseUrl: 'http://a.test/' };
+const manual: RunRequest = {
+  ...account,
+  job: 'job',
+  stream: null,
+  worker: 'a',
+  trigger: 'manual',
+};
+/** Begins a run by hand. Returns null if another run of the job is under way. */
+const begin = async (worker: string, job = 'job'): Promise<Run | null> => {
+  const result = await startRun(database.db, { ...manual, worker, job });
+  return result.kind === 'started' ? result.run : null;
+};
+const beginOrFail = async (worker: string, job = 'job'): Promise<Run> => {
+  const run = await begin(worker, job);
+  if (run === null) throw new Error(`${worker} did not get the lease`);
+  return run;
+};
+const acquire = async (worker: string, job = 'job'): Promise<Lease> => (await beginOrFail(worker, job)).lease;
+const toCursor = (members: Partial<Cursor>): Cursor => ({ ...noCursor, ...members });
+const endDone = (run: Run) => endRun(database.db, run, newTotals(), { status: 'done' });
+
+describe('a lease', () => {
+  test('is held by one of many that ask at once', async () => {
+    await endDone(await beginOrFail('first'));
+    const runs = await Promise.all(Array.from({ length: 8 }, (_, index) => begin(`worker ${index}`)));
+    expect(runs.filter((run) => run !== null)).toHaveLength(1);
+  });
+
+  test('that was taken over lets its old holder write nothing', async () => {
+    const old = await beginOrFail('a');
+    await expireLeases();
+    await acquire('b');
+    const write = underLease(database.db, old.lease, async (trx) => {
+      await sql`insert into sync.rereads (client, stream, id, next_try_at) values ('default', 'x', 1, now())`.execute(
+        trx,
+      );
+    });
+    await expect(write).rejects.toBeInstanceOf(LeaseLostError);
+    expect(await database.query('select * from sync.rereads')).toEqual([]);
+    await expect(endDone(old)).rejects.toBeInstanceOf(LeaseLostError);
+    expect(await begin('c')).toBeNull();
+  });
+
+  test('that a lost worker held is fenced when it is revived, before another worker has it', async () => {
+    const lost = await acquire('a');
+    await expireLeases();
+    await revive();
+    await expect(underLease(database.db, lost, async () => undefined)).rejects.toBeInstanceOf(LeaseLostError);
+  });
+});
+
+describe('a transaction under a lease', () => {
+  test('that loses a deadlock is repeated', async () => {
+    await database.query(
+      'create table public.pair (id int primary key, n int); insert into public.pair values (1, 0), (2, 0)',
+    );
+    const [left, right] = [await acquire('a'), await acquire('b', 'other')];
+    const touch = (lease: Lease, ids: readonly number[], locked: { count: number }) => {
+      let attempt = 0;
+      return underLease(database.db, lease, async (trx) => {
+        attempt++;
+        for (const id of ids) {
+          await sql`update public.pair set n = n + 1 where id = ${id}`.execute(trx);
+          locked.count++;
+          // In the first attempt both hold one row before either asks for the other: a certain deadlock.
+          if (attempt === 1) await waitFor('the other to hold its row', () => locked.count >= 2);
+        }
+        return attempt;
+      });
+    };
+    const locked = { count: 0 };
+    const attempts = await Promise.all([touch(left, [1, 2], locked), touch(right, [2, 1], locked)]);
+    // The second attempt may lose a deadlock as well.
+    expect(Math.max(...attempts)).toBeGreaterThan(1);
+    expect(await database.query('select sum(n)::int as n from public.pair')).toEqual([{ n: 4 }]);
+  });
+});
+
+describe('LeaseKeeper', () => {
+  let keeper: LeaseKeeper | undefined;
+  let held: Lease | undefined;
+  afterEach(() => {
+    if (held) keeper?.drop(held);
+  });
+
+  test('renews a lease, and aborts its run when the lease is lost', async () => {
+    keeper = new LeaseKeeper(database.open(1), () => undefined);
+    held = await acquire('a');
+    const signal = keeper.keep(held);
+    const expiry = async () =>
+      (await database.query<{ at: Date }>('select expires_at as at from sync.leases'))[0]?.at.getTime() ?? 0;
+    const before = await expiry();
+    await waitFor('a heartbeat', async () => (await expiry()) > before);
+    expect(signal.aborted).toBe(false);
+    await expireLeases();
+    await revive();
+    await acquire('b');
+    await waitFor('the loss to be noticed', () => signal.aborted);
+    expect(signal.reason).toBeInstanceOf(LeaseLostError);
+  });
+});
+
+test('a page that is slow to commit does not delay the renewal of other leases', async () => {
+  const keeper = new LeaseKeeper(database.open(1), () => undefined);
+  const [slow, other] = [await acquire('a'), await acquire('a', 'other')];
+  const signals = [slow, other].map((lease) => keeper.keep(lease));
+  const expiry = async (name: string) =>
+    (
+      await database.query<{ at: Date }>('select expires_at as at from sync.leases where name = $1', [name])
+    )[0]?.at.getTime() ?? 0;
+  await underLease(database.db, slow, async (trx) => {
+    await sql`set local idle_in_transaction_session_timeout = 0`.execute(trx);
+    const before = await expiry('other');
+    await waitFor('the other lease to be renewed meanwhile', async () => (await expiry('other')) > before);
+  });
+  expect(signals.map(({ aborted }) => aborted)).toEqual([false, false]);
+  for (const lease of [slow, other]) keeper.drop(lease);
+});
+
+describe('runs', () => {
+  const everyMs = 60_000;
+  const request: RunRequest = {
+    ...account,
+    job: 'pull-shipments',
+    stream: 'shipments',
+    worker: 'a',
+    trigger: 'schedule',
+    schedule: { kind: 'every', everyMs },
+  };
+  const start = async (trigger: 'schedule' | 'manual' = 'schedule') => {
+    const result = await startRun(database.db, { ...request, trigger });
+    if (result.kind !== 'started') throw new Error(`skipped: ${result.reason}`);
+    return result.run;
+  };
+  const readJob = async () => (await database.query('select * from sync.jobs'))[0];
+  const findDue = () => findDueJobs(database.db, { jobs: ['pull-shipments'], clients: [account] });
+
+  test('a tick that comes twice runs once; a run that would overlap is counted with its reason', async () => {
+    const run = await start();
+    expect(await startRun(database.db, { ...request, trigger: 'manual' })).toMatchObject({
+      kind: 'skipped',
+      reason: 'overlap',
+    });
+    expect(await readJob()).toMatchObject({ skips: 1, last_skip_reason: 'a run is under way' });
+    await endDone(run);
+    expect(await startRun(database.db, request)).toMatchObject({ kind: 'skipped', reason: 'not_due' });
+    expect(await findDue()).toEqual([]);
+    expect((await start('manual')).lease.key).toBeGreaterThan(run.lease.key);
+  });
+
+  test('an uneventful run leaves no row in the ledger; a run that wrote or failed does', async () => {
+    await endDone(await start());
+    expect(await readJob()).toMatchObject({ uneventful_runs: 1, last_outcome: 'done' });
+    expect(await database.query('select * from sync.runs')).toEqual([]);
+    const totals = { ...newTotals(), created: 3, pages: 1 };
+    const run = await start('manual');
+    await underLease(database.db, run.lease, (trx) => recordProgress({ trx, run }, totals));
+    expect(await database.query('select status, created from sync.runs')).toEqual([{ status: 'running', created: 3 }]);
+    await endRun(database.db, run, totals, {
+      status: 'failed',
+      code: 'timeout',
+      message: 'words',
+      retryAfterMs: 90_000,
+      hold: null,
+    });
+    expect(await database.query('select status, error_code from sync.runs')).toEqual([
+      { status: 'failed', error_code: 'timeout' },
+    ]);
+    expect(await readJob()).toMatchObject({ consecutive_failures: 1, last_error: 'words' });
+    expect(await database.query(`select due_at > now() + interval '80 seconds' as later from sync.jobs`)).toEqual([
+      { later: true },
+    ]);
+  });
+
+  describe('with two intervals', () => {
+    const adaptive: RunRequest = {
+      ...request,
+      schedule: { kind: 'every', everyMs: 30_000, slowMs: 240_000 },
+    };
+    /** Makes a run, and returns the seconds until the next one is due. */
+    const run = async (created = 0, schedule = adaptive.schedule) => {
+      const started = await startRun(database.db, { ...adaptive, schedule, trigger: 'manual' });
+      if (started.kind !== 'started') throw new Error(started.reason);
+      await endRun(database.db, started.run, { ...newTotals(), created }, { status: 'done', dueAt: null, poll: null });
+      return readDueSeconds();
+    };
+    const readDueSeconds = async () =>
+      Number((await database.query(`select extract(epoch from due_at - now()) as s from sync.jobs`))[0]?.s);
+    const notePush = () => database.db.transaction().execute((trx) => bringPollsForward(trx, 'default'));
+    const moved = (interval: string) =>
+      database.query(`update sync.jobs set last_change_at = now() - $1::interval`, [interval]);
+
+    test('a job runs often while something moves, and less often the longer nothing does', async () => {
+      expect(await run()).toBeGreaterThan(210);
+      expect(await run(1)).toBeLessThanOrEqual(33);
+      await moved('40 minutes');
+      expect(await run()).toBeLessThanOrEqual(33);
+      await moved('3 hours');
+      const seconds = await run();
+      expect(seconds).toBeGreaterThan(60);
+      expect(seconds).toBeLessThanOrEqual(108);
+      await moved('3 days');
+      expect(await run()).toBeLessThanOrEqual(243);
+    });
+
+    test('a settled push makes a slow job due soon, and keeps it fast', async () => {
+      await run();
+      await notePush();
+      expect(await readDueSeconds()).toBeLessThanOrEqual(30);
+      expect(await run()).toBeLessThanOrEqual(33);
+    });
+
+    test('a settled push leaves a job alone that is off, or has one interval', async () => {
+      await run(0, { kind: 'every', everyMs: 240_000 });
+      const before = await readJob();
+      await notePush();
+      expect(await readJob()).toEqual(before);
+      await run(0, { kind: 'on-request' });
+      await notePush();
+      expect(await database.query(`select isfinite(due_at) as scheduled from sync.jobs`)).toEqual([
+        { scheduled: false },
+      ]);
+    });
+
+    test('a settlement does not wait for a job that is locked', async () => {
+      await run();
+      await database.db.transaction().execute(async (trx) => {
+        await sql`select from sync.jobs for update`.execute(trx);
+        await notePush();
+      });
+      expect(await readDueSeconds()).toBeGreaterThan(200);
+    });
+
+    test('a run that somebody asked for meanwhile is not put off', async () => {
+      const started = await startRun(database.db, { ...adaptive, trigger: 'manual' });
+      if (started.kind !== 'started') throw new Error(started.reason);
+      await requestRun(database.db, { client: 'default', job: 'pull-shipments' }, 'me');
+      await endDone(started.run);
+      expect(await readDueSeconds()).toBeLessThanOrEqual(0);
+    });
+  });
+
+  test('a run whose worker was lost is recorded as abandoned and due again at once', async () => {
+    const run = await start();
+    await underLease(database.db, run.lease, (trx) => recordProgress({ trx, run }, { ...newTotals(), created: 1 }));
+    await expireLeases();
+    expect(await revive()).toEqual([{ client: 'default', job: 'pull-shipments' }]);
+    expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
+    expect(await findDue()).toHaveLength(1);
+    await expect(endDone(run)).rejects.toBeInstanceOf(LeaseLostError);
+  });
+
+  test('a run that commits its last page while its lease is revived is recorded as abandoned', async () => {
+    const run = await start();
+    await expireLeases();
+    const committed = Promise.withResolvers<void>();
+    const page = database.db.transaction().execute(async (trx) => {
+      await sql`update sync.leases set expires_at = clock_timestamp() + interval '50 ms'`.execute(trx);
+      await recordProgress({ trx, run }, { ...newTotals(), created: 1 });
+      await committed.promise;
+    });
+    await waitFor('the page to hold the lease', async () => {
+      const held = `select from pg_locks where relation = 'sync.leases'::regclass and mode = 'RowExclusiveLock'`;
+      return (await database.query(held)).length > 0;
+    });
+    const next = start('manual');
+    await database.waitForBlocked('the next run to wait for it');
+    const over = `select 1 where clock_timestamp() > (select xact_start + interval '200 ms' from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' limit 1)`;
+    await waitFor('the lease to run out', async () => (await database.query(over)).length > 0);
+    committed.resolve();
+    await page;
+    await next;
+    expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
+  });
+
+  test('a run has its whole lease left when a slow page is committed', async () => {
+    const run = await start();
+    const now = performance.now.bind(performance);
+    const clock = vi.spyOn(performance, 'now');
+    const written = await underLease(database.db, run.lease, async (trx) => {
+      // The page takes three seconds by the clock of the worker.
+      clock.mockImplementation(() => now() + 3_000);
+      await sql`select pg_sleep(0.1)`.execute(trx);
+      const { rows } = await sql<{ at: string }>`select clock_timestamp()::text as at`.execute(trx);
+      return rows[0]?.at;
+    }).finally(() => clock.mockRestore());
+    const [lease] = await database.query(
+      "select expires_at >= $1::timestamptz + interval '10 seconds' as whole from sync.leases where name = 'pull-shipments'",
+      [written],
+    );
+    expect(lease).toEqual({ whole: true });
+  });
+
+  test('a run whose lease is locked does not hide other abandoned runs', async () => {
+    await start();
+    await database.query(
+      "insert into sync.leases (client, name, holder, expires_at) values ('default', 'stuck', 'x', now())",
+    );
+    await expireLeases();
+    await database.db.transaction().execute(async (trx) => {
+      await sql`select from sync.leases where name = 'stuck' for update`.execute(trx);
+      expect(await revive()).toEqual([{ client: 'default', job: 'pull-shipments' }]);
+    });
+    expect(await revive()).toEqual([{ client: 'default', job: 'stuck' }]);
+  });
+
+  test('a run whose worker was lost starts again when the queue delivers it, before any sweep', async () => {
+    const run = await start();
+    await underLease(database.db, run.lease, (trx) => recordProgress({ trx, run }, { ...newTotals(), created: 1 }));
+    await expireLeases();
+    expect(await startRun(database.db, request)).toMatchObject({ run: { afterAbandoned: true } });
+    expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
+  });
+
+  test('no run begins after the database was migrated beyond this code', async () => {
+    await database.query(`insert into sync.migrations (name, applied_by) values ('9999_later', 'x')`);
+    await expect(start()).rejects.toMatchObject({ code: 'code_too_old' });
+    expect(await database.query('select * from sync.leases')).toEqual([]);
+  });
+
+  test('a run that begins a minute late or less has missed none, and is due again in its phase', async () => {
+    await endDone(await start());
+    const read = async () =>
+      (
+        await database.query<{ at: Date; ms: number }>(
+          `select due_at as at, (extract(epoch from due_at) * 1000)::bigint % ${everyMs} as ms from sync.jobs`,
+        )
+      )[0];
+    const phaseMs = (await read())?.ms;
+    for (const [lateMs, missed] of [
+      [59_000, 0],
+      [61_000, 1],
+      [305_000, 5],
+    ] as const) {
+      await database.query(`update sync.jobs set due_at = now() - interval '${lateMs} ms'`);
+      const result = await startRun(database.db, request);
+      expect(result).toMatchObject({ run: { missed } });
+      if (result.kind === 'started') await endDone(result.run);
+    }
+    expect((await read())?.ms).toBe(phaseMs);
+  });
+
+  test('a run knows what is stored of its stream', async () => {
+    await database.query(`
+      insert into sync.freshness (client, stream, complete_at, usual_fetched)
+      values ('default', 'shipments', '2026-01-02T03:04:05.678Z', 12.5), ('default', 'orders', now(), 1);
+      insert into sync.cursors (client, stream, pass, query, meaning, last_id, largest_seen, watermark, completed_at, updated_at)
+      values ('default', 'shipments', 'new', 'page[cursor]=9', 'id', 9007199254740991, '2026-01-01', null, now(), now()),
+        ('default', 'shipments', 'placed', null, 'offset', null, null, '2026-02-03', null, now() - interval '25 hours'),
+        ('default', 'orders', 'new', 'x', 'id', 1, null, null, null, now())`);
+    const run = await start();
+    expect(run.stored).toEqual({
+      completeAt: new Date('2026-01-02T03:04:05.678Z'),
+      usualFetched: 12.5,
+      isWaiting: false,
+      cursors: new Map([
+        [
+          'new',
+          toCursor({
+            query: 'page[cursor]=9',
+            meaning: 'id',
+            lastId: 9007199254740991,
+            largestSeen: '2026-01-01',
+            completed: true,
+          }),
+        ],
+        ['placed', toCursor({ meaning: 'offset', watermark: '2026-02-03', stale: true })],
+      ]),
+    });
+    await endDone(run);
+    await database.query(`
+      insert into sync.quarantine (client, stream, resource_key, resource_id, member_path, reason, document, run_worker)
+      values ('default', 'shipments', '1', 1, 'x', 'x', '{}', 'x')`);
+    expect((await start('manual')).stored?.isWaiting).toBe(true);
+  });
+
+  test('a complete poll moves the freshness of its stream; an empty one does not count as usual', async () => {
+    const poll = { stream: 'shipments', beganAt: new Date('2026-01-02T03:04:05Z'), newestSource: null };
+    const gap = { from: new Date('2026-01-01T00:00:00Z'), to: new Date('2026-01-02T00:00:00Z') };
+    for (const [fetched, oneGap] of [
+      [7, gap],
+      [40, null],
+      [50, null],
+      [0, null],
+    ] as const)
+      await endRun(
+        database.db,
+        await start('manual'),
+        { ...newTotals(), fetched },
+        {
+          status: 'done',
+          poll: { ...poll, gap: oneGap },
+        },
+      );
+    expect(await database.query('select complete_at, usual_fetched from sync.freshness')).toEqual([
+      { complete_at: poll.beganAt, usual_fetched: 41 },
+    ]);
+    expect(await database.query('select from_at, to_at from sync.gaps')).toEqual([
+      { from_at: gap.from, to_at: gap.to },
+    ]);
+  });
+
+  test('a run that was stopped is due at once', async () => {
+    await endRun(database.db, await start(), newTotals(), { status: 'stopped' });
+    expect(await findDue()).toHaveLength(1);
+  });
+});

@@ -1,0 +1,91 @@
+import { expect, test } from 'vitest';
+import { ensureJobs, findDueJobs } from '../../../src/schedule/sql/due-jobs.ts';
+import { startRun } from '../../../src/schedule/sql/ledger.ts';
+import { pauseJob, readPauses, resumeJob } from '../../../src/schedule/sql/pauses.ts';
+import { registerClients } from '../../../src/service/sql/clients.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { setScheduleClock } from '../../helpers/schedule-clock.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const outbox = usePusher(database, sandbox);
+
+const minute = 60_000;
+const request = (client = 'a') => ({
+  client,
+  identity: client,
+  baseUrl: 'http://a.test/',
+  job: 'pull-shipments',
+  stream: 'shipments',
+  worker: 'w',
+  schedule: { kind: 'every' as const, everyMs: 2 * minute },
+});
+const findDueClients = async () =>
+  (
+    await findDueJobs(database.db, {
+      jobs: ['pull-shipments'],
+      clients: ['a', 'b'].map((client) => ({ client, identity: client })),
+    })
+  ).map(({ client }) => client);
+const readJob = async () =>
+  (await database.query(`select skips, last_skip_reason from sync.jobs where client = 'a'`))[0];
+
+test('a paused job does not start; after resume one run makes up for the missed runs', async () => {
+  await registerClients(database.db, [request('a'), request('b')]);
+  await ensureJobs(
+    database.db,
+    ['a', 'b'].map((client) => ({ client, job: 'pull-shipments', stream: 'shipments', due: null })),
+  );
+  expect(await pauseJob(database.db, 'pull-shipments', 'a', 'anna')).toBe(true);
+  expect(await pauseJob(database.db, 'pull-shipments', 'a', 'anna')).toBe(false);
+  expect(await findDueClients()).toEqual(['b']);
+  expect(await startRun(database.db, { ...request(), trigger: 'schedule' })).toMatchObject({ reason: 'paused' });
+  expect(await startRun(database.db, { ...request(), trigger: 'manual' })).toMatchObject({
+    kind: 'skipped',
+    because: expect.stringContaining('resume with: fulfilment-sync resume pull-shipments --client a'),
+  });
+  // The skipped manual run is counted, because a person asked for it.
+  expect(await readJob()).toMatchObject({ skips: 1, last_skip_reason: expect.stringContaining('paused since') });
+  await setScheduleClock(database, 11 * 60);
+  expect(await resumeJob(database.db, 'pull-shipments', 'a', 'anna')).toBe(1);
+  expect(await findDueClients()).toEqual(['a', 'b']);
+  expect(await startRun(database.db, { ...request(), trigger: 'schedule' })).toMatchObject({ run: { missed: 5 } });
+  expect(await readJob()).toMatchObject({
+    skips: 6,
+    last_skip_reason: '5 missed: paused, parked, held, or no worker was there',
+  });
+  expect(await findDueClients()).toEqual(['b']);
+  expect(await database.query('select by, action, client, detail from sync.audit order by id')).toEqual([
+    { by: 'anna', action: 'paused', client: 'a', detail: 'pull-shipments' },
+    { by: 'anna', action: 'resumed', client: 'a', detail: 'pull-shipments' },
+  ]);
+});
+
+test('a pause of every client also pauses new clients, until all are resumed', async () => {
+  await registerClients(database.db, [request('b')]);
+  await pauseJob(database.db, 'pull-shipments', null, 'anna');
+  await ensureJobs(database.db, [{ client: 'b', job: 'pull-shipments', stream: 'shipments', due: null }]);
+  expect(await findDueClients()).toEqual([]);
+  expect(await resumeJob(database.db, 'pull-shipments', 'b', 'anna')).toBe(0);
+  expect(await findDueClients()).toEqual([]);
+  await pauseJob(database.db, 'pull-shipments', 'b', 'anna');
+  expect(await readPauses(database.db)).toHaveLength(2);
+  expect(await resumeJob(database.db, 'pull-shipments', null, 'anna')).toBe(2);
+  expect(await findDueClients()).toEqual(['b']);
+});
+
+test('paused pushes send nothing, say so to the ERP, and continue after resume', async () => {
+  await pauseJob(database.db, 'push-outbox', 'default', 'anna');
+  const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.push();
+  expect(await sandbox.requests()).toEqual([]);
+  expect(await database.query('select because from fulfilment.outbox_open')).toEqual([
+    { because: expect.stringContaining('pushes are paused since') },
+  ]);
+  await resumeJob(database.db, 'push-outbox', 'default', 'anna');
+  await outbox.push();
+  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+});

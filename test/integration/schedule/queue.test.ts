@@ -1,0 +1,200 @@
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { migrateDatabase } from '../../../src/cli/commands/migrate.ts';
+import { silentLogger } from '../../../src/core/logger.ts';
+import type { JobData, QueueBackend, TaskQueue } from '../../../src/schedule/backend.ts';
+import { openQueueBackend } from '../../../src/schedule/open-queue.ts';
+import { alignSchedulers, findMisfits, type Misfits, queueRuns } from '../../../src/schedule/schedulers.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { startRedis } from '../../helpers/processes/redis-server.ts';
+import { truncateQueue } from '../../helpers/queue.ts';
+import { useRedis } from '../../helpers/redis.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const redis = useRedis();
+
+describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
+  const database = useDatabase();
+  const closers: (() => Promise<unknown>)[] = [];
+  afterEach(async () => {
+    for (const close of closers.splice(0)) await close();
+  });
+  const isSkipped = kind === 'redis' && !redis.available;
+
+  async function open(): Promise<{ backend: QueueBackend; queue: TaskQueue; flush: () => Promise<unknown> }> {
+    const redisUrl = kind === 'redis' ? redis.url : undefined;
+    const { backend, close } = await openQueueBackend({ REDIS_URL: redisUrl }, database.url, silentLogger);
+    const queue = backend.queue('poll');
+    queue.on('error', () => undefined);
+    await queue.waitUntilReady();
+    const flush = () => (redisUrl === undefined ? truncateQueue(database) : redis.flush());
+    closers.unshift(() => queue.close(), close);
+    await flush();
+    return { backend, queue, flush };
+  }
+
+  /** Starts a worker whose jobs wait until `release` is called. */
+  async function startWorker(backend: QueueBackend) {
+    const seen: { readonly name: string; readonly data: JobData }[] = [];
+    let release: () => void = () => undefined;
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const worker = backend.worker(
+      'poll',
+      async ({ name, data }, _token, _signal) => {
+        seen.push({ name, data });
+        await gate;
+      },
+      4,
+    );
+    worker.on('error', () => undefined);
+    await worker.waitUntilReady();
+    void worker.run();
+    closers.unshift(async () => {
+      release();
+      await worker.close();
+    });
+    return { seen, release };
+  }
+
+  /** Aligns the schedulers. Returns what did not fit. */
+  const align = async (queue: TaskQueue, wanted: Record<string, number>, isExact = true): Promise<Misfits | null> => {
+    const misfits = await findMisfits(queue, new Map(Object.entries(wanted)), isExact);
+    if (misfits !== null) await alignSchedulers(queue, new Map(Object.entries(wanted)), misfits);
+    return misfits;
+  };
+  const [pull, prune] = ['pull-shipments', 'prune'] as const;
+  const usual = { [pull]: 60_000, [prune]: 600_000 };
+
+  test.skipIf(isSkipped)('fires each scheduler by its name, and gives each firing to one worker', async () => {
+    const { backend, queue } = await open();
+    await align(queue, { [pull]: 300, [prune]: 300 });
+    const { seen, release } = await startWorker(backend);
+    release();
+    const count = (of: string) => seen.filter(({ name, data }) => name === of && data.client === undefined).length;
+    await waitFor('three firings of each', () => count(pull) >= 3 && count(prune) >= 3);
+  });
+
+  test.skipIf(isSkipped)('changes only a scheduler that differs, and sets all again after a flush', async () => {
+    const { queue, flush } = await open();
+    const names = [pull, prune];
+    expect(await align(queue, usual)).toEqual({ set: names, lost: names, removed: [] });
+    expect(await align(queue, usual)).toBe(null);
+    const shorter = { ...usual, [pull]: 30_000 };
+    expect(await align(queue, shorter, false)).toEqual({ set: [pull], lost: [], removed: [] });
+    await flush();
+    expect(await align(queue, shorter, false)).toMatchObject({ lost: names });
+    expect((await queue.getJobSchedulers(0, -1)).map(({ key }) => key).sort()).toEqual(names.toSorted());
+  });
+
+  test.skipIf(isSkipped)(
+    'removes unknown schedulers and lengthens intervals only at the start of a worker',
+    async () => {
+      const { queue } = await open();
+      await align(queue, { [pull]: 60_000, foreign: 60_000 });
+      const longer = { [pull]: 120_000 };
+      expect(await align(queue, longer, false)).toBe(null);
+      expect(await align(queue, longer, true)).toEqual({ set: [pull], lost: [], removed: ['foreign'] });
+    },
+  );
+
+  test.skipIf(isSkipped)('sets a scheduler again whose pending job was lost', async () => {
+    const { queue } = await open();
+    await align(queue, usual);
+    const schedulers = await queue.getJobSchedulers(0, -1);
+    vi.spyOn(queue, 'getJobSchedulers').mockResolvedValue(
+      schedulers.map((scheduler) =>
+        scheduler.key === pull ? { ...scheduler, next: Date.now() - 200_000 } : scheduler,
+      ),
+    );
+    expect(await align(queue, usual, false)).toEqual({ set: [pull], lost: [pull], removed: [] });
+  });
+
+  const dueRun = (client: string, { dueMs = 1_000, inMs = 0 } = {}) => ({ job: pull, client, dueMs, inMs });
+
+  test.skipIf(isSkipped)('queues a run that is due soon with a delay, once for each due time', async () => {
+    const { backend, queue } = await open();
+    const { seen, release } = await startWorker(backend);
+    release();
+    const startedAtMs = performance.now();
+    await queueRuns(queue, [dueRun('a', { inMs: 600 }), dueRun('b', { inMs: -5 })]);
+    await queueRuns(queue, [dueRun('a', { inMs: 600 })]);
+    await waitFor('b', () => seen.length === 1);
+    expect(seen[0]?.data).toEqual({ client: 'b' });
+    await waitFor('a', () => seen.length === 2);
+    expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(600);
+    await queueRuns(queue, [dueRun('a', { dueMs: 2_000, inMs: 50 })]);
+    await waitFor('a, for its next due time', () => seen.length === 3);
+    expect(seen.map(({ data }) => data.client)).toEqual(['b', 'a', 'a']);
+  });
+});
+
+describe('a Redis', () => {
+  const database = useDatabase();
+  test.skipIf(!redis.available)('that may evict keys is refused with what to change', async () => {
+    const evicting = await startRedis(['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
+    try {
+      await expect(openQueueBackend({ REDIS_URL: evicting?.url }, database.url, silentLogger)).rejects.toMatchObject({
+        code: 'redis_evicts',
+        message: expect.stringContaining('config set maxmemory-policy noeviction'),
+      });
+    } finally {
+      await evicting?.stop();
+    }
+  });
+});
+
+describe('a database that was never migrated', () => {
+  const database = useDatabase({ migrated: false });
+  test('is refused with what to do', async () => {
+    await expect(openQueueBackend({}, database.url, silentLogger)).rejects.toMatchObject({
+      code: 'queue_schema_missing',
+      message: expect.stringContaining('fulfilment-sync migrate'),
+    });
+  });
+});
+
+describe('a schema of the queue whose tables were all emptied', () => {
+  const database = useDatabase();
+  test('is refused with what to do, and migrate creates it again', async () => {
+    const tables = await database.query<{ name: string }>(
+      `select string_agg('bullmq.' || quote_ident(tablename), ', ') as name from pg_tables where schemaname = 'bullmq'`,
+    );
+    await database.query(`truncate ${tables[0]?.name} cascade`);
+    const open = () => openQueueBackend({}, database.url, silentLogger);
+    await expect(open()).rejects.toMatchObject({ code: 'queue_schema_emptied' });
+    await migrateDatabase(database.url, silentLogger);
+    const { close } = await open();
+    await close();
+  });
+});
+
+describe('two installations on one Redis', () => {
+  const database = useDatabase();
+  const other = useDatabase();
+
+  test.skipIf(!redis.available)('have their own schedulers and take only their own jobs', async () => {
+    const opened = await Promise.all(
+      [database, other].map((one) => openQueueBackend({ REDIS_URL: redis.url }, one.url, silentLogger)),
+    );
+    const [mine, theirs] = opened.map(({ backend }) => backend.queue('poll'));
+    try {
+      for (const queue of [mine, theirs]) {
+        queue?.on('error', () => undefined);
+        await queue?.waitUntilReady();
+      }
+      await mine?.upsertJobScheduler('pull-orders', { every: 600_000 }, { name: 'pull-orders', data: {} });
+      expect(await mine?.getJobSchedulers(0, -1)).toHaveLength(1);
+      expect(await theirs?.getJobSchedulers(0, -1)).toEqual([]);
+      // Another worker of the same database finds them, also after a restart.
+      const again = await openQueueBackend({ REDIS_URL: redis.url }, database.url, silentLogger);
+      opened.push(again);
+      const same = again.backend.queue('poll');
+      expect(await same.getJobSchedulers(0, -1)).toHaveLength(1);
+      await same.close();
+    } finally {
+      await Promise.all([mine?.close(), theirs?.close()]);
+      await Promise.all(opened.map(({ close }) => close()));
+    }
+  });
+});

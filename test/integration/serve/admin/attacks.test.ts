@@ -1,0 +1,162 @@
+import { connect, type Socket } from 'node:net';
+import { sql } from 'kysely';
+import { afterEach, expect, test } from 'vitest';
+import { useAdmin, Visitor } from '../../../helpers/admin.ts';
+import { useDatabase } from '../../../helpers/database.ts';
+import { waitFor } from '../../../helpers/wait.ts';
+
+const database = useDatabase();
+const admin = useAdmin(database);
+const token = 'a-token-that-is-long-enough-to-be-taken';
+
+const sockets: Socket[] = [];
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+});
+
+/** Opens a connection, writes to it, and keeps what the server answers. */
+function send(port: number, text: string): { socket: Socket; answer: () => string } {
+  const socket = connect(port, '127.0.0.1');
+  let answer = '';
+  socket.on('data', (data) => {
+    answer += String(data);
+  });
+  socket.on('error', () => undefined);
+  socket.write(text);
+  sockets.push(socket);
+  return { socket, answer: () => answer };
+}
+
+const post = (path: string, length: number, headers = '') =>
+  `POST ${path} HTTP/1.1\r\nhost: localhost\r\n${headers}content-type: application/x-www-form-urlencoded\r\ncontent-length: ${length}\r\n\r\n`;
+
+test('the number of half-sent requests is bounded, and /livez still answers', async () => {
+  const { visitor, port } = await admin({ ADMIN_TOKEN: token });
+  const half = [`${post('/login', 4_000)}token=x`, post('/login', 4_000).slice(0, 40), ''];
+  const sent = Array.from({ length: 400 }, (_, index) => send(port, half[index % half.length] ?? ''));
+  await waitFor('most of them to be closed', () => sockets.filter(({ closed }) => closed).length >= 400 - 128);
+  // They were closed in favour of newer ones, and not answered 408 after the time limit.
+  expect(sent.filter(({ answer }) => answer() === '').length).toBeGreaterThan(200);
+  expect((await visitor.get('/livez')).status).toBe(200);
+  // The others end by the time limit of a request, and so does one that waits for another request.
+  const { answer } = send(port, 'GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n');
+  await waitFor('an answer', () => answer().startsWith('HTTP/1.1 200'));
+  await waitFor('all of them to be closed', () => sockets.every(({ closed }) => closed));
+});
+
+test('a login form of more than 4 KB is refused by its length, before it is sent', async () => {
+  const { port } = await admin({ ADMIN_TOKEN: token });
+  const { answer } = send(port, post('/login', 1_000_000));
+  await waitFor('an answer', () => answer().startsWith('HTTP/1.1 413'));
+});
+
+test.each([['sec-fetch-site: cross-site\r\n'], ['origin: https://evil.example\r\n']])(
+  'a form that a page of another site sends is refused before its body is read: %j',
+  async (headers) => {
+    const { port } = await admin();
+    const { answer } = send(port, post('/outbox/1/replace', 32_000_000, headers));
+    await waitFor('an answer', () => answer().startsWith('HTTP/1.1 403'));
+  },
+);
+
+test('sessions hold at every worker, and end when the stored secret is deleted', async () => {
+  const first = await admin({ ADMIN_TOKEN: token });
+  await first.visitor.post('/login', { token }, '/login');
+  const second = await admin({ ADMIN_TOKEN: token });
+  await waitFor('the second worker to read the secret', async () => {
+    const there = new Visitor(`http://127.0.0.1:${second.port}`);
+    const cookie = first.visitor.cookie('fulfilment_session') ?? '';
+    return (await there.get('/', { cookie: `fulfilment_session=${cookie}` })).status === 200;
+  });
+  // Deleting the secret ends all sessions, even with the same token.
+  await database.query('delete from sync.admin_secrets');
+  const third = await admin({ ADMIN_TOKEN: token });
+  const cookie = first.visitor.cookie('fulfilment_session') ?? '';
+  const there = new Visitor(`http://127.0.0.1:${third.port}`);
+  expect((await there.get('/', { cookie: `fulfilment_session=${cookie}` })).status).toBe(303);
+});
+
+test('a logout ends the session at every worker, also for a copy of its cookie', async () => {
+  const [first, second] = [await admin({ ADMIN_TOKEN: token }), await admin({ ADMIN_TOKEN: token })];
+  await first.visitor.post('/login', { token }, '/login');
+  const cookie = `fulfilment_session=${first.visitor.cookie('fulfilment_session')}`;
+  const visit = async () => (await new Visitor(second.visitor.base).get('/', { cookie })).status;
+  expect(await visit()).toBe(200);
+  expect((await first.visitor.post('/logout', {}, '/')).status).toBe(303);
+  expect(await visit()).toBe(303);
+});
+
+test('a session ends after an hour without a request, and the stream of events does not count', async () => {
+  const { visitor } = await admin({ ADMIN_TOKEN: token });
+  await visitor.post('/login', { token }, '/login');
+  const letPass = (minutes: number) =>
+    database.query(`update sync.admin_sessions set used_at = used_at - interval '${minutes} minutes'`);
+  await letPass(59);
+  expect((await visitor.get('/')).status).toBe(200);
+  await letPass(59);
+  const events = await visitor.get('/events');
+  await events.body?.cancel();
+  expect(events.status).toBe(200);
+  await letPass(2);
+  expect((await visitor.get('/')).status).toBe(303);
+});
+
+test('a form that is loaded right after the start is accepted, even if the secret is read late', async () => {
+  const { promise: page, resolve: setPage } = Promise.withResolvers<Response>();
+  const visitor = await database
+    .open(1)
+    .transaction()
+    .execute(async (trx) => {
+      await sql`lock table sync.admin_secrets in access exclusive mode`.execute(trx);
+      const started = await admin({ ADMIN_TOKEN: token });
+      await database.waitForBlocked('the secret to be waited for');
+      setPage(started.visitor.get('/login'));
+      // This request is sent second: a login page that did not wait would be written by now.
+      expect((await started.visitor.get('/livez')).status).toBe(200);
+      return started.visitor;
+    });
+  const [, csrf = ''] = /name="_csrf" value="([^"]+)"/.exec(await (await page).text()) ?? [];
+  const answer = await visitor.post('/login', { token, _csrf: csrf });
+  expect(answer.status).toBe(303);
+});
+
+test('the token of a form is refused in another session of the same browser', async () => {
+  const { visitor } = await admin({ ADMIN_TOKEN: token });
+  await visitor.post('/login', { token }, '/login');
+  const form = /name="_csrf" value="([^"]+)"/.exec(await (await visitor.get('/schedules')).text())?.[1] ?? '';
+  await visitor.post('/login', { token }, '/login');
+  const fields = { client: 'default', job: 'pull-orders', _csrf: form };
+  expect((await visitor.post('/schedules/pause', fields)).status).toBe(403);
+  expect(await database.query('select * from sync.pauses')).toEqual([]);
+});
+
+test('behind TLS the session cookie is bound to this host', async () => {
+  const { visitor } = await admin({ ADMIN_TOKEN: token });
+  const page = await visitor.get('/login');
+  const form = /name="_csrf" value="([^"]+)"/.exec(await page.text())?.[1] ?? '';
+  const answer = await fetch(`${visitor.base}/login`, {
+    method: 'POST',
+    redirect: 'manual',
+    body: new URLSearchParams({ token, _csrf: form }),
+    headers: { 'x-forwarded-proto': 'https', cookie: `fulfilment_csrf=${visitor.cookie('fulfilment_csrf')}` },
+  });
+  const [cookie] = answer.headers.getSetCookie().filter((line) => line.includes('session'));
+  expect(cookie).toMatch(/^__Host-fulfilment_session=.*; Path=\/; HttpOnly; Secure/);
+});
+
+test('an address with a NUL is a bad request', async () => {
+  const { visitor } = await admin();
+  for (const path of ['/outbox?reference=%00', '/quarantine?client=%00', '/outbox/%00'])
+    expect([path, (await visitor.get(path)).status]).toEqual([path, 400]);
+});
+
+test('a new token ends the sessions of the former one', async () => {
+  const { visitor } = await admin({ ADMIN_TOKEN: token });
+  await visitor.post('/login', { token }, '/login');
+  const { port } = await admin({ ADMIN_TOKEN: `another-${token}` });
+  const cookie = `fulfilment_session=${visitor.cookie('fulfilment_session')}`;
+  await waitFor('the new worker to answer', async () => {
+    const there = new Visitor(`http://127.0.0.1:${port}`);
+    return (await there.get('/', { cookie })).status === 303;
+  });
+});

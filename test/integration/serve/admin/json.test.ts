@@ -1,0 +1,100 @@
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { describe, expect, test } from 'vitest';
+import { pages } from '../../../../src/serve/admin/routes.ts';
+import { registerClients } from '../../../../src/service/sql/clients.ts';
+import { useAdmin } from '../../../helpers/admin.ts';
+import { useDatabase } from '../../../helpers/database.ts';
+
+const database = useDatabase();
+const admin = useAdmin(database);
+const tokens = { ADMIN_TOKEN: 'an-operator-token-that-is-long-enough', ADMIN_VIEWER_TOKEN: 'v'.repeat(40) };
+const json = { accept: 'application/json' };
+
+/** Addresses of all pages, with what their paths and queries need. */
+const addresses = pages.map(({ path }) => {
+  const query = path === '/order' ? '?client=default&number=SO-1' : path === '/orders' ? '?q=SO-1' : '';
+  return `${path.replace('{id}', '1')}${query}`;
+});
+
+/** Stores something for each page to show. */
+async function fill(): Promise<void> {
+  await registerClients(database.db, [{ client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
+  await database.query(`
+    insert into fulfilment.outbox (kind, reference, payload, status, next_attempt_at, finished_at, last_error)
+      values ('order.create', 'SO-1', '{"email": "jan@example.com"}', 'dead', null, now(), 'answered 422: «say "Jan"»');
+    insert into sync.outbox_attempts (outbox_id, step, by, became, duration_ms, error) values (1, 'sent', 'w', 'dead', 7, 'x');
+    insert into sync.jobs (client, job, stream, due_at, last_started_at, last_success_at, warnings)
+      values ('default', 'pull-orders', 'orders', now(), now(), now() - interval '3 hours', '{careful}'),
+        ('default', 'pull-shipments', 'shipments', now(), null, null, '{}');
+    insert into sync.runs (client, job, trigger, worker, lease_key, started_at, status, finished_at, error, created)
+      values ('default', 'pull-orders', 'schedule', 'w', 1, now(), 'failed', now(), 'away', 3),
+        ('default', 'pull-orders', 'schedule', 'w', 2, now(), 'running', null, null, 1);
+    insert into sync.rescans (client, stream, kind, finished_at, outcome, missing) values ('default', 'orders', 'reconcile', now(), 'done', 2);
+    insert into sync.rescans (client, stream, kind, from_day) values ('default', 'orders', 'backfill', '2026-05-04');
+    insert into sync.gaps (client, stream, from_at, to_at) values ('default', 'orders', now(), now());
+    insert into sync.gates (gate, identity, client, next_at, taken_at) values ('track-trace', 'x', 'default', now(), now());
+    insert into sync.pauses (client, job, by) values ('', 'pull-orders', 'me'), ('default', 'push-outbox', 'me');
+    insert into sync.quarantine (client, stream, resource_key, resource_id, member_path, reason, document, run_worker)
+      values ('default', 'orders', '1', 1, 'a.b', 'must be a number', '{}', 'w');
+    insert into sync.figures (client, minutes, at, measure, part, value)
+      values ('', 5, date_bin('5 minutes', now(), 'epoch'), 'waits', '39', 2);
+    insert into sync.audit (by, action, client, detail) values ('me', 'paused', null, 'x')`);
+}
+
+describe('every page as JSON', () => {
+  test.each(addresses)('is sent only to who asks for it: %s', async (address) => {
+    await fill();
+    const { visitor } = await admin();
+    const answer = await visitor.get(address, json);
+    expect([answer.status, answer.headers.get('content-type'), answer.headers.get('vary')]).toEqual([
+      200,
+      expect.stringContaining('application/json'),
+      expect.stringContaining('accept'),
+    ]);
+    expect(await answer.json()).toBeTypeOf('object');
+    expect(String((await visitor.get(address)).headers.get('content-type'))).not.toContain('json');
+  });
+
+  test('has the data of the page', async () => {
+    await fill();
+    const { visitor } = await admin();
+    const ask = async (address: string) => (await (await visitor.get(address, json)).json()) as unknown;
+    expect(await ask('/')).toMatchObject({ streams: [{ missing: 2, recentRows: [3, 1] }, {}], outbox: [{ dead: 1 }] });
+    expect(await ask('/outbox/1')).toMatchObject({ payload: { email: '•••' }, history: [{ became: 'dead' }] });
+    expect(await ask('/runs?status=failed')).toMatchObject({ runs: [{ id: 1, error: 'away' }], hasMore: false });
+    expect(await ask('/schedules')).toMatchObject({ jobs: [{ pause: { forEveryClient: true } }, { pause: null }] });
+    expect(await ask('/orders?q=SO-1')).toMatchObject({ orders: [{ number: 'SO-1', foundBy: ['order number'] }] });
+  });
+
+  test('gives a viewer no words of the service, and nobody else anything', async () => {
+    await fill();
+    const { visitor } = await admin(tokens);
+    const viewer = { ...json, authorization: `Bearer ${tokens.ADMIN_VIEWER_TOKEN}` };
+    for (const address of addresses) {
+      expect([address, (await visitor.get(address, json)).status]).toEqual([address, 401]);
+      const text = await (await visitor.get(address, viewer)).text();
+      expect([address, /Jan/.test(text)]).toEqual([address, false]);
+      expect(() => JSON.parse(text) as unknown).not.toThrow();
+    }
+    const operator = { ...json, authorization: `Bearer ${tokens.ADMIN_TOKEN}` };
+    expect(await (await visitor.get('/outbox', operator)).text()).toContain('Jan');
+  });
+});
+
+describe('/openapi.json', () => {
+  test('is a valid document of all pages, and needs a token', async () => {
+    const { visitor } = await admin({ ...tokens, ADMIN_BASE_PATH: '/warehouse' });
+    expect((await visitor.get('/openapi.json', json)).status).toBe(401);
+    const viewer = { authorization: `Bearer ${tokens.ADMIN_VIEWER_TOKEN}` };
+    const document = (await (await visitor.get('/openapi.json', viewer)).json()) as {
+      paths: Record<string, { get: { operationId: string } }>;
+      servers: unknown;
+    };
+    const checked = await new Validator().validate(structuredClone(document));
+    expect([checked.errors, checked.valid]).toEqual([undefined, true]);
+    expect(document.servers).toEqual([{ url: '/warehouse' }]);
+    const names = Object.values(document.paths).map(({ get }) => get.operationId);
+    expect(new Set(names).size).toBe(addresses.length);
+    expect(names.every((name) => /^[a-z][A-Za-z]+$/.test(name))).toBe(true);
+  });
+});

@@ -1,0 +1,209 @@
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { sql } from 'kysely';
+import { pino } from 'pino';
+import { describe, expect, test } from 'vitest';
+import { connectDatabase } from '../../../../src/db/connect.ts';
+import { newTotals } from '../../../../src/schedule/run.ts';
+import { ensureJobs } from '../../../../src/schedule/sql/due-jobs.ts';
+import { registerClients } from '../../../../src/service/sql/clients.ts';
+import { useAdmin } from '../../../helpers/admin.ts';
+import { useDatabase } from '../../../helpers/database.ts';
+
+const database = useDatabase();
+const admin = useAdmin(database);
+const client = 'default';
+
+/** Reads /metrics, and returns the values by name and labels, as they are written. */
+async function scrape(visitor: { get: (path: string) => Promise<Response> }): Promise<Map<string, number>> {
+  const text = await (await visitor.get('/metrics')).text();
+  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  return new Map(
+    lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ')))]),
+  );
+}
+
+const settlement = {
+  id: 1,
+  client,
+  claimNo: 1,
+  step: 'looked up',
+  status: 'done',
+  error: null,
+  errorCode: null,
+  delayMs: null,
+  result: null,
+  written: true,
+  refusal: null,
+  refund: false,
+  isRefusedForOthers: false,
+  refusedAs: null,
+  isUnsent: false,
+  isAbsent: false,
+  absenceCounts: false,
+  durationMs: 20,
+  followUps: [],
+} as const;
+
+async function setUp(): Promise<void> {
+  await registerClients(database.db, [{ client, identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
+  await ensureJobs(database.db, [
+    { client, job: 'pull-orders', stream: 'orders', due: null },
+    { client, job: 'pull-shipments', stream: 'shipments', due: null },
+  ]);
+}
+
+describe('/metrics', () => {
+  test('counts what this worker did, with labels that no outsider can make up', async () => {
+    const { visitor, work } = await admin();
+    work.onExchange(client, { operation: 'v3.orders.list', status: '200', durationMs: 30 });
+    work.onExchange(client, { operation: 'v3.orders.list', status: '418', durationMs: 30 });
+    work.onExchange(client, { operation: 'v3.orders.list', status: 'timeout', durationMs: 30_000 });
+    const totals = { ...newTotals(), pages: 2, fetched: 150, created: 3, quarantined: 1 };
+    work.onRun(client, 'pull-orders', { status: 'done', totals, leaseKey: 1 }, 1_200);
+    work.onRun(client, 'pull-orders', { status: 'skipped', reason: 'overlap', because: '', dueAt: null }, 1);
+    work.onSettled(settlement, 'order.create');
+    work.onSettled(settlement, 'made.up');
+    const values = await scrape(visitor);
+    const found = [...values].filter(
+      ([name]) =>
+        /^fulfilment_(requests_total|runs_total|pages|fetched|rows_total|push_attempts)/.test(name) &&
+        values.get(name) !== 0,
+    );
+    expect(Object.fromEntries(found)).toEqual({
+      'fulfilment_requests_total{client="default",status="2xx"}': 1,
+      'fulfilment_requests_total{client="default",status="4xx"}': 1,
+      'fulfilment_requests_total{client="default",status="timeout"}': 1,
+      'fulfilment_runs_total{client="default",job="pull-orders",outcome="done"}': 1,
+      'fulfilment_runs_total{client="default",job="pull-orders",outcome="skipped_overlap"}': 1,
+      'fulfilment_pages_total{client="default",job="pull-orders"}': 2,
+      'fulfilment_fetched_total{client="default",job="pull-orders"}': 150,
+      'fulfilment_rows_total{client="default",job="pull-orders",outcome="created"}': 3,
+      'fulfilment_rows_total{client="default",job="pull-orders",outcome="quarantined"}': 1,
+      'fulfilment_push_attempts_total{client="default",kind="order.create",step="looked_up",outcome="done"}': 1,
+      'fulfilment_push_attempts_total{client="default",kind="unknown",step="looked_up",outcome="done"}': 1,
+    });
+    expect(
+      values.get('fulfilment_request_duration_seconds_bucket{le="0.05",operation="v3.orders.list",status="2xx"}'),
+    ).toBe(1);
+    expect(values.get('fulfilment_worker_sweep_age_seconds')).toBeGreaterThan(0);
+    expect([...values.keys()].some((name) => name.startsWith('nodejs_eventloop_lag_'))).toBe(true);
+  });
+
+  test('reports jobs, outbox, holds and gates, and adds up the rows of unknown clients', async () => {
+    await setUp();
+    await database.query(
+      `insert into sync.pauses (client, job, since, by) values ('', 'push-outbox', now() - interval '10 minutes', 'me')`,
+    );
+    await database.query(
+      `insert into fulfilment.outbox (kind, reference, created_at, status, next_attempt_at, finished_at, last_error)
+       values ('order.cancel', 'y', now() - interval '3 days', 'dead', null, now(), 'x')`,
+    );
+    await database.query(
+      `update sync.jobs set last_success_at = now() - interval '2 hours', last_started_at = now(), consecutive_failures = 3 where job = 'pull-orders'`,
+    );
+    await database.query(
+      `update sync.jobs set last_success_at = now(), last_started_at = now() where job = 'pull-shipments'`,
+    );
+    await database.query(
+      `insert into fulfilment.outbox (client, kind, reference) select 'made-up-' || n, 'order.cancel', 'x' from generate_series(1, 50) n`,
+    );
+    await database.query(
+      `insert into fulfilment.outbox (client, kind, reference, created_at) values ('default', 'order.cancel', 'x', now() - interval '90 seconds')`,
+    );
+    await database.query(
+      `insert into sync.push_holds (client, kind, code, reason, until) values ('default', '', 'breaker_open', 'x', now())`,
+    );
+    await database.query(
+      `insert into sync.gates (gate, identity, client, next_at, taken_at, taken, spent) values ('track-trace', 'x', 'default', now() + interval '30 minutes', now(), 7, 1)`,
+    );
+    await database.query(
+      `insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker) values ('default', 'orders', '1', 'a', 'b', '{}', 'w')`,
+    );
+    const { visitor } = await admin();
+    const values = await scrape(visitor);
+    const orders = 'client="default",stream="orders"';
+    expect(values.get(`fulfilment_stream_lag_seconds{${orders}}`)).toBeCloseTo(7_200, -1);
+    expect(values.get('fulfilment_job_late_seconds{client="default",job="pull-orders"}')).toBeGreaterThan(4_000);
+    expect(values.get('fulfilment_job_late_seconds{client="default",job="pull-shipments"}')).toBe(0);
+    expect(values.get('fulfilment_job_consecutive_failures{client="default",job="pull-orders"}')).toBe(3);
+    expect(values.get(`fulfilment_quarantine_rows{${orders}}`)).toBe(1);
+    expect(values.get('fulfilment_outbox_rows{client="default",status="pending"}')).toBe(1);
+    // Other alerts cover dead and undecided rows.
+    expect(values.get('fulfilment_outbox_oldest_seconds{client="default"}')).toBeCloseTo(90, -1);
+    expect(values.get('fulfilment_paused_seconds{client="default",job="push-outbox"}')).toBeCloseTo(600, -1);
+    expect(values.get('fulfilment_lookback_days')).toBe(7);
+    expect(values.get('fulfilment_outbox_rows{client="unknown",status="pending"}')).toBe(50);
+    expect(values.get('fulfilment_push_held{client="default",kind="",code="breaker_open"}')).toBe(1);
+    expect(values.get('fulfilment_gate_opens_in_seconds{client="default",gate="track-trace"}')).toBeCloseTo(1_800, -1);
+    expect(values.get('fulfilment_gate_spent{client="default",gate="track-trace"}')).toBe(1);
+    expect(values.get('fulfilment_database_up')).toBe(1);
+    expect([...values.keys()].join()).not.toContain('made-up');
+  });
+});
+
+describe('/readyz', () => {
+  test('names the late jobs, since when and why', async () => {
+    await setUp();
+    await database.query(
+      `update sync.jobs set last_success_at = now() - interval '3 days', consecutive_failures = 2 where job = 'pull-orders'`,
+    );
+    await database.query(
+      `update sync.jobs set last_success_at = now() - interval '2 days' where job = 'pull-shipments'`,
+    );
+    await database.query(`insert into sync.pauses (client, job, by) values ('', 'pull-shipments', 'me')`);
+    const { visitor } = await admin();
+    const answer = await (await visitor.get('/readyz')).json();
+    const since = expect.stringMatching(/^\d{4}-.*Z$/);
+    expect(answer).toEqual({
+      // This worker has not swept yet.
+      ready: false,
+      lastSweepSecondsAgo: null,
+      waitsFor: 'Postgres',
+      stale: [
+        { client, job: 'pull-orders', since, lastSuccessAt: since, because: 'failing' },
+        { client, job: 'pull-shipments', since, lastSuccessAt: since, because: 'paused' },
+      ],
+    });
+  });
+});
+
+describe('while the database is unreachable', () => {
+  test('pages say so, and probes and metrics still answer', async () => {
+    const away = connectDatabase('postgres://postgres@127.0.0.1:9/none', pino({ level: 'silent' }));
+    const { visitor } = await admin({}, away.db);
+    const page = await visitor.get('/outbox');
+    expect([page.status, await page.text()]).toEqual([503, expect.stringContaining('The database cannot be reached')]);
+    expect(await (await visitor.get('/readyz')).json()).toMatchObject({ database: 'cannot be read' });
+    expect((await scrape(visitor)).get('fulfilment_database_up')).toBe(0);
+    await away.close();
+  });
+
+  test('probes and metrics do not wait for a database that never answers', async () => {
+    const sockets: Socket[] = [];
+    const silent = createServer((socket) => sockets.push(socket));
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const { port } = silent.address() as AddressInfo;
+    const away = connectDatabase(`postgres://postgres@127.0.0.1:${port}/none`, pino({ level: 'silent' }));
+    const { visitor } = await admin({}, away.db);
+    let hasGivenUp = false;
+    const query = sql`select 1`.execute(away.db).catch(() => {
+      hasGivenUp = true;
+    });
+    expect((await scrape(visitor)).get('fulfilment_database_up')).toBe(0);
+    expect(await (await visitor.get('/readyz')).json()).toMatchObject({ database: 'cannot be read' });
+    // A query that was sent before still waits.
+    expect(hasGivenUp).toBe(false);
+    silent.close();
+    for (const socket of sockets) socket.destroy();
+    await query;
+    await away.close();
+  });
+});
+
+test('an internal error is shown as an internal error, and is logged', async () => {
+  const { visitor, logged } = await admin();
+  await database.query('alter table fulfilment.outbox rename to away');
+  const answer = await visitor.get('/outbox');
+  expect([answer.status, await answer.text()]).toEqual([500, expect.stringContaining('in the log of the worker')]);
+  expect(logged.some((line) => line.includes('admin_failed') && line.includes('42P01'))).toBe(true);
+});

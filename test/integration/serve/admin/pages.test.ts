@@ -1,0 +1,310 @@
+import { describe, expect, test } from 'vitest';
+import { ensureJobs } from '../../../../src/schedule/sql/due-jobs.ts';
+import { registerClients } from '../../../../src/service/sql/clients.ts';
+import { useAdmin } from '../../../helpers/admin.ts';
+import { useDatabase } from '../../../helpers/database.ts';
+
+const database = useDatabase();
+const admin = useAdmin(database);
+
+const order = { externalOrderNumber: 'SO-1', email: 'jan@example.com', items: [{ sku: 'MUG', quantity: 1 }] };
+
+/** Inserts an outbox row with this status, and returns its id. */
+async function insertRow(
+  status: 'dead' | 'unknown' | 'pending',
+  reference = 'SO-1',
+  kind = 'order.create',
+): Promise<number> {
+  const [{ id } = { id: 0 }] = await database.query<{ id: number }>(
+    `insert into fulfilment.outbox (kind, reference, payload) values ($1, $2, $3) returning id`,
+    [kind, reference, JSON.stringify(order)],
+  );
+  const changes = {
+    dead: `status = 'dead', next_attempt_at = null, finished_at = now(), last_error = 'refused: «no such sku»'`,
+    unknown: `status = 'unknown', next_attempt_at = null, claim_no = 1, written_at = now(), attempts = 1`,
+    pending: `attempts = 0`,
+  };
+  await database.query(`update fulfilment.outbox set ${changes[status]} where id = $1`, [id]);
+  return id;
+}
+
+const readAudit = () =>
+  database.query<{ action: string; detail: string }>('select action, client, detail, by from sync.audit order by id');
+const readStatus = async (id: number) =>
+  (await database.query<{ status: string }>('select status from fulfilment.outbox where id = $1', [id]))[0]?.status;
+
+describe('the page of an outbox row', () => {
+  test('says why the row is dead, masks its payload, and records in the audit who reveals it', async () => {
+    const { visitor } = await admin();
+    const id = await insertRow('dead');
+    const page = await (await visitor.get(`/outbox/${id}`)).text();
+    expect(page).toContain('refused: «no such sku»');
+    expect(page).toContain('MUG');
+    expect(page).not.toContain('jan@example.com');
+    expect(await readAudit()).toEqual([]);
+    const revealed = await visitor.post(`/outbox/${id}/reveal`, {}, `/outbox/${id}`);
+    expect(await revealed.text()).toContain('jan@example.com');
+    expect(await readAudit()).toMatchObject([
+      { action: 'outbox_reveal', client: 'default', detail: `outbox row ${id}`, by: 'page 127.0.0.1' },
+    ]);
+  });
+
+  test('masks its result until somebody reveals it', async () => {
+    const { visitor } = await admin();
+    const id = await insertRow('dead');
+    await database.query(
+      `update fulfilment.outbox set status = 'done', result = '{"orderId": 5, "fileName": "CANARY.pdf"}' where id = $1`,
+      [id],
+    );
+    for (const accept of ['text/html', 'application/json']) {
+      const page = await (await visitor.get(`/outbox/${id}`, { accept })).text();
+      expect(page).toContain('orderId');
+      expect(page).not.toContain('CANARY');
+    }
+    expect(await (await visitor.post(`/outbox/${id}/reveal`, {}, `/outbox/${id}`)).text()).toContain('CANARY.pdf');
+  });
+
+  test('retries, replaces, marks as done and cancels a row, each with an entry in the audit', async () => {
+    const { visitor } = await admin();
+    const ids = {
+      retry: await insertRow('dead', 'A'),
+      replace: await insertRow('dead', 'B'),
+      done: await insertRow('unknown', 'C'),
+      cancel: await insertRow('pending', 'D'),
+    };
+    const fields = {
+      retry: {},
+      replace: { payload: '{"externalOrderNumber":"B"}', sure: 'on' },
+      done: { sure: 'on', result: '{"orderId":7}' },
+      cancel: { sure: 'on' },
+    };
+    for (const [action, id] of Object.entries(ids)) {
+      const answer = await visitor.post(
+        `/outbox/${id}/${action}`,
+        fields[action as keyof typeof fields],
+        `/outbox/${id}`,
+      );
+      expect([action, answer.status, answer.headers.get('location')]).toEqual([action, 303, `/outbox/${id}`]);
+    }
+    expect(await Promise.all(Object.values(ids).map(readStatus))).toEqual(['pending', 'pending', 'done', 'cancelled']);
+    expect(
+      await database.query('select result, payload from fulfilment.outbox where id in ($1, $2) order by id', [
+        ids.replace,
+        ids.done,
+      ]),
+    ).toMatchObject([{ payload: { externalOrderNumber: 'B' } }, { result: { orderId: 7 } }]);
+    expect((await readAudit()).map(({ action, detail }) => [action, detail])).toEqual(
+      Object.entries(ids).map(([action, id]) => [`outbox_${action}`, `outbox row ${id}`]),
+    );
+    expect(await (await visitor.get(`/outbox/${ids.cancel}`)).text()).toContain('The row is cancelled');
+  });
+
+  test.each<[string, 'dead' | 'unknown' | 'pending', string, Record<string, string>, number, string]>([
+    ['a retry of an unknown row without a confirmation', 'unknown', 'retry', {}, 400, 'is not ticked'],
+    ['a payload that is not JSON', 'dead', 'replace', { payload: '{' }, 400, 'payload must be a JSON object'],
+    ['a payload that a worker would refuse', 'dead', 'replace', { payload: '{"locale": 7}' }, 400, 'locale'],
+    ['a payload for a row that may have been carried out', 'unknown', 'replace', { payload: '{}' }, 409, 'is unknown'],
+  ])('refuses %s', async (_what, status, action, fields, code, words) => {
+    const { visitor } = await admin();
+    const id = await insertRow(status);
+    const answer = await visitor.post(`/outbox/${id}/${action}`, fields, `/outbox/${id}`);
+    expect([answer.status, await answer.text()]).toEqual([code, expect.stringContaining(words)]);
+    expect(await readStatus(id)).toBe(status);
+    expect(await readAudit()).toEqual([]);
+  });
+
+  test('says once why a pending row waits, and does not say that nothing needs to be done', async () => {
+    const { visitor } = await admin();
+    const id = await insertRow('pending');
+    const reason = 'The service refused the user name and password';
+    await database.query(
+      `update fulfilment.outbox set last_error = $1, next_attempt_at = now() - interval '1 minute' where id = $2`,
+      [reason, id],
+    );
+    await database.query(
+      `insert into sync.push_holds (client, kind, code, reason, until) values ('default', '', 'credentials_refused', $1, now())`,
+      [reason],
+    );
+    const page = await (await visitor.get(`/outbox/${id}`)).text();
+    expect(page.split(reason)).toHaveLength(2);
+    expect(page).toContain('If a person must act, the overview says so');
+    expect(page).toContain('as soon as the reason is gone');
+    expect(page).not.toMatch(/Nothing needs to be done|minute ago|60s ago/);
+  });
+
+  test('does not exist for an unknown id, or for an id that is not a number', async () => {
+    const { visitor } = await admin();
+    expect((await visitor.get('/outbox/99')).status).toBe(404);
+    expect((await visitor.get('/outbox/x')).status).toBe(400);
+    expect((await visitor.post('/outbox/99/retry', {}, '/schedules')).status).toBe(404);
+  });
+});
+
+test('the page follows a retried row until it settles, and says that it failed again', async () => {
+  const { visitor } = await admin();
+  const id = await insertRow('dead');
+  const read = async () => (await visitor.get(`/outbox/${id}`)).text();
+  await visitor.post(`/outbox/${id}/retry`, {}, `/outbox/${id}`);
+  expect(await read()).toContain('http-equiv="refresh" content="2"');
+  await database.query(
+    `insert into sync.outbox_attempts (outbox_id, step, by, became, error_code)
+    values ($1, 'checked', 'w', 'pending', 'credentials_refused'), ($1, 'checked', 'w', 'dead', 'payload_refused')`,
+    [id],
+  );
+  await database.query(
+    `update fulfilment.outbox set status = 'dead', next_attempt_at = null, finished_at = now(),
+    last_error = 'no such code' where id = $1`,
+    [id],
+  );
+  const page = await read();
+  expect(page).toContain('The row was made due, but it failed again. The reason is below.');
+  expect(page.match(/<div>(checked|sent)<\/div>/g)).toEqual(['<div>checked</div>', '<div>checked</div>']);
+  expect(page).not.toContain('http-equiv="refresh"');
+  await database.query(`update sync.outbox_attempts set at = at - interval '1 hour'`);
+  expect(await read()).not.toContain('failed again');
+});
+
+test('a refused replacement keeps the text, names the place, and can be stored anyway', async () => {
+  const { visitor } = await admin();
+  const id = await insertRow('dead');
+  const replace = async (fields: Record<string, string>) =>
+    visitor.post(`/outbox/${id}/replace`, fields, `/outbox/${id}`);
+  const broken = await (await replace({ payload: '{\n  "locale" "nl"\n}' })).text();
+  expect(broken).toContain('{\n  &quot;locale&quot; &quot;nl&quot;\n}</textarea>');
+  expect(broken).toMatch(/line 2 column 1\d/);
+  expect(broken).not.toContain('Store it anyway');
+  expect(await (await replace({ payload: '{"locale": 7}' })).text()).toContain('Store it anyway');
+  expect((await replace({ payload: '{"locale": 7}', sure: 'on' })).status).toBe(303);
+  const history = await database.query<{ by: string }>(`select by from sync.outbox_attempts where step = 'replaced'`);
+  expect(history).toEqual([{ by: 'page 127.0.0.1' }]);
+});
+
+test('a failed run shows a reason once that is a warning of an earlier pass, too', async () => {
+  const { visitor } = await admin();
+  const reason = 'v3.shipments.list: answered 503';
+  await database.query(
+    `insert into sync.runs (client, job, trigger, worker, lease_key, started_at, status, finished_at, error, warnings)
+     values ('default', 'pull-shipments', 'schedule', 'w', 1, now(), 'failed', now(), $1, array[$1, 'another'])`,
+    [reason],
+  );
+  const page = await (await visitor.get('/runs')).text();
+  expect(page.split(reason)).toHaveLength(2);
+  expect(page).toContain('<p>another</p>');
+});
+
+test('no page turns the text of a row into markup', async () => {
+  const { visitor } = await admin();
+  const nasty = `"><script>alert(1)</script><img src=x onerror='alert(2)'>`;
+  const id = await insertRow('dead', nasty);
+  await database.query(`update fulfilment.outbox set last_error = $1, payload = $2 where id = $3`, [
+    nasty,
+    JSON.stringify({ [nasty]: nasty }),
+    id,
+  ]);
+  await database.query(
+    `insert into sync.clients (client, identity, base_url, hold_code, hold_reason, hold_since, hold_until) values ($1, 'x', $1, $1, $1, now(), now() + interval '1 hour')`,
+    [nasty],
+  );
+  await database.query(
+    `insert into sync.jobs (client, job, due_at, last_error, warnings) values ('default', 'pull-orders', now(), $1, array[$1])`,
+    [nasty],
+  );
+  await database.query(
+    `insert into sync.runs (client, job, trigger, worker, lease_key, started_at, status, finished_at, error) values ('default', 'pull-orders', 'schedule', $1, 1, now(), 'failed', now(), $1)`,
+    [nasty],
+  );
+  await database.query(
+    `insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker) values ('default', 'orders', '1', $1, $1, '{}', $1)`,
+    [nasty],
+  );
+  await database.query(`insert into sync.audit (by, action, client, detail) values ($1, $1, $1, $1)`, [nasty]);
+  for (const path of [
+    '/',
+    '/outbox',
+    `/outbox/${id}`,
+    '/runs',
+    '/schedules',
+    '/quarantine',
+    '/audit',
+    `/outbox?reference=${encodeURIComponent(nasty)}`,
+    `/login?next=${encodeURIComponent(nasty)}`,
+    `/?said=${encodeURIComponent(nasty)}&at=${Date.now()}`,
+  ]) {
+    const text = await (await visitor.get(path)).text();
+    expect([path, /<script>|<img/.test(text)]).toEqual([path, false]);
+    if (!/login|said/.test(path) && path !== '/schedules')
+      expect([path, text.includes('&lt;script&gt;')]).toEqual([path, true]);
+  }
+});
+
+describe('/schedules', () => {
+  const client = 'default';
+  const setUp = () => ensureJobs(database.db, [{ client, job: 'pull-orders', stream: 'orders', due: 'never' }]);
+  const jobs = () => database.query('select due_at <= now() as due from sync.jobs');
+
+  test('pauses a job, resumes it, and requests a run', async () => {
+    await registerClients(database.db, [{ client, identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
+    await setUp();
+    const { visitor } = await admin();
+    const fields = { client, job: 'pull-orders' };
+    await visitor.post('/schedules/pause', fields, '/schedules');
+    const paused = await (await visitor.get(`/schedules?said=pause&at=${Date.now()}`)).text();
+    expect(paused).toContain('The job is paused');
+    expect(paused).toMatch(/paused<\/span> <small>by page 127\.0\.0\.1/);
+    expect(paused).not.toContain('Run now: pull-orders');
+    await visitor.post('/schedules/resume', fields, '/schedules');
+    expect(await jobs()).toEqual([{ due: false }]);
+    await visitor.post('/schedules/run', fields, '/schedules');
+    expect(await jobs()).toEqual([{ due: true }]);
+    expect((await readAudit()).map(({ action, detail }) => [action, detail])).toEqual([
+      ['paused', 'pull-orders'],
+      ['resumed', 'pull-orders'],
+      ['run_requested', 'pull-orders'],
+    ]);
+  });
+
+  test.each([
+    [400, { client: 'nobody', job: 'pull-orders' }],
+    [400, { client, job: 'pull-everything' }],
+    [404, { client, job: 'reconcile' }],
+    [409, { client, job: 'pull-stock' }],
+  ])('answers %i to a request to run %o', async (status, fields) => {
+    const { visitor } = await admin();
+    expect((await visitor.post('/schedules/run', fields, '/schedules')).status).toBe(status);
+    expect(await readAudit()).toEqual([]);
+  });
+});
+
+describe('/runs', () => {
+  const numbers = (text: string) =>
+    [...text.matchAll(/data-label="run"><div>(\d+)</g)].map(([, number]) => Number(number));
+
+  test('shows the runs by client, job and status, page by page', async () => {
+    await ensureJobs(
+      database.db,
+      ['a', 'b'].flatMap((client) =>
+        ['orders', 'shipments'].map((stream) => ({ client, job: `pull-${stream}`, stream, due: null })),
+      ),
+    );
+    await database.query(`
+      insert into sync.runs (client, job, trigger, worker, lease_key, started_at, status, finished_at, error)
+      select case when n % 2 = 0 then 'a' else 'b' end, case when n <= 150 then 'pull-orders' else 'pull-shipments' end, 'schedule', 'w', n, now(),
+        case when n % 50 = 0 then 'failed' else 'done' end, now(), case when n % 50 = 0 then 'away' end
+      from generate_series(1, 300) n`);
+    const { visitor } = await admin();
+    const listRuns = async (query: string) => numbers(await (await visitor.get(`/runs?${query}`)).text());
+    const all = await listRuns('');
+    expect([all.length, all[0], all.at(-1)]).toEqual([25, 300, 276]);
+    expect(await (await visitor.get('/runs')).text()).toContain('href="/runs?before=276"');
+    expect((await listRuns('before=201'))[0]).toBe(200);
+    expect(await listRuns('status=failed')).toEqual([300, 250, 200, 150, 100, 50]);
+    expect(await listRuns('status=failed&job=pull-orders')).toEqual([150, 100, 50]);
+    expect((await listRuns('job=pull-orders'))[0]).toBe(150);
+    expect((await listRuns('client=b&status='))[0]).toBe(299);
+    expect(await listRuns('client=b&status=failed')).toEqual([]);
+    expect((await listRuns('client=a&job=pull-orders&status=done&before=100'))[0]).toBe(98);
+    expect((await visitor.get('/runs?status=none')).status).toBe(400);
+    await database.query('update sync.runs set pages = 1, fetched = 7 where id = 300');
+    expect(await (await visitor.get('/runs')).text()).toContain('7 in 1 page<');
+  });
+});

@@ -1,0 +1,147 @@
+import { expect, test } from 'vitest';
+import { newIds, outboxRow } from '../../../../src/serve/api/schemas.ts';
+import { useApi } from '../../../helpers/api.ts';
+import { useDatabase } from '../../../helpers/database.ts';
+import { orderPayload } from '../../../helpers/order-payload.ts';
+
+const database = useDatabase();
+const api = useApi(database);
+const makeRow = (reference: string) => ({ kind: 'order.create', reference, payload: orderPayload(reference) });
+const key = (value: string) => ({ 'idempotency-key': value });
+const readReferences = async () =>
+  (await database.query<{ reference: string }>('select reference from fulfilment.outbox order by id')).map(
+    (row) => row.reference,
+  );
+
+test('a row is stored as an INSERT stores it, with every digit, and read again', async () => {
+  const { call } = await api();
+  const payload = JSON.stringify(orderPayload('A')).replace('"9.95"', '9.9500000000000000001');
+  const body = `{"kind": "order.create", "reference": "A", "payload": ${payload}, "not_before": "2099-01-01T00:00:00+01:00"}`;
+  const answer = await call('/v1/outbox', body);
+  expect([answer.status, answer.json]).toEqual([202, { id: expect.any(Number) }]);
+  const stored = await database.query(`
+    select client, kind, reference, status, not_before, payload #>> '{items,0,price}' as price from fulfilment.outbox`);
+  expect(stored).toEqual([
+    {
+      client: 'default',
+      kind: 'order.create',
+      reference: 'A',
+      status: 'pending',
+      not_before: new Date('2098-12-31T23:00:00Z'),
+      price: '9.9500000000000000001',
+    },
+  ]);
+  const row = await call(`/v1/outbox/${answer.json.id}`);
+  expect(outboxRow.strict().parse(row.json)).toMatchObject({ status: 'pending', reference: 'A', history: [] });
+  expect(row.text).toContain('9.9500000000000000001');
+});
+
+test('an array is inserted in its order, or not at all', async () => {
+  const { call } = await api();
+  const answer = await call('/v1/outbox', ['A', 'B', 'C'].map(makeRow));
+  expect(answer.status).toBe(202);
+  const ids = newIds.parse(answer.json) as { id: number }[];
+  expect(ids.map(({ id }) => id)).toEqual(ids.map(({ id }) => id).toSorted((one, other) => one - other));
+  expect(await readReferences()).toEqual(['A', 'B', 'C']);
+  const wrong = { ...makeRow('E'), payload: { ...orderPayload('E'), currency: 'EUR', items: [] } };
+  const refused = await call('/v1/outbox', [makeRow('D'), wrong]);
+  expect(refused.status).toBe(422);
+  expect(refused.json.problems).toEqual([
+    expect.stringMatching(/^\[1\] items/),
+    expect.stringMatching(/^\[1\] currency/),
+  ]);
+  expect(await readReferences()).toEqual(['A', 'B', 'C']);
+});
+
+test('everything that is wrong with a row is named, and nothing is inserted', async () => {
+  const { call } = await api();
+  const problems = async (body: unknown) => {
+    const { status, json } = await call('/v1/outbox', body);
+    return [status, ...(json.problems ?? [json.detail])];
+  };
+  expect(await problems({ reference: '', payload: {}, more: 1 })).toEqual([
+    422,
+    'kind is missing',
+    expect.stringContaining('reference'),
+    expect.stringContaining('more'),
+  ]);
+  expect(await problems({ kind: 'order.paint', reference: 'A' })).toEqual([
+    422,
+    expect.stringContaining('no kind order.paint'),
+  ]);
+  expect(await problems({ ...makeRow('A'), not_before: 'soon' })).toEqual([
+    422,
+    expect.stringContaining('not_before must be a time'),
+  ]);
+  expect(await problems([])).toEqual([422, expect.stringContaining('must have 1 to 500 rows')]);
+  expect(await problems(Array.from({ length: 501 }, (_, place) => makeRow(`R${place}`)))).toEqual([
+    422,
+    expect.stringContaining('500'),
+  ]);
+  expect(await problems({ ...makeRow('A'), payload: { ...orderPayload('A'), email: 'a\0b' } })).toEqual([
+    422,
+    expect.stringContaining('NUL'),
+  ]);
+  expect(await problems({ ...makeRow('A\0') })).toEqual([422, expect.any(String)]);
+  const huge = await call('/v1/outbox', { ...makeRow('A'), payload: { text: 'x'.repeat(17 * 1024 * 1024) } });
+  expect(huge.status).toBe(413);
+  expect(await readReferences()).toEqual([]);
+});
+
+test('codes are compared with the stored lists, and a new list counts at once', async () => {
+  const { call } = await api();
+  const addType = (id: number, code: string) =>
+    database.query(
+      `insert into fulfilment.setting_options (client, list, id, code, name, raw) values ('default', 'orderTypes', $1, $2, $2, '{}')`,
+      [id, code],
+    );
+  await addType(1, 'B2B');
+  expect((await call('/v1/outbox', makeRow('A'))).json.problems).toEqual([expect.stringContaining('B2C')]);
+  await addType(2, 'B2C');
+  expect((await call('/v1/outbox', makeRow('A'))).status).toBe(202);
+});
+
+test('the same key with the same body answers with the same ids, and with another body is refused', async () => {
+  const { call, as } = await api();
+  const first = await call('/v1/outbox', [makeRow('A'), makeRow('B')], key('k'));
+  const again = await call('/v1/outbox', [makeRow('A'), makeRow('B')], key('k'));
+  expect([again.status, again.json]).toEqual([202, first.json]);
+  const changed = await call('/v1/outbox', [makeRow('A')], key('k'));
+  expect([changed.status, changed.json.detail]).toEqual([422, expect.stringContaining('Idempotency-Key')]);
+  // A row that a worker would refuse by now is not checked again.
+  await database.query(`
+    insert into fulfilment.setting_options (client, list, id, code, name, raw) values ('default', 'orderTypes', 1, 'X', 'X', '{}')`);
+  expect((await call('/v1/outbox', [makeRow('A'), makeRow('B')], key('k'))).json).toEqual(first.json);
+  expect(await readReferences()).toEqual(['A', 'B']);
+  await database.query('delete from fulfilment.setting_options');
+  // Keys of other tokens and other clients are others.
+  for (const token of ['writer', 'other'])
+    expect((await as(token)('/v1/outbox', [makeRow('A'), makeRow('B')], key('k'))).json).not.toEqual(first.json);
+  expect(await readReferences()).toHaveLength(6);
+});
+
+test('of twenty requests at once with one key, one inserts', async () => {
+  const { call } = await api();
+  const answers = await Promise.all(Array.from({ length: 20 }, () => call('/v1/outbox', makeRow('A'), key('k'))));
+  expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
+  expect(answers[0]?.status).toBe(202);
+  expect(await readReferences()).toEqual(['A']);
+});
+
+test('rows are checked without being inserted, with the problems that an insert names', async () => {
+  const { call, as } = await api();
+  const wrong = { ...makeRow('E'), payload: { ...orderPayload('E'), currency: 'EUR', items: [] } };
+  expect((await call('/v1/outbox/check', makeRow('A'))).json).toEqual({
+    problems: [],
+    why_unchecked: expect.stringContaining('refresh-settings'),
+  });
+  const checked = await call('/v1/outbox/check', [makeRow('A'), wrong]);
+  expect([checked.status, checked.json.problems]).toEqual([
+    200,
+    (await call('/v1/outbox', [makeRow('A'), wrong])).json.problems,
+  ]);
+  expect(checked.json.problems).toHaveLength(2);
+  expect((await call('/v1/outbox/check', { kind: 'order.create' })).status).toBe(422);
+  expect((await as('reader')('/v1/outbox/check', makeRow('A'))).status).toBe(403);
+  expect(await readReferences()).toEqual([]);
+});

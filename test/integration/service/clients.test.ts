@@ -1,0 +1,224 @@
+import { describe, expect, test } from 'vitest';
+import { toIdentity } from '../../../config/files.ts';
+import { acceptIdentity } from '../../../src/operate/sql/accept-identity.ts';
+import { runJob } from '../../../src/schedule/runs.ts';
+import { startRun } from '../../../src/schedule/sql/ledger.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const other = useSandbox(['default'], quiet);
+const pull = usePuller(database, sandbox);
+const pullOther = usePuller(database, other);
+const outbox = usePusher(database, sandbox);
+const outboxOther = usePusher(database, other);
+
+const accept = ({ keepCursors = false } = {}) =>
+  acceptIdentity(
+    database.db,
+    { client: 'default', identity: toIdentity({ baseUrl: other.url, username: 'default' }), baseUrl: other.url.href },
+    keepCursors,
+    'test',
+  );
+
+describe('another base URL for a client', () => {
+  test('parks the client: nothing is read from there or pushed there until it is accepted', async () => {
+    await sandbox.seed(30);
+    await other.seed(70);
+    done(await pull('pull-shipments'));
+    await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    const refused = await pullOther('pull-shipments');
+    expect(refused).toMatchObject({ status: 'skipped', reason: 'identity' });
+    expect(refused).toMatchObject({ because: expect.stringContaining(sandbox.url.href) });
+    await outboxOther.push();
+    expect(await other.requests()).toEqual([]);
+    expect(await database.count('fulfilment.shipments')).toBe(30);
+    expect((await outbox.rows())[0]).toMatchObject({ status: 'pending', attempts: 0 });
+    // The accepted account is still read meanwhile.
+    done(await pull('pull-shipments'));
+
+    expect(await accept()).toEqual({
+      accepted: true,
+      formerBaseUrl: sandbox.url.href,
+      waitingRows: 1,
+      deadRows: 0,
+    });
+    done(await pullOther('pull-shipments'));
+    expect(await database.count('fulfilment.shipments')).toBe(70);
+    await outboxOther.push();
+    expect((await outbox.rows())[0]).toMatchObject({ status: 'done' });
+    expect(await pull('pull-shipments')).toMatchObject({ status: 'skipped', reason: 'identity' });
+    expect(await database.query('select action, client from sync.audit')).toEqual([
+      { action: 'identity_accepted', client: 'default' },
+    ]);
+  });
+
+  test('is read from the beginning when it is accepted, or from the cursors that were kept', async () => {
+    await sandbox.seed(150);
+    await other.seed(150);
+    done(await pull('pull-shipments'));
+    await database.query(`
+      insert into sync.gates (gate, identity, client, next_at, taken_at)
+      select 'track-trace', identity, client, now() + interval '50 minutes', now() from sync.clients`);
+    await accept({ keepCursors: true });
+    // The gate holds for the same account at its new address.
+    expect(await pullOther('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
+    const place = await other.lastPlace();
+    done(await pullOther('pull-shipments'));
+    const first = (await other.requestsTo('/v3/shipments', place))[0];
+    expect(first?.query).toContain('cursor');
+    await database.query(`update sync.clients set identity = 'x', base_url = 'http://x.test/'`);
+    await accept();
+    const later = await other.lastPlace();
+    done(await pullOther('pull-shipments'));
+    expect((await other.requestsTo('/v3/shipments', later))[0]?.query).not.toContain('cursor');
+  });
+
+  test('keeps erasures together with the cursors; otherwise ids mean other orders, and none is masked', async () => {
+    await sandbox.seed(30);
+    done(await pull('pull-shipments'));
+    await database.query(
+      `insert into sync.erasures (client, entity, id, erased_by) values ('default', 'orders', 1, 'test')`,
+    );
+    await accept({ keepCursors: true });
+    expect(await database.count('sync.erasures')).toBe(1);
+    await database.query(`update sync.clients set identity = 'x', base_url = 'http://x.test/'`);
+    await accept();
+    expect(await database.count('sync.erasures')).toBe(0);
+  });
+
+  test('that is accepted ends a run of the former one: it writes nothing more', async () => {
+    await sandbox.seed(500);
+    await sandbox.faults({ operation: 'v3.shipments.list', effect: { delayMs: 300 } });
+    const running = pull('pull-shipments');
+    await waitFor('a page', async () => (await database.count('fulfilment.shipments')) >= 100);
+    await accept();
+    const written = await database.count('fulfilment.changes');
+    expect(await running).toMatchObject({ status: 'abandoned' });
+    expect(await database.count('fulfilment.changes')).toBe(written);
+    expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
+  });
+
+  test('that is accepted gets no order whose outcome at the former one is unknown', async () => {
+    done(await pull('pull-orders'));
+    await sandbox.faults({ operation: 'v3.orders.create', effect: { reset: true, afterEffect: true } });
+    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    await outbox.push();
+    expect((await outbox.row(id)).status).toBe('unknown');
+    expect(await accept()).toMatchObject({ waitingRows: 0, deadRows: 1 });
+    await outbox.hurry();
+    await outboxOther.push();
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'dead',
+      last_error: expect.stringContaining(`the outcome at ${sandbox.url.href} is not known`),
+    });
+    expect((await other.requests()).filter(({ method, path }) => method === 'POST' && path !== '/token')).toEqual([]);
+  });
+
+  test('that is accepted while an order is sent to the former one ignores the answer', async () => {
+    await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 1_500 } });
+    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    const pushing = outbox.push();
+    await waitFor('the order under way', async () => (await sandbox.count('v3.orders.create')) > 0);
+    expect(await accept()).toMatchObject({ deadRows: 1 });
+    await pushing;
+    expect(await database.count('fulfilment.orders')).toBe(0);
+    expect((await outbox.row(id)).status).toBe('dead');
+  });
+});
+
+describe('a hold of a client', () => {
+  const runScheduled = (job: 'pull-shipments' | 'pull-inbounds' | 'prune', env: Record<string, string> = {}) =>
+    runInProcess(makeConfig(database, sandbox, env), database, async (deps, client) => {
+      await database.query('update sync.jobs set due_at = now()');
+      return runJob(deps, job, client, 'schedule', new AbortController().signal);
+    });
+  const readHold = async () =>
+    (
+      await database.query<{ hold_code: string | null; hold_times: number; seconds: number }>(`
+        select hold_code, hold_times, extract(epoch from hold_until - now())::float8 as seconds from sync.clients`)
+    )[0];
+  /** Returns the seconds from `before` to the end of the hold. */
+  const readHoldSeconds = async (before: Date | undefined) =>
+    (
+      await database.query<{ seconds: number }>(
+        'select extract(epoch from hold_until - $1::timestamptz)::float8 as seconds from sync.clients',
+        [before],
+      )
+    )[0]?.seconds;
+  const readNow = async () => (await database.query<{ now: Date }>('select now() as now'))[0]?.now;
+  const endHoldSpan = () => database.query('update sync.clients set hold_until = now()');
+
+  test('begins with refused credentials, skips other jobs for 15 minutes, and ends with a success', async () => {
+    const wrong = { WAREHOUSE_PASSWORD: 'wrong' };
+    const before = await readNow();
+    expect(await runScheduled('pull-shipments', wrong)).toMatchObject({ status: 'failed' });
+    expect(await readHold()).toMatchObject({ hold_code: 'credentials_refused', hold_times: 1 });
+    expect(await readHoldSeconds(before)).toBeGreaterThanOrEqual(900);
+    expect((await readHold())?.seconds).toBeLessThanOrEqual(900);
+    const place = await sandbox.lastPlace();
+    expect(await runScheduled('pull-inbounds')).toMatchObject({ status: 'skipped', reason: 'held' });
+    expect(await sandbox.requests(place)).toEqual([]);
+    await endHoldSpan();
+    // A job that sends no requests to the service is not held, and does not end the hold.
+    done(await runScheduled('prune', wrong));
+    expect(await runScheduled('pull-shipments', wrong)).toMatchObject({ status: 'failed' });
+    expect(await readHold()).toMatchObject({ hold_times: 2 });
+    done(await runScheduled('prune'));
+    expect(await readHold()).toMatchObject({ hold_times: 2 });
+    await endHoldSpan();
+    done(await runScheduled('pull-inbounds'));
+    expect(await readHold()).toMatchObject({ hold_code: null, hold_times: 0 });
+  });
+
+  test('grows while the service does not answer; a manual run may try at any time', async () => {
+    const away = { HTTP_TIMEOUT_MS: '200' };
+    await sandbox.faults({ operation: '*', effect: { noAnswer: true } });
+    expect(await runScheduled('pull-shipments', away)).toMatchObject({ status: 'failed' });
+    expect((await readHold())?.seconds).toBeLessThan(5);
+    await endHoldSpan();
+    const [place, before] = [await sandbox.lastPlace(), await readNow()];
+    expect(await runScheduled('pull-inbounds', away)).toMatchObject({ status: 'failed' });
+    expect((await sandbox.requests(place)).map(({ path }) => path)).toEqual(['/status/get']);
+    expect(await readHoldSeconds(before)).toBeGreaterThanOrEqual(10);
+    expect((await readHold())?.seconds).toBeLessThan(10);
+    // A run that was under way already, or was started by hand, does not lengthen the hold.
+    expect(await pull('pull-shipments', { env: away })).toMatchObject({ status: 'failed' });
+    expect(await readHold()).toMatchObject({ hold_times: 2 });
+    await sandbox.clearFaults();
+    done(await pull('pull-shipments'));
+    expect(await readHold()).toMatchObject({ hold_code: null });
+  });
+
+  test('does not begin with an answer that concerns only one list', async () => {
+    await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 404 } });
+    expect(await runScheduled('pull-shipments')).toMatchObject({ status: 'failed' });
+    expect(await readHold()).toMatchObject({ hold_code: null });
+  });
+
+  test('that is over is tried by one run alone', async () => {
+    const request = (job: string) => ({
+      client: 'default',
+      identity: toIdentity({ baseUrl: sandbox.url, username: 'default' }),
+      baseUrl: sandbox.url.href,
+      job,
+      stream: null,
+      worker: 'w',
+      trigger: 'schedule' as const,
+      nextDue: { kind: 'stays' as const },
+    });
+    done(await pull('pull-orders'));
+    await database.query(`
+      update sync.clients set hold_code = 'no_answer', hold_reason = 'x', hold_since = now(), hold_until = now()`);
+    const jobs = ['a', 'b', 'c', 'd'];
+    await database.query(`insert into sync.jobs (client, job) select 'default', unnest($1::text[])`, [jobs]);
+    const results = await Promise.all(jobs.map((job) => startRun(database.db, request(job))));
+    expect(results.filter(({ kind }) => kind === 'started')).toMatchObject([{ run: { isProbe: true } }]);
+    expect(results.filter((result) => result.kind === 'skipped' && result.reason === 'held')).toHaveLength(3);
+  });
+});

@@ -1,0 +1,147 @@
+import { once } from 'node:events';
+import { createServer, request, type Server } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { afterEach, expect, test } from 'vitest';
+import { checkTransport } from '../../../src/operate/doctor/checks.ts';
+import { openDispatcher } from '../../../src/service/transport/dispatcher.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { done, makeConfig, usePuller } from '../../helpers/puller.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const pull = usePuller(database, sandbox);
+const servers: Server[] = [];
+afterEach(() => {
+  for (const server of servers.splice(0)) server.close().closeAllConnections();
+});
+
+/** Starts a forward proxy that records its requests. */
+async function startProxy(): Promise<{ url: string; requests: string[] }> {
+  const requests: string[] = [];
+  const server = createServer((incoming, outgoing) => {
+    requests.push(`${incoming.method} ${incoming.url}`);
+    const { method = 'GET', headers, url = '' } = incoming;
+    const onward = request(url, { method, headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(outgoing);
+    });
+    onward.on('error', () => outgoing.writeHead(502).end());
+    incoming.pipe(onward);
+  });
+  server.on('connect', ({ url = '' }, socket) => {
+    requests.push(`CONNECT ${url}`);
+    if (url.startsWith('refused.test')) return socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
+    const [host, port] = url.split(':');
+    const onward = connect(Number(port), host, () => {
+      socket.write('HTTP/1.1 200 OK\r\n\r\n');
+      onward.pipe(socket).pipe(onward);
+    });
+    onward.on('error', () => socket.destroy());
+    return undefined;
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  servers.push(server);
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests };
+}
+
+test('requests use the proxy of the environment, except for hosts in NO_PROXY', async () => {
+  await sandbox.seed(3);
+  const { url, requests } = await startProxy();
+  done(await pull('pull-shipments', { env: { HTTP_PROXY: url } }));
+  expect(requests.some((one) => one.includes('/v3/shipments'))).toBe(true);
+  expect(await database.query('select 1 from fulfilment.shipments')).toHaveLength(3);
+  requests.splice(0);
+  done(await pull('pull-shipments', { env: { http_proxy: url, NO_PROXY: '127.0.0.1' } }));
+  expect(requests).toEqual([]);
+});
+
+test('a proxy that refuses a tunnel is named, and nothing counts as sent', async () => {
+  const { url, requests } = await startProxy();
+  const env = { HTTPS_PROXY: url, WAREHOUSE_BASE_URL: 'https://refused.test/' };
+  expect(await pull('pull-shipments', { env })).toMatchObject({
+    status: 'failed',
+    error: { code: 'connect_failed', outcome: 'not_executed', message: expect.stringContaining('HTTPS_PROXY') },
+  });
+  expect(requests).toContain('CONNECT refused.test:443');
+});
+
+test('doctor names proxies without their password, and remote connections without TLS', () => {
+  const env = {
+    HTTPS_PROXY: 'http://user:secret@proxy.test:3128',
+    WAREHOUSE_BASE_URL: 'http://warehouse.test/',
+  };
+  const config = makeConfig(database, sandbox, { ...env, DATABASE_URL: 'postgres://erp.test/erp' });
+  expect(checkTransport(config)).toEqual([
+    expect.objectContaining({
+      state: 'warn',
+      found: expect.stringMatching(/service of default .*Postgres/),
+    }),
+    expect.objectContaining({ state: 'ok', found: 'requests go to the service of default direct' }),
+  ]);
+});
+
+test('doctor warns if the certificate of Postgres is not checked', () => {
+  const config = makeConfig(database, sandbox, { DATABASE_URL: 'postgres://erp.test/erp?sslmode=no-verify' });
+  expect(checkTransport(config)).toEqual([
+    expect.objectContaining({ check: 'encryption', state: 'ok' }),
+    expect.objectContaining({
+      check: 'certificates',
+      state: 'warn',
+      found: expect.stringMatching(/^TLS: .*no-verify/),
+    }),
+  ]);
+});
+
+// Each way is what a request really does, and what doctor says.
+test.each<[string, string, boolean]>([
+  ['', 'other.test', true],
+  ['other.test', 'other.test', false],
+  ['OTHER.test.', 'other.test', false],
+  ['.test', 'other.test', false],
+  ['*.test', 'other.test', false],
+  ['*.other.test', 'other.test', true],
+  ['her.test', 'other.test', true],
+  ['*', 'other.test', false],
+  ['none.test other.test:81', 'other.test', true],
+  ['none.test\tother.test:80', 'other.test', false],
+  ['*:81', 'other.test', true],
+  ['127.0.0.9', '127.0.0.9', false],
+  ['[::1]:80', '[::1]', false],
+  ['::1', '[::1]', false],
+])('with NO_PROXY=%s, a request to %s goes by the proxy: %s', async (noProxy, host, byProxy) => {
+  const { url, requests } = await startProxy();
+  const base = `http://${host}/`;
+  const config = makeConfig(database, sandbox, { HTTP_PROXY: url, no_proxy: noProxy, WAREHOUSE_BASE_URL: base });
+  const dispatcher = openDispatcher(config, 1_000);
+  const asked = dispatcher.request({ origin: base, path: '/', method: 'GET' });
+  await asked.then(({ body }) => body.dump()).catch(() => undefined);
+  await dispatcher.destroy();
+  expect(requests.length > 0).toBe(byProxy);
+  const proxy = checkTransport(config).find(({ check }) => check === 'proxy');
+  const way = byProxy ? `by ${new URL(url).host}` : 'direct';
+  expect(proxy?.found).toBe(`requests go to the service of default ${way}`);
+});
+
+test.each([
+  '127.0.0.0/8',
+  '10.*',
+  '*test',
+  'a*.test',
+  '127.1',
+  'http://a.test',
+  'a.test:99999',
+  '0:0:0:0:0:0:0:1',
+  '.*',
+])('NO_PROXY=%s, which would be ignored, is refused in any spelling if there is a proxy', (entry) => {
+  const refuse = (env: Record<string, string>) => () => makeConfig(database, sandbox, env);
+  for (const [proxy, name] of [
+    ['HTTP_PROXY', 'NO_PROXY'],
+    ['https_proxy', 'no_proxy'],
+  ] as const)
+    expect(refuse({ [proxy]: 'http://proxy.test', [name]: `a.test,${entry}` })).toThrow(
+      `NO_PROXY: ${entry} is not supported`,
+    );
+  expect(refuse({ NO_PROXY: entry })).not.toThrow();
+});

@@ -1,0 +1,138 @@
+import { describe, expect, test } from 'vitest';
+import { StoppedError } from '../../../src/core/errors.ts';
+import { takeRequests } from '../../../src/service/sql/request-budgets.ts';
+import { RequestBudget } from '../../../src/service/transport/request-budget.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { sendJson, useServices, withTokens } from '../../helpers/processes/service.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const services = useServices();
+const signal = new AbortController().signal;
+const identity = 'an account';
+const empty = { data: [], links: {} };
+
+/** A budget as a process has it, with the times at which its requests began. */
+function openBudget(perSecond: number) {
+  const began: number[] = [];
+  const db = database.open(1);
+  const budget = new RequestBudget(perSecond, (wanted) => takeRequests(db, { identity, perSecond }, wanted));
+  const take = async () => {
+    await budget.take(signal);
+    began.push(Date.now());
+  };
+  return { budget, began, take, takeMany: (count: number) => Promise.all(Array.from({ length: count }, take)) };
+}
+
+function countBySecond(times: readonly number[]): number[] {
+  const counts = new Map<number, number>();
+  for (const atMs of times) counts.set(Math.floor(atMs / 1_000), (counts.get(Math.floor(atMs / 1_000)) ?? 0) + 1);
+  return [...counts.values()];
+}
+
+describe('the budget of an account', () => {
+  test('lets no more requests of several processes begin in a second', async () => {
+    const all = [openBudget(40), openBudget(40), openBudget(40)];
+    await Promise.all(all.map(({ takeMany }) => takeMany(40)));
+    const counts = countBySecond(all.flatMap(({ began }) => began));
+    expect(Math.max(...counts)).toBeLessThanOrEqual(40);
+  });
+
+  test('is all for the only process that sends', async () => {
+    const { budget, began, take } = openBudget(25);
+    const senders = Array.from({ length: 4 }, async () => {
+      for (;;) await take();
+    });
+    await waitFor('a second with all requests', () => countBySecond(began).includes(25));
+    expect(Math.max(...countBySecond(began))).toBe(25);
+    budget.close();
+    for (const { status } of await Promise.allSettled(senders)) expect(status).toBe('rejected');
+  });
+
+  test('is taken in few statements, and not at all without requests', async () => {
+    const wanted: number[] = [];
+    const budget = new RequestBudget(1_000, (count) => {
+      wanted.push(count);
+      return Promise.resolve({ requests: count, startsInMs: 0, endsInMs: 1_000 });
+    });
+    expect(wanted).toEqual([]);
+    for (let times = 0; times < 100; times++) await budget.take(signal);
+    expect(wanted.length).toBeLessThan(40);
+    const taken = wanted.length;
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(wanted).toHaveLength(taken);
+  });
+
+  test('loses what a dead process took only until the next second', async () => {
+    const dead = await takeRequests(database.db, { identity, perSecond: 4 }, 4);
+    const next = await takeRequests(database.db, { identity, perSecond: 4 }, 1);
+    // Counted from the moment of the second grant, however late that is.
+    const [after] = await database.query<{ isSoon: boolean }>(
+      `select next_at <= date_trunc('second', taken_at) + interval '2 seconds' as "isSoon" from sync.request_budgets`,
+    );
+    expect(dead.requests).toBeGreaterThan(0);
+    expect(next).toMatchObject({ requests: 1, startsInMs: expect.any(Number) });
+    expect(next.startsInMs).toBeLessThanOrEqual(1_000);
+    expect(after).toEqual({ isSoon: true });
+  });
+
+  test('follows the clock of the database if it goes back', async () => {
+    await takeRequests(database.db, { identity, perSecond: 4 }, 1);
+    await database.query(
+      "update sync.request_budgets set next_at = next_at + interval '1 hour', taken_at = taken_at + interval '1 hour'",
+    );
+    const { startsInMs } = await takeRequests(database.db, { identity, perSecond: 4 }, 1);
+    expect(startsInMs).toBeLessThan(2_000);
+  });
+
+  test('is granted to each account by itself', async () => {
+    await takeRequests(database.db, { identity, perSecond: 1 }, 5);
+    const other = await takeRequests(database.db, { identity: 'another account', perSecond: 1 }, 5);
+    expect(other).toMatchObject({ requests: 1 });
+    expect(other.startsInMs).toBeLessThanOrEqual(0);
+  });
+});
+
+describe('a request that waits for the budget', () => {
+  test('ends with the signal, and at the stop', async () => {
+    const { budget } = openBudget(1);
+    await budget.take(signal);
+    const abort = new AbortController();
+    const waiting = [budget.take(abort.signal), budget.take(signal)];
+    abort.abort(new StoppedError());
+    await expect(waiting[0]).rejects.toMatchObject({ code: 'stopped' });
+    budget.close();
+    await expect(waiting[1]).rejects.toMatchObject({ code: 'stopped' });
+    await expect(budget.take(signal)).rejects.toMatchObject({ code: 'stopped' });
+  });
+
+  test('is not sent if the database does not answer', async () => {
+    const service = await services.start(withTokens((_request, response) => sendJson(response, 200, empty)));
+    const warehouse = services.connect(service.url, {
+      REQUESTS_PER_SECOND: '5',
+      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
+    });
+    await expect(warehouse.list('v3.shipments.list', '', { signal })).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+    expect(service.requests).toEqual([]);
+  });
+
+  test('is counted with the token requests, by the account', async () => {
+    const service = await services.start(withTokens((_request, response) => sendJson(response, 200, empty)));
+    const env = { REQUESTS_PER_SECOND: '1000', DATABASE_URL: database.url };
+    for (const warehouse of [services.connect(service.url, env), services.connect(service.url, env)])
+      await warehouse.list('v3.shipments.list', '', { signal });
+    const rows = await database.query<{ at: Date }>('select next_at as at from sync.request_budgets');
+    expect(service.requests).toHaveLength(4);
+    expect(rows).toHaveLength(1);
+    await services.connect(service.url, { DATABASE_URL: database.url }).list('v3.shipments.list', '', { signal });
+    expect(await database.query('select next_at as at from sync.request_budgets')).toEqual(rows);
+  });
+
+  test('is paced by its process alone if the database was never migrated', async () => {
+    const service = await services.start(withTokens((_request, response) => sendJson(response, 200, empty)));
+    await database.query('drop table sync.request_budgets');
+    const warehouse = services.connect(service.url, { REQUESTS_PER_SECOND: '50', DATABASE_URL: database.url });
+    await warehouse.list('v3.shipments.list', '', { signal });
+    expect(service.requests).toHaveLength(2);
+  });
+});

@@ -1,0 +1,16 @@
+import { expect, test, vi } from 'vitest';
+import { tellProgress } from '../../../src/cli/commands/rescan.ts';
+import type { Rescan } from '../../../src/pull/sql/rescans.ts';
+
+test('a rescan tells its progress every 5 seconds', () => {
+  const rescan = { fetched: 6_100, expected: 10_000, pages: 61, missing: 2, stale: 1 } as Rescan;
+  const clock = vi.spyOn(performance, 'now').mockReturnValue(0);
+  const written: string[] = [];
+  const tell = tellProgress('default reconcile orders', (line) => written.push(line));
+  for (const ms of [0, 4_999, 5_000, 9_999]) {
+    clock.mockReturnValue(ms);
+    tell(rescan);
+  }
+  clock.mockRestore();
+  expect(written).toEqual(['default reconcile orders: 61 % 6,100 read in 61 pages, 3 healed']);
+});
