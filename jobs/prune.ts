@@ -1,5 +1,5 @@
 import { prune } from '../src/operate/prune.ts';
-import type { Job } from './job.ts';
+import type { Job } from '../src/schedule/job.ts';
 
 /** The job that deletes data older than RETENTION_DAYS, for every client. */
 export const pruneJob: Job = {

@@ -1,5 +1,5 @@
 import { pullParcels } from '../src/pull/parcels.ts';
-import type { Job } from './job.ts';
+import type { Job } from '../src/schedule/job.ts';
 
 /** The job that looks up the packages of shipped shipments, one request per shipment. */
 export const pullParcelsJob: Job = {

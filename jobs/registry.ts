@@ -1,6 +1,6 @@
-import type { JobName } from '../config/jobs.ts';
+import { streams } from '../src/pull/streams/all-streams.ts';
+import type { Jobs } from '../src/schedule/job.ts';
 import { defineBackfillJob } from './backfill.ts';
-import type { Job } from './job.ts';
 import { pruneJob } from './prune.ts';
 import { pullInboundPackingSlipsJob } from './pull-inbound-packing-slips.ts';
 import { pullInboundsJob } from './pull-inbounds.ts';
@@ -13,20 +13,13 @@ import { defineReconcileJob } from './reconcile.ts';
 import { refreshSettingsJob } from './refresh-settings.ts';
 import { trackTraceJob } from './track-trace.ts';
 
-const pullJobs = {
+/** All jobs by name. */
+export const jobs: Jobs = {
   'pull-shipments': pullShipmentsJob,
   'pull-return-items': pullReturnItemsJob,
   'pull-inbounds': pullInboundsJob,
   'pull-inbound-packing-slips': pullInboundPackingSlipsJob,
   'pull-orders': pullOrdersJob,
-};
-
-/** All streams. */
-export const streams = Object.values(pullJobs).map(({ stream }) => stream);
-
-/** All jobs by name. */
-export const jobs: Readonly<Record<JobName, Job>> = {
-  ...pullJobs,
   'refresh-settings': refreshSettingsJob,
   'track-trace': trackTraceJob,
   'pull-parcels': pullParcelsJob,

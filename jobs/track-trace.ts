@@ -1,5 +1,5 @@
 import { pullTrackTrace } from '../src/pull/track-trace.ts';
-import type { Job } from './job.ts';
+import type { Job } from '../src/schedule/job.ts';
 
 /**
  * The job that reads where packages are. It runs at most once an hour, even if scheduled more often (docs/interface.md,

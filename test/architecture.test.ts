@@ -1,179 +1,76 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { findCycles, type Import, parseImports } from './helpers/imports.ts';
+import { findCycles, parseImports } from './helpers/imports.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 /**
- * The parts of the project that each part may import. `config types` allows only `import type` from config.
- * docs/architecture.md explains why.
+ * The rooms of the house, from the ground up. A room may import from itself and from the rooms before it.
+ * docs/architecture.md says what each one does.
  */
-const allowed: Record<string, readonly string[]> = {
-  config: [],
+const rooms = [
+  'config',
+  'src/core',
+  'src/db',
+  'src/service',
+  'src/schedule',
+  'src/pull',
+  'src/push',
+  'src/privacy',
+  'src/operate',
+  'jobs',
+  'src/serve',
+  'src/sandbox',
+  'src/cli',
+] as const;
+
+/** Rooms that may import only these rooms: leaves, and the sandbox, which shares nothing with `src/service`. */
+const onlyFrom: Readonly<Record<string, readonly string[]>> = {
   'src/core': [],
-  'src/network': [],
-  'src/payloads': ['src/core'],
-  'src/warehouse': ['src/core', 'config types'],
-  'src/erp': ['src/core', 'src/network', 'config types'],
-  'src/queue': ['src/core', 'config types'],
-  'src/sandbox': ['src/core', 'config types'],
-  'src/sync': ['src/core', 'src/payloads', 'src/warehouse', 'src/erp', 'config types'],
-  jobs: ['src/core', 'src/sync', 'src/queue', 'config'],
-  'src/app': [
-    'config',
-    'src/core',
-    'src/network',
-    'src/payloads',
-    'src/warehouse',
-    'src/erp',
-    'src/queue',
-    'src/sandbox',
-    'src/sync',
-    'jobs',
-  ],
+  'src/sandbox': ['src/core'],
 };
 
-/**
- * Folders of a part, the lowest first. A folder may import from itself, from its subfolders, and from the folders
- * before it. A name with an ending is one file.
- */
-const layers: Record<string, readonly string[]> = {
-  'src/warehouse': ['transport', 'decoding', 'client.ts'],
-  'src/erp': [
-    'generated',
-    'connection',
-    'schema',
-    'runs',
-    'mirror',
-    'pull',
-    'rescan',
-    'resources',
-    'outbox',
-    'privacy',
-    'deliveries',
-    'alerts',
-    'figures',
-    'reports',
-    'maintenance',
-  ],
-  'src/sync': [
-    'run',
-    'reading',
-    'commit',
-    'paging',
-    'streams',
-    'pulls',
-    'rescan',
-    'push/payload',
-    'push/kinds/order',
-    'push/kinds/return',
-    'push/kinds/inbound',
-    'push/kinds/product',
-    'push/kinds',
-    'push',
-  ],
-  'src/sandbox': [
-    'zone.ts',
-    'random.ts',
-    'refusal.ts',
-    'request-log.ts',
-    'faults.ts',
-    'findings.ts',
-    'normalize-body.ts',
-    'store/service-lists.ts',
-    'options.ts',
-    'store',
-    'rules',
-    'robot',
-    'world.ts',
-    'state-file.ts',
-    'operations',
-    'control',
-    'page',
-    'server',
-  ],
-  'src/app': [
-    'refuse-old-node.ts',
-    'version.ts',
-    'logging',
-    'deps',
-    'health',
-    'deliveries',
-    'alerts',
-    'terminal',
-    'metrics',
-    'worker',
-    'cli',
-    'doctor',
-    'verify',
-    'demo',
-    'admin/pages',
-    'admin',
-    'api',
-    'mcp',
-    'commands',
-    'program.ts',
-    'main.ts',
-  ],
+/** Packages that only these places may import, types included. */
+const restrictedPackages: Record<string, RegExp> = {
+  undici: /^src\/service\/transport\/|^src\/operate\/(webhooks|deliveries)\//,
+  pg: /^src\/db\/|^src\/[^/]+\/sql\//,
+  kysely: /^src\/db\/|^src\/[^/]+\/sql\//,
+  bullmq: /^src\/schedule\//,
+  ioredis: /^src\/schedule\//,
 };
 
-/** Packages that only these files may import. */
-const restrictedPackages: Record<string, readonly string[]> = {
-  undici: ['src/service/transport/http.ts', 'src/service/transport/dispatcher.ts'],
-  pg: ['src/erp/', 'src/db/connect.ts'],
-  kysely: ['src/erp/'],
-  bullmq: ['src/queue/', 'src/schedule/open-queue.ts'],
-  ioredis: ['src/queue/', 'src/schedule/open-redis.ts'],
-};
-/** Folders that may import only types of a package. Streams use `Transaction` to pass their writes to src/erp. */
-const typesAllowedIn = { kysely: ['src/sync/'], undici: ['src/app/deliveries/'] } as Record<string, readonly string[]>;
-
-const findPart = (file: string) => Object.keys(allowed).find((part) => file.startsWith(`${part}/`));
+const findRoom = (file: string) => rooms.find((room) => file.startsWith(`${room}/`));
 
 /** Returns the violations of the import rules in one file, in words. */
 function findViolations(file: string, source: string): string[] {
-  const part = findPart(file);
-  if (part === undefined) return [`${file} belongs to no part of the layout`];
-  return parseImports(source).flatMap((found) => {
-    if (found.target.startsWith('node:')) return [];
-    return found.target.startsWith('.') ? checkProjectImport(file, part, found) : checkPackageImport(file, found);
+  const room = findRoom(file);
+  if (room === undefined) return [`${file} is in no room`];
+
+  return parseImports(source).flatMap(({ target }) => {
+    if (target.startsWith('node:')) return [];
+    return target.startsWith('.') ? checkProjectImport(file, room, target) : checkPackageImport(file, target);
   });
 }
 
-function checkPackageImport(file: string, { target, typesOnly }: Import): string[] {
+function checkPackageImport(file: string, target: string): string[] {
   const name = target.startsWith('@') ? target.split('/', 2).join('/') : (target.split('/')[0] ?? '');
   const places = restrictedPackages[name];
-  if (places === undefined || places.some((place) => file.startsWith(place))) return [];
-  if (typesOnly && typesAllowedIn[name]?.some((place) => file.startsWith(place))) return [];
-  return [`${file} imports ${target}, which only ${places.join(', ')} may`];
+  if (places === undefined || places.test(file)) return [];
+  return [`${file} imports ${target}, which only ${places.source} may`];
 }
 
-function checkProjectImport(file: string, part: string, { target, typesOnly }: Import): string[] {
-  const resolved = relative(root, join(root, dirname(file), target));
-  if (resolved === 'package.json' && part === 'src/app') return [];
-  const other = findPart(resolved);
-  if (other === part) return checkLayers(file, part, resolved);
-  const may = allowed[part] ?? [];
-  if (other !== undefined && may.includes(other)) return [];
-  if (other === 'config' && typesOnly && may.includes('config types')) return [];
-  return [`${file} imports ${target}, which ${part} may not`];
-}
+function checkProjectImport(file: string, room: (typeof rooms)[number], target: string): string[] {
+  const imported = join(dirname(file), target);
+  if (imported === 'package.json') return [];
 
-function checkLayers(file: string, part: string, imported: string): string[] {
-  const order = layers[part];
-  if (order === undefined) return [];
-  const [from, to] = [findLayer(order, part, file), findLayer(order, part, imported)];
-  if (from === -1 || to === -1) return [`${from === -1 ? file : imported} belongs to no layer of ${part}`];
-  return to <= from ? [] : [`${file} imports ${imported}, which is a higher layer of ${part}`];
-}
+  const other = findRoom(imported);
+  if (other === room) return [];
 
-/** Returns the index of the longest layer that the file is in; -1 if there is none. */
-function findLayer(order: readonly string[], part: string, file: string): number {
-  const path = relative(join(root, part), join(root, file));
-  const fitting = order.filter((layer) => path === layer || path.startsWith(`${layer}/`));
-  return order.indexOf(fitting.toSorted((one, two) => two.length - one.length)[0] ?? '');
+  const lower: readonly string[] = onlyFrom[room] ?? rooms.slice(0, rooms.indexOf(room));
+  const may = other !== undefined && lower.includes(other);
+  return may ? [] : [`${file} imports ${target}, which is not below ${room}`];
 }
 
 const listFiles = (folders: readonly string[]) =>
@@ -195,24 +92,23 @@ describe('the import rules', () => {
   });
 
   test.each([
-    ['src/sandbox/world.ts', "import { walk } from '../warehouse/http.ts';"],
+    ['src/sandbox/world.ts', "import { walk } from '../service/http.ts';"],
     ['src/core/x.ts', "import { readConfig } from '../../config/env.ts';"],
-    ['src/sync/x.ts', "import { operations } from '../../config/operations.ts';"],
-    ['src/sync/x.ts', "import { sql } from 'kysely';"],
-    ['src/queue/x.ts', "export { startDaemon } from '../app/daemon.ts';"],
+    ['src/pull/x.ts', "import { sql } from 'kysely';"],
+    ['src/pull/x.ts', "import type { Transaction } from 'kysely';"],
+    ['src/schedule/x.ts', "export { startDaemon } from '../cli/worker/daemon.ts';"],
     ['jobs/x.ts', "const x = await import('../src/cli/main.ts');"],
-    ['src/sync/x.ts', "import { waitFor } from '../../test/helpers/wait.ts';"],
-    ['src/sync/x.ts', "import {\n  Worker,\n} from 'bullmq';"],
-    ['src/schedule/sql/leases.ts', "import type { Family } from '../mirror/tables.ts';"],
-    ['src/sync/commit/x.ts', "import { orders } from '../streams/orders.ts';"],
-    ['src/erp/new-folder/x.ts', "import { x } from '../connection/pool.ts';"],
+    ['src/push/x.ts', "import { waitFor } from '../../test/helpers/wait.ts';"],
+    ['src/push/x.ts', "import {\n  Worker,\n} from 'bullmq';"],
+    ['src/service/sql/x.ts', "import type { Family } from '../../pull/sql/tables.ts';"],
+    ['src/new-room/x.ts', ''],
   ])('refuse in %s: %j', (file, source) => expect(findViolations(file, source)).toHaveLength(1));
 
   test.each([
-    ['src/sync/x.ts', "import type { OperationName } from '../../config/operations.ts';"],
-    ['src/sync/x.ts', "import type { Transaction } from 'kysely';"],
-    ['src/erp/x.ts', "import { Migrator } from 'kysely/migration';"],
-    ['src/erp/mirror/x.ts', "import { underLease } from '../runs/leases.ts';"],
+    ['src/pull/x.ts', "import type { OperationName } from '../../config/operations.ts';"],
+    ['src/pull/sql/x.ts', "import { sql } from 'kysely';"],
+    ['src/db/x.ts', "import { Migrator } from 'kysely/migration';"],
+    ['src/pull/sql/x.ts', "import { underLease } from '../../schedule/sql/leases.ts';"],
   ])('allow in %s: %j', (file, source) => expect(findViolations(file, source)).toEqual([]));
 });
 
@@ -242,7 +138,7 @@ test('kinds do not import each other', () => {
   const registry = 'src/push/kinds/registry.ts';
   const kinds = parseImports(read(registry))
     .map(({ target }) => join(dirname(registry), target))
-    .filter((file) => file.startsWith('src/sync/push/kinds/'));
+    .filter((file) => file.startsWith('src/push/kinds/'));
   expect(kinds.length).toBeGreaterThan(10);
   const siblings = kinds.flatMap((file) =>
     parseImports(read(file))
@@ -260,10 +156,10 @@ test('only config/ reads the environment', () => {
   ]);
 });
 
-test('two files of sync, erp, queue, warehouse and core never share a name', () => {
-  const rooms = sourceFiles.filter((file) => /^src\/(sync|erp|queue|warehouse|core)\//.test(file));
-  const byName = Map.groupBy(rooms, (file) => file.split('/').at(-1));
-  expect([...byName.values()].filter((files) => files.length > 1)).toEqual([]);
+test('two files of the rooms never share a name, but for commands, which have the name that one types', () => {
+  const files = sourceFiles.filter((file) => /^src\/(?!sandbox\/|cli\/commands\/)/.test(file));
+  const byName = Map.groupBy(files, (file) => file.split('/').at(-1));
+  expect([...byName.values()].filter((same) => same.length > 1)).toEqual([]);
 });
 
 test('every migration is named NNNN_name.sql, numbered without gaps', () => {

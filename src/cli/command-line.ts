@@ -7,7 +7,6 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { type Config, readConfig } from '../../config/env.ts';
 import type { WarehouseClient } from '../../config/files.ts';
 import { polledStreams } from '../../config/jobs.ts';
-import { streams } from '../../jobs/registry.ts';
 import { CodedError, describeError } from '../core/errors.ts';
 import { silentLogger } from '../core/logger.ts';
 import { escapeHidden, toVisible } from '../core/quote.ts';
@@ -16,6 +15,7 @@ import type { Database } from '../db/pool.ts';
 import { assertSchemaFits } from '../db/schema-fit.ts';
 import { isDiskFull } from '../db/transaction.ts';
 import type { RefetchableResource, Stream } from '../pull/stream.ts';
+import { streams } from '../pull/streams/all-streams.ts';
 import { authorizations } from '../pull/streams/authorizations.ts';
 
 /** An error in the words or options of a command. The process exits with 2. */

@@ -5,14 +5,16 @@
 
 import { readConfig } from '../../config/env.ts';
 import type { WarehouseClient } from '../../config/files.ts';
+import { jobs } from '../../jobs/registry.ts';
 import { describeError, StoppedError } from '../core/errors.ts';
 import { silentLogger } from '../core/logger.ts';
-import { connectForWriting, openLeaseKeeper, toAddress, toDirectUrl, workerName } from '../db/connect.ts';
+import { connectForWriting, toAddress, toDirectUrl, workerName } from '../db/connect.ts';
 import { assertSchemaFits } from '../db/schema-fit.ts';
 import { openLogger } from '../operate/logging/create-logger.ts';
 import { noteDatabase } from '../push/sql/push-database.ts';
 import type { RunReport } from '../schedule/run.ts';
 import type { RunnerDeps } from '../schedule/runs.ts';
+import { openLeaseKeeper } from '../schedule/sql/leases.ts';
 import { openWarehouses } from '../service/open-warehouses.ts';
 import { selectClients } from './command-line.ts';
 
@@ -48,6 +50,7 @@ export async function withForeground<T>(
     // This must happen before any run: it notices a restored database, whose gates must wait.
     await noteDatabase(db, worker, []);
     const deps = {
+      jobs,
       config: { ...config, clients },
       db,
       keeper: leases.keeper,

@@ -12,7 +12,7 @@ export const migrationsFolder = new URL('migrations/', root);
 /** Folder of the style of all pages. */
 export const styleFolder = new URL(isBundled ? 'style/' : 'src/core/style/', root);
 /** Folder of the script and icon of the admin pages. */
-export const assetsFolder = new URL(isBundled ? 'assets/' : 'src/app/admin/assets/', root);
+export const assetsFolder = new URL(isBundled ? 'assets/' : 'src/serve/admin/assets/', root);
 /** Folder of the script of the sandbox's page. */
 export const sandboxAssetsFolder = new URL(isBundled ? 'sandbox-assets/' : 'src/sandbox/page/assets/', root);
 

@@ -6,14 +6,11 @@
 import { hostname } from 'node:os';
 import type { Config } from '../../config/env.ts';
 import { errorFields, type Logger, throttleWarnings } from '../core/logger.ts';
-import { LeaseKeeper } from '../schedule/sql/leases.ts';
 import { Listener } from './listener.ts';
 import { type Database, makePoolConfig, openDatabase, type PoolOptions } from './pool.ts';
 import { ServerPool } from './server-client.ts';
 
 const databasePoolSize = 4;
-/** Timeout of a heartbeat in milliseconds. It is shorter than a lease, so that a missing answer is noticed in time. */
-const heartbeatTimeoutMs = 5_000;
 
 /** Where connections lead: to Postgres itself, or to a pooler that may give each transaction another session. */
 export type DatabaseAddress = string | { readonly pooled: string };
@@ -78,13 +75,6 @@ export function openPool(options: PoolOptions, log: Logger): ServerPool {
     client.on('error', logLostConnection);
   });
   return pool;
-}
-
-/** Opens a separate connection that renews leases. */
-export function openLeaseKeeper(databaseUrl: string, log: Logger): OpenDatabase & { readonly keeper: LeaseKeeper } {
-  const { db, close } = connectForWriting(databaseUrl, log, 'leases', 1, heartbeatTimeoutMs);
-  const keeper = new LeaseKeeper(db, (error) => log.warn({ event: 'heartbeat_failed', ...errorFields(error) }));
-  return { keeper, db, close };
 }
 
 /** Listens to a channel of the ERP database until it is closed. */

@@ -3,7 +3,7 @@
  * time limits, so a frozen process holds no lock for long.
  */
 
-import { Kysely } from 'kysely';
+import { Kysely, type Transaction } from 'kysely';
 import pg from 'pg';
 import { toOrdinaryTime } from '../core/time.ts';
 import { ServerDialect, type StatementOptions } from './driver.ts';
@@ -31,6 +31,8 @@ export const keepAliveInitialDelayMillis = 10_000;
 
 /** The database, as all our SQL uses it. Its row types are generated from the migrated schema. */
 export type Database = Kysely<DB>;
+/** A transaction of the ERP database. */
+export type DatabaseTransaction = Transaction<DB>;
 
 /**
  * Time after which an unused connection is closed. The polls of one client use a connection more often than that: opening

@@ -3,9 +3,8 @@
  * Each job commits its result together with its entry in the ledger.
  */
 
-import type { Transaction } from 'kysely';
 import { toStopError } from '../core/errors.ts';
-import type { DB } from '../db/generated/tables.ts';
+import type { DatabaseTransaction } from '../db/pool.ts';
 import {
   type AgedStep,
   findClientsWithoutPrune,
@@ -21,7 +20,7 @@ import type { OrderToErase } from '../privacy/sql/erased-numbers.ts';
 import { removeQuotedWords } from '../privacy/sql/quoted-words.ts';
 import { appendChanges } from '../pull/sql/feed.ts';
 import { maskAgedQuarantine } from '../pull/sql/mask-quarantine.ts';
-import { type PullContext, warn } from '../schedule/run.ts';
+import { type RunContext, warn } from '../schedule/run.ts';
 import { recordAudit } from '../schedule/sql/audit.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import { pruneTargets } from './sql/prune-rows.ts';
@@ -34,7 +33,7 @@ const agedBatchSize = 100;
  * Erases the personal data of a client that is older than PERSONAL_DATA_DAYS, in small batches: of finished orders, of
  * finished outbox rows and their documents, of returns without a stored order, of the quarantine, and of errors.
  */
-async function eraseAged(context: PullContext, client: string, days: number): Promise<void> {
+async function eraseAged(context: RunContext, client: string, days: number): Promise<void> {
   const { db, run } = context;
   const { totals } = context.state;
   const counts: Record<string, number> = {};
@@ -43,7 +42,7 @@ async function eraseAged(context: PullContext, client: string, days: number): Pr
     if (count > 0) counts[name] = (counts[name] ?? 0) + count;
     return count;
   };
-  const within = <T>(work: (trx: Transaction<DB>) => Promise<T>) => {
+  const within = <T>(work: (trx: DatabaseTransaction) => Promise<T>) => {
     if (context.signal.aborted) throw toStopError(context.signal);
     return underLease(db, run.lease, work);
   };
@@ -55,7 +54,7 @@ async function eraseAged(context: PullContext, client: string, days: number): Pr
     const addAll = async <Position>(
       name: string,
       first: Position,
-      mask: (trx: Transaction<DB>, after: Position) => Promise<MaskedPart<Position>>,
+      mask: (trx: DatabaseTransaction, after: Position) => Promise<MaskedPart<Position>>,
     ) => {
       for (let after: Position | null = first; after !== null; ) {
         const from: Position = after;
@@ -85,7 +84,7 @@ async function eraseAged(context: PullContext, client: string, days: number): Pr
 }
 
 /** Runs work in one transaction of the run. */
-type Within = <T>(work: (trx: Transaction<DB>) => Promise<T>) => Promise<T>;
+type Within = <T>(work: (trx: DatabaseTransaction) => Promise<T>) => Promise<T>;
 
 /** The number of orders that were erased, and of old orders that keep their data. */
 interface OrderCounts {
@@ -96,7 +95,7 @@ interface OrderCounts {
   incomplete: number;
 }
 
-function warnOfKeptOrders(context: PullContext, { blocked, incomplete }: OrderCounts): void {
+function warnOfKeptOrders(context: RunContext, { blocked, incomplete }: OrderCounts): void {
   if (blocked > 0)
     warn(context, `${blocked} finished orders keep their personal data: outbox rows of them are open or dead`);
   if (incomplete > 0)
@@ -150,7 +149,7 @@ const batchSize = 2_000;
  * deleted. Each client has a run, and the first one does the work for all. Then erases personal data that is older than
  * PERSONAL_DATA_DAYS, of its own client and of clients that no worker has any more.
  */
-export async function prune(context: PullContext): Promise<void> {
+export async function prune(context: RunContext): Promise<void> {
   const { client, db, run, config, signal } = context;
   const { RETENTION_DAYS: retentionDays, PERSONAL_DATA_DAYS: personalDataDays } = config;
   const { totals } = context.state;

@@ -1,6 +1,7 @@
 import { CodedError } from '../core/errors.ts';
-import { type PullContext, serviceNow, warn } from '../schedule/run.ts';
+import { serviceNow, warn } from '../schedule/run.ts';
 import { commitReading, type ExtraWrites, makeEmptyReading, unlist } from './commit-reading.ts';
+import type { PullContext } from './pull-context.ts';
 import { recordFindings } from './sql/findings.ts';
 import { type DayWindow, type Rescan, saveRescan, zeroCounts } from './sql/rescans.ts';
 import { countRowsInWindows, findUnseenRows } from './sql/rows-in-windows.ts';

@@ -5,10 +5,11 @@
 
 import { dayMs, isRealDay } from '../core/time.ts';
 import { isDataRefused } from '../db/transaction.ts';
-import { addCounts, newShare, type PullContext, type ServiceClock, type Share } from '../schedule/run.ts';
+import { addCounts, newShare, type ServiceClock, type Share } from '../schedule/run.ts';
 import { recordProgress, rescanJobs } from '../schedule/sql/ledger.ts';
 import { checkQuarantineShare, type DecodedPage, emptyPage, quarantineRefused } from './decode.ts';
 import { findRefused } from './find-refused.ts';
+import type { PullContext } from './pull-context.ts';
 import { appendChanges, type Change } from './sql/feed.ts';
 import type { Family } from './sql/mirror-tables.ts';
 import { quarantineResources, releaseQuarantined } from './sql/quarantine.ts';

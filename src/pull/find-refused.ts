@@ -1,8 +1,6 @@
-import type { Transaction } from 'kysely';
 import { CodedError } from '../core/errors.ts';
 import { workOnHalves } from '../core/work-on-halves.ts';
-import type { DB } from '../db/generated/tables.ts';
-import type { Database } from '../db/pool.ts';
+import type { Database, DatabaseTransaction } from '../db/pool.ts';
 import { isDataRefused, readSqlState } from '../db/transaction.ts';
 import { type Lease, underLease } from '../schedule/sql/leases.ts';
 
@@ -22,7 +20,7 @@ export async function findRefused<T>(
   db: Database,
   lease: Lease,
   items: readonly T[],
-  write: (trx: Transaction<DB>, items: readonly T[]) => Promise<unknown>,
+  write: (trx: DatabaseTransaction, items: readonly T[]) => Promise<unknown>,
 ): Promise<ReadonlyMap<T, string>> {
   const refusal: unknown = await underLease(db, lease, async (trx) => {
     await write(trx, items);

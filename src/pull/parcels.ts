@@ -3,7 +3,7 @@ import { WarehouseError } from '../core/errors.ts';
 import { findUnstorableReason } from '../core/json.ts';
 import { dayMs, hourMs } from '../core/time.ts';
 import { isDataRefused } from '../db/transaction.ts';
-import { addCounts, type PullContext, pause, serviceNow, warn } from '../schedule/run.ts';
+import { addCounts, pause, type RunContext, serviceNow, warn } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import { recordProgress } from '../schedule/sql/ledger.ts';
 import { decodeParcels, type Parcel, type ParcelList } from '../service/decoding/decode-parcels.ts';
@@ -115,7 +115,7 @@ const maxFailures = 3;
  * Operations). Stores them after every 20 look-ups, so an interrupted run loses little. If the service does not have
  * the operation, the job is parked for a day with a warning.
  */
-export async function pullParcels(context: PullContext): Promise<void> {
+export async function pullParcels(context: RunContext): Promise<void> {
   const { db, client, warehouse, signal } = context;
   const watch: RefusalWatch = { proven: await hasReadParcels(db, client), refusals: 0, failures: 0, parked: null };
   const unanswered = { count: 0, first: '' };
@@ -148,7 +148,7 @@ export async function pullParcels(context: PullContext): Promise<void> {
 }
 
 /** Requests the look-ups whose answers are in quarantine. Returns their number. */
-export const replayParcels = ({ db, client, run }: PullContext): Promise<number> =>
+export const replayParcels = ({ db, client, run }: RunContext): Promise<number> =>
   underLease(db, run.lease, (trx) => requestQuarantinedParcelReads(trx, client, name));
 
 /** What is known of the path of the look-up. */
@@ -166,7 +166,7 @@ interface RefusalWatch {
  * Looks up one shipment. A refusal or a failure concerns this shipment alone, unless it happens again and again.
  * @throws WarehouseError if the service cannot be asked now
  */
-async function lookUp(context: PullContext, due: DueParcelRead, watch: RefusalWatch): Promise<AnsweredRead> {
+async function lookUp(context: RunContext, due: DueParcelRead, watch: RefusalWatch): Promise<AnsweredRead> {
   const { warehouse, signal, zone, db } = context;
   const ageMs = due.shippedOn === null ? null : serviceNow(context).getTime() - due.shippedOn.getTime();
   const read = { ...due, ageMs, readNo: await drawReadNo(db) };
@@ -198,7 +198,7 @@ const concernsService = ({ code, status, retryAfterMs }: WarehouseError) =>
   retryAfterMs !== undefined;
 
 /** Stores the answers. If the database refuses them, stores each by itself, and quarantines those that it refuses. */
-async function storeAnswers(context: PullContext, answers: readonly AnsweredRead[]): Promise<void> {
+async function storeAnswers(context: RunContext, answers: readonly AnsweredRead[]): Promise<void> {
   if (answers.length === 0) return;
   try {
     await writeAnswers(context, answers);
@@ -209,7 +209,7 @@ async function storeAnswers(context: PullContext, answers: readonly AnsweredRead
   }
 }
 
-async function writeAnswers(context: PullContext, answers: readonly AnsweredRead[]): Promise<void> {
+async function writeAnswers(context: RunContext, answers: readonly AnsweredRead[]): Promise<void> {
   const { db, client, run, state } = context;
   const totals = await writeStream(db, run, name, async (transaction) => {
     const { trx } = transaction;
@@ -233,7 +233,7 @@ async function writeAnswers(context: PullContext, answers: readonly AnsweredRead
 }
 
 /** Ends the run with a warning. The job is due again in a day. */
-function park(context: PullContext, reason: string): void {
+function park(context: RunContext, reason: string): void {
   const { state, run, dueNotBefore } = context;
   state.end.dueAt = dueNotBefore(new Date(run.startedAt.getTime() + dayMs), dayMs);
   warn(

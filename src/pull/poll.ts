@@ -5,10 +5,11 @@
 
 import { StoppedError } from '../core/errors.ts';
 import { addDays, dayMs, isRealDay, toUtcDay } from '../core/time.ts';
-import { mayWait, type PullContext, readStored, throwFirst, warn } from '../schedule/run.ts';
+import { mayWait, readStored, throwFirst, warn } from '../schedule/run.ts';
 import type { Cursor, CursorPass } from '../schedule/sql/ledger.ts';
 import type { QueryParameters } from '../service/transport/query.ts';
 import { commitReading, unlist } from './commit-reading.ts';
+import type { PullContext } from './pull-context.ts';
 import { readByIds } from './read-by-ids.ts';
 import { findQuarantinedDue } from './sql/quarantine.ts';
 import {

@@ -1,9 +1,10 @@
 import { WarehouseError } from '../core/errors.ts';
 import { isObject, type Json } from '../core/json.ts';
-import { type PullContext, warn } from '../schedule/run.ts';
+import { warn } from '../schedule/run.ts';
 import { encodeQuery } from '../service/transport/query.ts';
 import { type CommittedPage, commitReading, type ExtraWrites } from './commit-reading.ts';
 import { decodePage } from './decode.ts';
+import type { PullContext } from './pull-context.ts';
 import { couldNotBeRead, postponeRereads, removeRereads, unknownToService } from './sql/rereads.ts';
 import { drawReadNo, type RunTransaction } from './sql/stream-transaction.ts';
 import type { MirroredResource } from './stream.ts';

@@ -1,6 +1,6 @@
 import type { Database } from '../db/pool.ts';
 import { inTransaction } from '../db/transaction.ts';
-import { addCounts, type PullContext, warn } from '../schedule/run.ts';
+import { addCounts, type RunContext, warn } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import { recordProgress } from '../schedule/sql/ledger.ts';
 import type { Warehouse } from '../service/client.ts';
@@ -32,7 +32,7 @@ export async function readListsNow(
  * Runs the job refresh-settings: reads and stores the service lists under the run's lease, with counts. If a list is
  * absent or suddenly empty, keeps the stored entries and warns.
  */
-export async function refreshSettings(context: PullContext): Promise<void> {
+export async function refreshSettings(context: RunContext): Promise<void> {
   const { client, db, run, warehouse, signal } = context;
   const lists = await fetchServiceLists(warehouse, signal);
   const { totals, keptLists } = await underLease(db, run.lease, async (trx) => {

@@ -1,7 +1,7 @@
 import { type Json, parseExact, ShapeError } from '../core/json.ts';
-import type { PullContext } from '../schedule/run.ts';
 import { commitReading } from './commit-reading.ts';
 import { decodePage } from './decode.ts';
+import type { PullContext } from './pull-context.ts';
 import { readNextQuarantined, releaseQuarantineRow } from './sql/quarantine.ts';
 import type { Stream } from './stream.ts';
 

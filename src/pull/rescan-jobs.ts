@@ -1,6 +1,7 @@
 import { LeaseLostError, StoppedError } from '../core/errors.ts';
-import { newShare, type PullContext, serviceNow, throwFirst, warn } from '../schedule/run.ts';
+import { newShare, type RunContext, serviceNow, throwFirst, warn } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
+import { type PullContext, toPullContext } from './pull-context.ts';
 import { backfillStream, reconcileStream } from './rescan.ts';
 import { requestMissingParcelReads } from './sql/parcel-reads.ts';
 import { readReconciledTimes } from './sql/reconciliations.ts';
@@ -14,7 +15,7 @@ import { findOrdersOfShipments } from './streams/orders.ts';
  * not stop the others. Its error is thrown at the end. If the run is repeated before its next due time, it skips the
  * streams that succeeded.
  */
-export async function reconcileAll(context: PullContext, streams: readonly Stream[]): Promise<void> {
+export async function reconcileAll(context: RunContext, streams: readonly Stream[]): Promise<void> {
   const { db, client, run, dueNotBefore } = context;
   const doneAt = run.trigger === 'manual' ? new Map<string, Date>() : await readReconciledTimes(db, client);
   const isDue = ({ name }: Stream) => {
@@ -26,12 +27,12 @@ export async function reconcileAll(context: PullContext, streams: readonly Strea
     ...streams.filter(isDue).map((one) => () => reconcileStream(withColumnComparison(context), one, 'worker')),
     () => rereadAuthorizations(withColumnComparison(context)),
     () => requestMissingParcels(context),
-    () => findOrdersOfShipments(context),
+    () => findOrdersOfShipments(toPullContext(context)),
   ]);
 }
 
 /** Requests look-ups of shipped shipments that have none, for example after a lost row. */
-async function requestMissingParcels(context: PullContext): Promise<void> {
+async function requestMissingParcels(context: RunContext): Promise<void> {
   const { db, client, run } = context;
   const now = serviceNow(context);
   let count = 0;
@@ -46,7 +47,7 @@ async function requestMissingParcels(context: PullContext): Promise<void> {
 }
 
 /** Runs the backfills that were requested for the background, oldest first. */
-export async function backfillRequested(context: PullContext, streams: readonly Stream[]): Promise<void> {
+export async function backfillRequested(context: RunContext, streams: readonly Stream[]): Promise<void> {
   const rescans = await findBackgroundBackfills(context.db, context.client);
   const backfill = async (rescan: Rescan) => {
     const stream = streams.find(({ name }) => name === rescan.stream);
@@ -58,14 +59,14 @@ export async function backfillRequested(context: PullContext, streams: readonly 
 }
 
 /** Returns the context for the rescan of one stream. It compares every column, to find damage in our tables too. */
-export const withColumnComparison = (context: PullContext): PullContext => ({
+export const withColumnComparison = (context: RunContext): PullContext => ({
   ...context,
   compare: 'columns',
   state: { ...context.state, share: newShare() },
 });
 
 /** Does all tasks, also after a failure. Throws the first error at the end; further ones become warnings. */
-async function runEach(context: PullContext, tasks: readonly (() => Promise<unknown>)[]): Promise<void> {
+async function runEach(context: RunContext, tasks: readonly (() => Promise<unknown>)[]): Promise<void> {
   const failures: unknown[] = [];
   for (const task of tasks) {
     try {

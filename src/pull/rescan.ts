@@ -4,10 +4,11 @@
  */
 
 import { addDays, daysBetween, isRealDay, toLocalDay, toUtcDay } from '../core/time.ts';
-import { type PullContext, serviceNow } from '../schedule/run.ts';
+import { serviceNow } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import { checkUnseen, TooManyExtrasError } from './check-unseen.ts';
 import { unlist } from './commit-reading.ts';
+import type { PullContext } from './pull-context.ts';
 import { readByIds } from './read-by-ids.ts';
 import { forgetFindings } from './sql/findings.ts';
 import type { Family } from './sql/mirror-tables.ts';

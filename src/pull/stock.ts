@@ -1,5 +1,5 @@
 import { toStopError, WarehouseError } from '../core/errors.ts';
-import { addCounts, type PullContext, pause, warn } from '../schedule/run.ts';
+import { addCounts, pause, type RunContext, warn } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import { recordProgress } from '../schedule/sql/ledger.ts';
 import { decodeStock, decodeStockList, type ListedStock, type StockList } from '../service/decoding/decode-stock.ts';
@@ -18,7 +18,7 @@ const assumedPathWarning =
  * so that nothing depends on what the service remembers of earlier requests.
  * @param skus the watched articles
  */
-async function pullStockList(context: PullContext, skus: readonly string[]): Promise<ArticleAnswer[]> {
+async function pullStockList(context: RunContext, skus: readonly string[]): Promise<ArticleAnswer[]> {
   if (skus.length === 0) return [];
   const { articles, nameless } = await requestList(context);
   const answers = matchArticles(skus, articles);
@@ -30,7 +30,7 @@ async function pullStockList(context: PullContext, skus: readonly string[]): Pro
   return answers;
 }
 
-async function requestList(context: PullContext): Promise<StockList> {
+async function requestList(context: RunContext): Promise<StockList> {
   const { warehouse, signal } = context;
   try {
     return decodeStockList(await warehouse.ask({ operation, path: { all: 'true' } }, { signal }));
@@ -66,7 +66,7 @@ const batchSize = 50;
  * Reads the stock of every watched article: in one request if the service has `oldest.stock.bulk`, else one by one. Warns
  * about articles for which the service gave no stock.
  */
-export async function pullStock(context: PullContext): Promise<void> {
+export async function pullStock(context: RunContext): Promise<void> {
   const { db, client, run, warehouse } = context;
   const skus = await findWatchedArticles(db, client);
   const pull = warehouse.isEnabled('oldest.stock.bulk') ? pullStockList : pullArticles;
@@ -85,7 +85,7 @@ export async function pullStock(context: PullContext): Promise<void> {
 }
 
 /** Asks for articles one by one, and stores the answers after every 50: an interrupted run loses little. */
-async function pullArticles(context: PullContext, skus: readonly string[]): Promise<ArticleAnswer[]> {
+async function pullArticles(context: RunContext, skus: readonly string[]): Promise<ArticleAnswer[]> {
   const all: ArticleAnswer[] = [];
   for (let start = 0; start < skus.length; start += batchSize) {
     const answers: ArticleAnswer[] = [];
@@ -102,7 +102,7 @@ async function pullArticles(context: PullContext, skus: readonly string[]): Prom
   return all;
 }
 
-async function askStock({ warehouse, signal }: PullContext, sku: string): Promise<ArticleAnswer> {
+async function askStock({ warehouse, signal }: RunContext, sku: string): Promise<ArticleAnswer> {
   try {
     const stock = decodeStock(await warehouse.ask({ operation: 'oldest.stock.get', path: { sku } }, { signal }));
     return { sku, stock, problem: stock === null ? 'the answer is not a number' : null };
@@ -123,7 +123,7 @@ export interface ArticleAnswer extends StockAnswer {
  * Stores answers with their feed entries, and counts them.
  * @param requests number of requests that gave them
  */
-async function storeAnswers(context: PullContext, answers: readonly ArticleAnswer[], requests: number): Promise<void> {
+async function storeAnswers(context: RunContext, answers: readonly ArticleAnswer[], requests: number): Promise<void> {
   if (answers.length === 0) return;
   const { db, client, run, state } = context;
   const totals = await underLease(db, run.lease, async (trx) => {

@@ -5,11 +5,11 @@
 
 import type { OperationName } from '../../config/operations.ts';
 import { isObject, type Json } from '../core/json.ts';
-import type { PullContext } from '../schedule/run.ts';
 import type { DatePass } from '../schedule/sql/ledger.ts';
 import { decodeRow, type Erasing, type ResourceFields, toColumn } from '../service/decoding/fields.ts';
 import { type Children, findChildren, type IncludedIndex, type Resource, readId } from '../service/decoding/jsonapi.ts';
 import type { DecodedFamily, DecodedResource, DecodeResource } from './decode.ts';
+import type { PullContext } from './pull-context.ts';
 import type { AgeColumns } from './sql/age.ts';
 import type { Change } from './sql/feed.ts';
 import type { ChildTable, Family, MirrorRow, MirrorTable, MirrorTables } from './sql/mirror-tables.ts';

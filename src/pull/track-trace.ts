@@ -3,7 +3,7 @@ import { CodedError, hasCode, NotYetError, WarehouseError } from '../core/errors
 import { findUnstorableReason } from '../core/json.ts';
 import { hourMs } from '../core/time.ts';
 import { inTransaction, isDataRefused } from '../db/transaction.ts';
-import { addCounts, type PullContext, warn } from '../schedule/run.ts';
+import { addCounts, type RunContext, warn } from '../schedule/run.ts';
 import { closeGate, type Gate, passGate } from '../schedule/sql/gates.ts';
 import { recordProgress } from '../schedule/sql/ledger.ts';
 import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../service/decoding/decode-parcels.ts';
@@ -33,7 +33,7 @@ const name = 'track-trace';
  * Reads the track-trace list and stores it. All workers and commands together read it at most once an hour.
  * @throws NotYetError if the hour is not over
  */
-export async function pullTrackTrace(context: PullContext): Promise<void> {
+export async function pullTrackTrace(context: RunContext): Promise<void> {
   const { warehouse, signal, zone } = context;
   const call: TrackTraceCall = { passage: null, readNo: 0 };
   try {
@@ -70,7 +70,7 @@ export const toCallSpanMs = (timeoutMs: number) => hourMs + maxPassMs + 2 * time
  * Passes the gate just before the request is sent.
  * @throws NotYetError if the gate is closed
  */
-async function enterGate(context: PullContext, call: TrackTraceCall): Promise<void> {
+async function enterGate(context: RunContext, call: TrackTraceCall): Promise<void> {
   call.readNo = await drawReadNo(context.db);
   const askedAtMs = performance.now();
   const passage = await passGate(context.db, toTrackTraceGate(context), toCallSpanMs(context.config.HTTP_TIMEOUT_MS));
@@ -87,7 +87,7 @@ async function enterGate(context: PullContext, call: TrackTraceCall): Promise<vo
  * Closes the gate after a failed call, and sets when the next run is due. The service may have received the request,
  * unless there was no connection: then the next call may come sooner.
  */
-async function leaveGate(context: PullContext, passage: number, error: unknown): Promise<void> {
+async function leaveGate(context: RunContext, passage: number, error: unknown): Promise<void> {
   const isReceived = !hasCode(error, 'connect_failed');
   const opensAt = await inTransaction(context.db, (trx) =>
     closeGate(trx, toTrackTraceGate(context), passage, isReceived ? trackTraceGapMs : pauses.unsentTrackTrace.firstMs),
@@ -98,7 +98,7 @@ async function leaveGate(context: PullContext, passage: number, error: unknown):
   context.state.end.dueAt = isReceived || dueAt === null ? dueAt : opensAt;
 }
 
-async function storeList(context: PullContext, list: TrackTraceList, call: TrackTraceCall): Promise<void> {
+async function storeList(context: RunContext, list: TrackTraceList, call: TrackTraceCall): Promise<void> {
   const { rows, contradictions } = keepLatestPerPackage(list.items.filter(isStorable));
   const quarantineItems: QuarantineItem[] = [
     ...list.undecodable.map((item) => ({
@@ -149,7 +149,7 @@ type Written = Pick<TrackTraceResult, 'listedBefore' | 'doubted'>;
 
 /** Writes rows, quarantine, gate, ledger and feed in one transaction. */
 async function writeReading(
-  context: PullContext,
+  context: RunContext,
   reading: TrackTraceReading,
   { readNo, passage }: TrackTraceCall,
 ): Promise<Written> {

@@ -1,7 +1,8 @@
 import { dayMs } from '../core/time.ts';
-import { type PullContext, serviceNow, warn } from '../schedule/run.ts';
+import { serviceNow, warn } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import { type CommittedPage, commitReading, type ExtraWrites, makeEmptyReading } from './commit-reading.ts';
+import type { PullContext } from './pull-context.ts';
 import { type ReadBatch, readByIds } from './read-by-ids.ts';
 import { recordFindings } from './sql/findings.ts';
 import type { Family } from './sql/mirror-tables.ts';

@@ -1,11 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Transaction } from 'kysely';
 import { pauses } from '../core/backoff.ts';
 import { isObject, type Json } from '../core/json.ts';
 import { workOnHalves } from '../core/work-on-halves.ts';
-import type { DB } from '../db/generated/tables.ts';
-import type { Database } from '../db/pool.ts';
+import type { Database, DatabaseTransaction } from '../db/pool.ts';
 import { inTransaction, isCancelled, isDataRefused, isLockTimeout } from '../db/transaction.ts';
 import { decodePage } from '../pull/decode.ts';
 import { appendChanges, type Change } from '../pull/sql/feed.ts';
@@ -204,7 +202,11 @@ function leaveOutContent(outcome: PushOutcome, error: unknown): PushOutcome {
 const unstorable = 'the answer of the service cannot be stored in Postgres';
 const isEmpty = (result: Json | null) => result === null || (isObject(result) && Object.keys(result).length === 0);
 
-async function settleAll(trx: Transaction<DB>, deps: PushDeps, all: readonly PushOutcome[]): Promise<OutcomeResult> {
+async function settleAll(
+  trx: DatabaseTransaction,
+  deps: PushDeps,
+  all: readonly PushOutcome[],
+): Promise<OutcomeResult> {
   const { client, worker } = deps;
   // Lock the identity before the rows, as accept-identity does: the other order would deadlock.
   const isAccepted = await isAcceptedUntilCommit(trx, deps);
@@ -232,7 +234,7 @@ function pickOnePerRow(outcomes: readonly PushOutcome[]): Settlement[] {
 
 /** Marks deleted resources as unlisted, and requests rereads of rows that the answers do not show. */
 async function markAndReread(
-  trx: Transaction<DB>,
+  trx: DatabaseTransaction,
   client: string,
   outcomes: readonly PushOutcome[],
 ): Promise<readonly Change[]> {
@@ -264,7 +266,7 @@ function findStreams(outcomes: readonly PushOutcome[]): MirroredResource[] {
  * a poll that asked before cannot overwrite the pushed resource.
  */
 async function writeReadings(
-  trx: Transaction<DB>,
+  trx: DatabaseTransaction,
   { client, zone }: PushDeps,
   stream: MirroredResource,
   outcomes: readonly PushOutcome[],

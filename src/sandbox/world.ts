@@ -1,4 +1,4 @@
-/** The sandbox: a stand-in for the service. It shares no code with src/warehouse, so that tests compare the two. */
+/** The sandbox: a stand-in for the service. It shares no code with src/service, so that tests compare the two. */
 
 import { randomBytes } from 'node:crypto';
 import { Faults } from './faults.ts';

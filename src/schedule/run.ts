@@ -17,8 +17,6 @@ import {
   WarehouseError,
 } from '../core/errors.ts';
 import type { Database } from '../db/pool.ts';
-import type { Comparison } from '../pull/sql/mirror-tables.ts';
-import type { Rescan } from '../pull/sql/rescans.ts';
 import type { Warehouse } from '../service/client.ts';
 import { toClientHold } from '../service/health/client-hold.ts';
 import type { OfferedAccount } from '../service/sql/clients.ts';
@@ -81,7 +79,7 @@ const newRunState = (): RunState => ({
 });
 
 /** The context that every pass of a run works with. Only `state` changes during the run. */
-export interface PullContext {
+export interface RunContext {
   readonly client: string;
   readonly zone: string;
   readonly db: Database;
@@ -97,14 +95,10 @@ export interface PullContext {
    * due at least every `gapMs` milliseconds; null without a schedule.
    */
   readonly dueNotBefore: (earliest: Date, gapMs: number) => Date | null;
-  /** Polls compare `raw` with the tables, rescans every column. */
-  readonly compare: Comparison;
-  /** Receives the progress of a rescan. Polls do not call it. */
-  readonly onProgress?: (rescan: Rescan) => void;
 }
 
 /** Returns the service's time, to compare its dates with; the start of the run if the service sends no Date header. */
-export const serviceNow = ({ state: { service }, run }: PullContext) =>
+export const serviceNow = ({ state: { service }, run }: RunContext) =>
   new Date(service.lastMs ?? run.startedAt.getTime());
 
 export function newTotals(): Totals {
@@ -115,19 +109,19 @@ export function newTotals(): Totals {
 type Counts = Omit<Totals, 'warnings'>;
 
 /** Returns the totals of a run with these counts added. They are those of the run when the transaction has committed. */
-export function addCounts({ state: { totals } }: PullContext, counts: Partial<Counts>): Totals {
+export function addCounts({ state: { totals } }: RunContext, counts: Partial<Counts>): Totals {
   const sum = { ...totals };
   for (const [name, count] of Object.entries(counts)) sum[name as keyof Counts] += count;
   return sum;
 }
 
 /** Adds a warning for operators to the run. The same warning is added only once. */
-export function warn(context: PullContext, warning: string): void {
+export function warn(context: RunContext, warning: string): void {
   if (!context.state.totals.warnings.includes(warning)) context.state.totals.warnings.push(warning);
 }
 
 /** Throws the first of these failures, if any. The others become warnings. */
-export function throwFirst(context: PullContext, [first, ...others]: readonly unknown[]): void {
+export function throwFirst(context: RunContext, [first, ...others]: readonly unknown[]): void {
   for (const other of others) warn(context, describeError(other));
   if (first !== undefined) throw first;
 }
@@ -147,7 +141,7 @@ export async function pause(signal: AbortSignal, ms: number): Promise<void> {
  * Returns what was stored of the stream when its poll began.
  * @throws TypeError if the run polls no stream
  */
-export function readStored({ run }: Pick<PullContext, 'run'>): StoredStream {
+export function readStored({ run }: Pick<RunContext, 'run'>): StoredStream {
   if (run.stored === null) throw new TypeError(`${run.lease.name} polls no stream`);
   return run.stored;
 }
@@ -156,7 +150,7 @@ export function readStored({ run }: Pick<PullContext, 'run'>): StoredStream {
  * Returns false if no resource of the stream waits to be reread or is in quarantine: nothing waited when the run began,
  * and the run has written nothing since. What somebody else adds meanwhile is left to the next poll.
  */
-export const mayWait = (context: PullContext): boolean => readStored(context).isWaiting || context.state.hasWritten;
+export const mayWait = (context: RunContext): boolean => readStored(context).isWaiting || context.state.hasWritten;
 
 /** The parts that a run needs. */
 export interface RunDeps {
@@ -173,7 +167,7 @@ export interface Work {
   readonly name: string;
   /** The stream that it polls; undefined if it polls none. */
   readonly stream?: { readonly name: string };
-  readonly run: (context: PullContext) => Promise<void>;
+  readonly run: (context: RunContext) => Promise<void>;
   /** The schedule of the job; undefined if it has none. Its due time then stays. */
   readonly schedule?: Schedule;
   /** True if it sends no request to the service. */
@@ -230,11 +224,10 @@ export async function makeRun(
   const { run } = start;
   onStart(run);
   const signal = AbortSignal.any([stop, keeper.keep(run.lease)]);
-  const context: PullContext = {
+  const context: RunContext = {
     ...{ client: client.client, identity: client.identity, zone: client.zone, config, db, warehouse, run, signal },
     dueNotBefore: (earliest, gapMs) =>
       schedule === undefined ? null : findDueNotBefore(schedule, earliest, gapMs, { client: client.client, job }),
-    compare: 'raw',
     state: newRunState(),
   };
   const { totals } = context.state;
@@ -256,7 +249,7 @@ export async function makeRun(
 }
 
 /** Works. The probe of a client hold first sends one cheap request, before many requests run into the same timeout. */
-async function doWork(work: Work, context: PullContext): Promise<void> {
+async function doWork(work: Work, context: RunContext): Promise<void> {
   if (context.run.isProbe) await context.warehouse.signIn(context.signal);
   await work.run(context);
 }

@@ -1,17 +1,18 @@
 import { toIdentity, type WarehouseClient } from '../../config/files.ts';
 import { type JobName, jobNames } from '../../config/jobs.ts';
-import { jobs } from '../../jobs/registry.ts';
 import { CodedError, StoppedError } from '../core/errors.ts';
 import { errorFields, type Logger } from '../core/logger.ts';
 import { SchemaError } from '../db/migration-files.ts';
 import { isDiskFull } from '../db/transaction.ts';
 import type { Processor, QueueName } from './backend.ts';
+import type { Jobs } from './job.ts';
 import { makeRun, type RunClient, type RunDeps, type RunReport, type Work } from './run.ts';
 import type { JobKey } from './sql/due-times.ts';
 import type { Trigger } from './sql/ledger.ts';
 
 /** The parts that a run of this process needs. */
 export interface RunnerDeps extends RunDeps {
+  readonly jobs: Jobs;
   readonly log: Logger;
   /** Warnings of the last run of each job, so that a warning that every poll repeats is logged once. */
   readonly reportedWarnings: Map<string, string>;
@@ -32,7 +33,7 @@ export function runJob(
   trigger: Trigger,
   stop: AbortSignal,
 ): Promise<RunReport> {
-  return runWork(deps, { ...jobs[job], name: job, schedule: deps.config.schedules[job] }, client, trigger, stop);
+  return runWork(deps, { ...deps.jobs[job], name: job, schedule: deps.config.schedules[job] }, client, trigger, stop);
 }
 
 /** Runs any work for one client under its lease, and logs one line about it. */
@@ -151,7 +152,7 @@ export class Runs {
       log.info({ event: 'run_makes_room', client: key, job });
       room.abort(new StoppedError());
     };
-    const { queue, savesProgress = false } = jobs[job];
+    const { queue, savesProgress = false } = this.#deps.jobs[job];
     const giveSlot = this.#slots[queue].take({ client: key, job }, savesProgress ? makeRoom : null);
     // Without a slot the job stays due. It starts when another run ends.
     if (giveSlot === null) return true;

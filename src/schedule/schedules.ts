@@ -4,12 +4,9 @@
  */
 
 import { type JobName, jobNames, pushJob } from '../../config/jobs.ts';
-import { jobs } from '../../jobs/registry.ts';
 import { describeError } from '../core/errors.ts';
 import { notifyPushers } from '../db/listener.ts';
 import { tryRunExclusively } from '../db/transaction.ts';
-import { makeParcelJobsDue } from '../pull/sql/parcel-reads.ts';
-import { noteDatabase } from '../push/sql/push-database.ts';
 import { endHoldWaits, noteQueue, registerClients } from '../service/sql/clients.ts';
 import type { QueueName, TaskQueue } from './backend.ts';
 import type { RunClient } from './run.ts';
@@ -21,20 +18,21 @@ import {
   type DueJob,
   ensureJobs,
   findDueJobs,
+  makeParcelJobsDue,
   readScheduleClock,
   reviveAbandoned,
   type WantedJob,
 } from './sql/due-jobs.ts';
 import { findNextDue, type JobKey } from './sql/due-times.ts';
 
+/** Interval in which every worker looks for work that the queue has lost. */
+export const sweepMs = 3_000;
 /** Milliseconds that a firing looks further ahead than its interval: the next one may be late, and takes seconds for many. */
 const firingSlackMs = 5_000;
 /** Milliseconds that a job is overdue before a sweep starts it, because the queue did not. */
 const overdueMs = 5_000;
 /** Milliseconds that a job that sets its own due time may be later than its schedule. */
 const ownPaceSlackMs = 60_000;
-
-const local = jobNames.filter((job) => jobs[job].isLocal);
 
 /** The schedules of this worker's clients: their due times in Postgres, and the schedulers in the queue. */
 export class Schedules {
@@ -62,10 +60,8 @@ export class Schedules {
 
   /** Gives every job of every client its row in `sync.jobs`. A schedule that became shorter takes effect at once. */
   async prepare(): Promise<void> {
-    const { db, worker } = this.#deps;
+    const { db } = this.#deps;
     await this.#register();
-    // Before any run, because after a restore the gates have to wait.
-    await noteDatabase(db, worker, []);
     const clients = this.#clients.map(({ client }) => client);
     await endHoldWaits(db, clients);
     const now = await readScheduleClock(db);
@@ -77,7 +73,7 @@ export class Schedules {
 
   #planJob(jobKey: JobKey, job: JobName, now: Date): WantedJob {
     const schedule = this.#deps.config.schedules[job];
-    const { queue, stream, ownPace = false } = jobs[job];
+    const { queue, stream, ownPace = false } = this.#deps.jobs[job];
     const planned = { ...jobKey, stream: stream?.name ?? null };
     const next = findNextDue(schedule, now, jobKey);
     if (next === null) return { ...planned, due: 'never' };
@@ -98,7 +94,7 @@ export class Schedules {
     const job = this.#enabled.find((known) => known === name);
     // A worker with another configuration has set this scheduler.
     if (job === undefined || everyMs === undefined) return;
-    const queue = this.#queues.get(jobs[job].queue);
+    const queue = this.#queues.get(this.#deps.jobs[job].queue);
     if (queue !== undefined)
       await queueRuns(queue, await this.#findDue({ jobs: [job], withinMs: everyMs + firingSlackMs }));
   }
@@ -156,7 +152,9 @@ export class Schedules {
   }
 
   #findDue(filter: Partial<DueFilter>): Promise<DueJob[]> {
-    return findDueJobs(this.#deps.db, { jobs: this.#enabled, clients: this.#clients, local, ...filter });
+    const { db, jobs: known } = this.#deps;
+    const local = jobNames.filter((job) => known[job].isLocal);
+    return findDueJobs(db, { jobs: this.#enabled, clients: this.#clients, local, ...filter });
   }
 
   /** Registers the clients. Logs once for each client that it is parked, and once that it no longer is. */

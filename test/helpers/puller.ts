@@ -1,8 +1,10 @@
 import { type Config, readConfig } from '../../config/env.ts';
 import type { WarehouseClient } from '../../config/files.ts';
 import type { JobName } from '../../config/jobs.ts';
+import { jobs } from '../../jobs/registry.ts';
 import { silentLogger } from '../../src/core/logger.ts';
-import type { RunReport, Work } from '../../src/schedule/run.ts';
+import { type PullContext, toPullContext } from '../../src/pull/pull-context.ts';
+import type { RunReport } from '../../src/schedule/run.ts';
 import { type RunnerDeps, runJob, runWork } from '../../src/schedule/runs.ts';
 import type { Trigger } from '../../src/schedule/sql/ledger.ts';
 import { openWarehouses } from '../../src/service/open-warehouses.ts';
@@ -56,7 +58,7 @@ export async function runInProcess<T>(
 ): Promise<T> {
   const { db, keeper } = database.forRuns();
   const { warehouses, close } = openWarehouses(config);
-  const deps = { config, db, keeper, warehouses, worker: 'test', log: silentLogger, reportedWarnings: new Map() };
+  const deps = { jobs, config, db, keeper, warehouses, worker: 'test', log: silentLogger, reportedWarnings: new Map() };
   const client = config.clients[0];
   if (client === undefined) throw new Error('no client configured');
   try {
@@ -79,9 +81,19 @@ export function usePuller(database: Pick<TestDatabase, 'url' | 'forRuns'>, sandb
 
 /** Returns a function that runs any work under a lease of the given name, as commands do. */
 export function useWork(database: TestDatabase, sandbox: SandboxControl) {
-  return (name: string, run: Work['run'], env: Record<string, string> = {}): Promise<RunReport> =>
+  return (
+    name: string,
+    run: (context: PullContext) => Promise<void>,
+    env: Record<string, string> = {},
+  ): Promise<RunReport> =>
     runInProcess(makeConfig(database, sandbox, env), database, (deps, client) =>
-      runWork(deps, { name, run }, client, 'manual', new AbortController().signal),
+      runWork(
+        deps,
+        { name, run: (context) => run(toPullContext(context)) },
+        client,
+        'manual',
+        new AbortController().signal,
+      ),
     );
 }
 

@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest';
-import { streams } from '../../jobs/registry.ts';
 import { parseExact } from '../../src/core/json.ts';
 import { commitReading } from '../../src/pull/commit-reading.ts';
 import { decodePage } from '../../src/pull/decode.ts';
+import type { PullContext } from '../../src/pull/pull-context.ts';
 import type { Family } from '../../src/pull/sql/mirror-tables.ts';
 import { drawReadNo } from '../../src/pull/sql/stream-transaction.ts';
 import type { Stream } from '../../src/pull/stream.ts';
+import { streams } from '../../src/pull/streams/all-streams.ts';
 import { readIds } from '../../src/pull/walk.ts';
 import { Random } from '../../src/sandbox/random.ts';
-import type { PullContext } from '../../src/schedule/run.ts';
 import { decodeDocument } from '../../src/service/decoding/jsonapi.ts';
 import { encodeQuery } from '../../src/service/transport/query.ts';
 import { ServiceClient } from '../helpers/client.ts';

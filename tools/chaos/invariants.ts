@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { streams } from '../../jobs/registry.ts';
+import { streams } from '../../src/pull/streams/all-streams.ts';
 import { prefix } from './load.ts';
 import { workerRole } from './servers.ts';
 import type { Stage } from './stage.ts';

@@ -6,7 +6,6 @@ import type { Command } from 'commander';
 import getPort from 'get-port';
 import { removeVariables } from '../../../config/env.ts';
 import { polledStreams, toScheduleVariable } from '../../../config/jobs.ts';
-import { streams } from '../../../jobs/registry.ts';
 import { programs } from '../../core/installation.ts';
 import type { Logger } from '../../core/logger.ts';
 import { connectDatabase, type OpenDatabase } from '../../db/connect.ts';
@@ -17,6 +16,7 @@ import { openLogger } from '../../operate/logging/create-logger.ts';
 import { readJobStatus } from '../../operate/sql/job-status.ts';
 import { countRows } from '../../operate/sql/stored-rows.ts';
 import { nameArticles } from '../../pull/sql/stock-rows.ts';
+import { streams } from '../../pull/streams/all-streams.ts';
 import { listOutbox } from '../../push/sql/read-outbox.ts';
 import {
   addCommand,

@@ -1,13 +1,14 @@
 import type { Command } from 'commander';
-import { streams } from '../../../jobs/registry.ts';
 import { readDate } from '../../core/time.ts';
 import { formatCount } from '../../operate/health/problem.ts';
 import { replayParcels } from '../../pull/parcels.ts';
+import type { PullContext } from '../../pull/pull-context.ts';
 import { type ReplayCounts, replayQuarantine } from '../../pull/replay.ts';
 import { backfillStream, type RefetchResult, reconcileStream, refetch } from '../../pull/rescan.ts';
 import { withColumnComparison } from '../../pull/rescan-jobs.ts';
 import { openRescan, type Rescan, wakeJob } from '../../pull/sql/rescans.ts';
-import type { PullContext, RunReport, Work } from '../../schedule/run.ts';
+import { streams } from '../../pull/streams/all-streams.ts';
+import type { RunReport, Work } from '../../schedule/run.ts';
 import { runWork } from '../../schedule/runs.ts';
 import {
   addCommand,
@@ -53,7 +54,7 @@ function runForClients<T>(
     const outcomes: Outcome[] = [];
     for (const client of clients) {
       let result: T | null = null;
-      const keepResult = async (context: PullContext) => {
+      const keepResult: Work['run'] = async (context) => {
         result = await run(withColumnComparison(context), client.key);
       };
       const report = await runWork(deps, { ...work, run: keepResult }, client, 'manual', stop);

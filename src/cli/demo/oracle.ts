@@ -2,11 +2,11 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import { streams as allStreams } from '../../../jobs/registry.ts';
 import type { Database } from '../../db/pool.ts';
 import { readTable, type StoredRow } from '../../operate/sql/stored-rows.ts';
 import { keyColumns } from '../../pull/sql/mirror-tables.ts';
 import type { ChildDeclaration, Stream } from '../../pull/stream.ts';
+import { streams as allStreams } from '../../pull/streams/all-streams.ts';
 import type { ResourceFields } from '../../service/decoding/fields.ts';
 
 /** The values that a row of a table must have, by column. */

@@ -5,12 +5,13 @@
 
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../../config/env.ts';
+import { jobs } from '../../../jobs/registry.ts';
 import { StoppedError, WarehouseError } from '../../core/errors.ts';
 import { errorFields, type Logger, throttleWarnings } from '../../core/logger.ts';
 import { repeat } from '../../core/repeat.ts';
 import { minuteMs } from '../../core/time.ts';
 import { version } from '../../core/version.ts';
-import { connectForWriting, openLeaseKeeper, openListener, toAddress, workerName } from '../../db/connect.ts';
+import { connectForWriting, openListener, toAddress, workerName } from '../../db/connect.ts';
 import type { SchemaError } from '../../db/migration-files.ts';
 import { assertOwnSessions, assertSameDatabase } from '../../db/own-sessions.ts';
 import { assertSchemaFits } from '../../db/schema-fit.ts';
@@ -20,19 +21,19 @@ import { startEventMaker } from '../../operate/deliveries/event-maker.ts';
 import type { WorkMetrics } from '../../operate/metrics/work-metrics.ts';
 import { alertReceiver } from '../../operate/sql/receivers.ts';
 import { rollUpFigures } from '../../operate/sql/roll-up.ts';
+import { noteDatabase } from '../../push/sql/push-database.ts';
 import { sweepOutcomes } from '../../push/sql/settle-rows.ts';
 import type { QueueBackend, QueueName, TaskQueue } from '../../schedule/backend.ts';
 import { openQueueBackend } from '../../schedule/open-queue.ts';
 import { concurrency, type RunnerDeps, Runs } from '../../schedule/runs.ts';
-import { Schedules } from '../../schedule/schedules.ts';
+import { Schedules, sweepMs } from '../../schedule/schedules.ts';
 import type { JobKey } from '../../schedule/sql/due-times.ts';
+import { openLeaseKeeper } from '../../schedule/sql/leases.ts';
 import type { Warehouse } from '../../service/client.ts';
 import { openWarehouses } from '../../service/open-warehouses.ts';
 import { openDispatcher } from '../../service/transport/dispatcher.ts';
 import { openPusher } from './open-pusher.ts';
 
-/** Interval in which every worker looks for work that the queue has lost. */
-export const sweepMs = 3_000;
 /** Interval in which every worker looks for lost schedulers. */
 const alignMs = 30_000;
 /** Maximum milliseconds of a stop. Requests of runs are aborted at once; a page that is being written is finished. */
@@ -70,6 +71,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   await using opened = new AsyncDisposableStack();
   const { deps, backend } = await openConnections(opened, options);
   const { queues, schedules, runs, workers, stopping, outdated } = await openQueues(opened, deps, backend);
+  // Before any run: it notices a restored database, whose gates must wait.
+  await noteDatabase(deps.db, deps.worker, []);
   await schedules.prepare();
   // Pushing starts after `prepare`, which registers the accounts that the rows belong to.
   const pushing = closeLater(opened, startPushing(deps, options));
@@ -150,7 +153,7 @@ async function openConnections(
   const { backend } = closeLater(opened, await openQueueBackend(config, databaseUrl, log));
   const onRun: RunnerDeps['onRun'] = (...run) => metrics.onRun(...run);
   const worker = workerName();
-  const deps = { config, db, keeper, warehouses, worker, log, reportedWarnings: new Map(), onRun };
+  const deps = { jobs, config, db, keeper, warehouses, worker, log, reportedWarnings: new Map(), onRun };
   return { deps, backend };
 }
 

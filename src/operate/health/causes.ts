@@ -51,7 +51,7 @@ interface FailingJob extends JobStatus {
   readonly failingSince: Date;
 }
 
-/** What a failed run says about its cause, by the words of src/warehouse/transport and of Postgres. */
+/** What a failed run says about its cause, by the words of src/service/transport and of Postgres. */
 const failures = {
   database: /No space left on device|could not extend file/,
   credentials: /refused the user name and password/,

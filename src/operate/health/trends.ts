@@ -1,8 +1,8 @@
 /** Series of figures over time, for charts. They are computed from sync.figures without a clock. */
 
-import { streams } from '../../../jobs/registry.ts';
 import { minuteMs } from '../../core/time.ts';
 import type { Database } from '../../db/pool.ts';
+import { streams } from '../../pull/streams/all-streams.ts';
 import { type Figure, type Measure, readFigures } from '../sql/read-figures.ts';
 
 /** The steps of a chart, and the resolution of the figures that it is made of. */

@@ -1,6 +1,7 @@
-import { mayWait, type PullContext } from '../../schedule/run.ts';
+import { mayWait } from '../../schedule/run.ts';
 import { count, date, defineFields, json, many, one, personal, text } from '../../service/decoding/fields.ts';
 import { unlist } from '../commit-reading.ts';
+import type { PullContext } from '../pull-context.ts';
 import { readByIds } from '../read-by-ids.ts';
 import { findOpenAuthorizations } from '../sql/authorization-rows.ts';
 import { findRequestedRereads, rereadsPerRun } from '../sql/rereads.ts';

@@ -1,6 +1,7 @@
-import { type PullContext, serviceNow, warn } from '../../schedule/run.ts';
+import { serviceNow, warn } from '../../schedule/run.ts';
 import { count, date, defineFields, json, many, one, text, time } from '../../service/decoding/fields.ts';
 import { commitReading, makeEmptyReading, unlist } from '../commit-reading.ts';
+import type { PullContext } from '../pull-context.ts';
 import { sortUnlistedOpenRows } from '../sql/rereads.ts';
 import { recordAbsences } from '../sql/unlisted.ts';
 import { declareStream, type PassResults, type Stream, toAgeColumns, toOpenKind } from '../stream.ts';

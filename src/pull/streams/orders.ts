@@ -1,6 +1,5 @@
 /** This folder: the streams. Each is a declaration: list, table of fields, children, and the passes of its poll. */
 
-import type { PullContext } from '../../schedule/run.ts';
 import { underLease } from '../../schedule/sql/leases.ts';
 import {
   count,
@@ -16,6 +15,7 @@ import {
   type RowOf,
   text,
 } from '../../service/decoding/fields.ts';
+import type { PullContext } from '../pull-context.ts';
 import { findMissingOrders, requestMissingOrders } from '../sql/rereads.ts';
 import { declareStream, type Stream } from '../stream.ts';
 

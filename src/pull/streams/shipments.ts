@@ -1,6 +1,6 @@
-import type { PullContext } from '../../schedule/run.ts';
 import { count, date, defineFields, many, one, personal, text, texts, time } from '../../service/decoding/fields.ts';
 import { walkWhole } from '../poll.ts';
+import type { PullContext } from '../pull-context.ts';
 import { requestParcelReads } from '../sql/parcel-reads.ts';
 import { findShipmentsWithOrder, type OpenRow, requestMissingOrders } from '../sql/rereads.ts';
 import type { StreamTransaction } from '../sql/stream-transaction.ts';

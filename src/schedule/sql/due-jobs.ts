@@ -120,3 +120,24 @@ export async function requestRun(db: Database, { client, job }: JobKey, by: stri
     return numUpdatedRows > 0n;
   });
 }
+
+/**
+ * Makes the jobs due that look up packages, for those clients of which look-ups are due. A failed job keeps the time of
+ * its retry. One that is off, parked for a day, or runs once a day, keeps its due time.
+ */
+export async function makeParcelJobsDue(db: Kysely<DB>, clients: readonly string[]): Promise<void> {
+  // A page must not wait for a row that is locked: the job then begins at its due time.
+  await sql`
+    update sync.jobs
+    set due_at = sync.clock()
+    where (client, job) in (
+      select j.client, j.job
+      from sync.jobs j
+      where j.client = any(${clients}::text[]) and j.job = 'pull-parcels' and isfinite(j.due_at)
+        and j.due_at > sync.clock() and j.last_outcome is distinct from 'failed'
+        and (j.last_finished_at is null or j.due_at < j.last_finished_at + interval '23 hours')
+        and exists (
+          select from sync.parcel_reads r
+          where r.client = j.client and r.due_at <= sync.clock())
+      for update skip locked)`.execute(db);
+}

@@ -5,6 +5,8 @@
 
 import { sql, type Transaction } from 'kysely';
 import { LeaseLostError } from '../../core/errors.ts';
+import { errorFields, type Logger } from '../../core/logger.ts';
+import { connectForWriting, type OpenDatabase } from '../../db/connect.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
@@ -156,4 +158,14 @@ export async function renewLeases(db: Database, leases: readonly Lease[]): Promi
     select client, name, key
     from mine`.execute(db);
   return new Set(rows.map(toKey));
+}
+
+/** Timeout of a heartbeat in milliseconds. It is shorter than a lease, so that a missing answer is noticed in time. */
+const heartbeatTimeoutMs = 5_000;
+
+/** Opens a separate connection that renews leases. */
+export function openLeaseKeeper(databaseUrl: string, log: Logger): OpenDatabase & { readonly keeper: LeaseKeeper } {
+  const { db, close } = connectForWriting(databaseUrl, log, 'leases', 1, heartbeatTimeoutMs);
+  const keeper = new LeaseKeeper(db, (error) => log.warn({ event: 'heartbeat_failed', ...errorFields(error) }));
+  return { keeper, db, close };
 }

@@ -1,10 +1,11 @@
 import type { Config } from '../../../config/env.ts';
-import type { Daemon } from '../../cli/worker/daemon.ts';
 import { CodedError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Database } from '../../db/pool.ts';
 import type { openStateReaders } from '../../operate/health/overview.ts';
 import type { Metrics } from '../../operate/metrics/metrics.ts';
+import type { QueueName, TaskQueue } from '../../schedule/backend.ts';
+import type { JobKey } from '../../schedule/sql/due-times.ts';
 
 /** A request that cannot be carried out. The message says why, and is shown to the operator. */
 export class AdminError extends CodedError {
@@ -13,6 +14,15 @@ export class AdminError extends CodedError {
     super('admin_refused', message);
     this.status = status;
   }
+}
+
+/** What the pages use of the worker in this process. */
+interface RunningWorker {
+  /** Returns the milliseconds since the last complete sweep; undefined before the first. */
+  readonly sinceLastSweepMs: () => number | undefined;
+  readonly queues: ReadonlyMap<QueueName, TaskQueue>;
+  /** Starts a run at once, if it is due and a slot is free. */
+  readonly start: (run: JobKey) => void;
 }
 
 /** The parts that the admin server uses. */
@@ -24,7 +34,7 @@ export interface AdminDeps {
   readonly metrics: Metrics;
   readonly readers: ReturnType<typeof openStateReaders>;
   /** Returns the worker; null until it has started. */
-  readonly daemon: () => Daemon | null;
+  readonly daemon: () => RunningWorker | null;
 }
 
 /** The parts that pages are made from. */

@@ -10,7 +10,6 @@ import helmet from '@fastify/helmet';
 import files from '@fastify/static';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { ZodError } from 'zod';
-import { sweepMs } from '../../cli/worker/daemon.ts';
 import { CodedError } from '../../core/errors.ts';
 import { type Html, html } from '../../core/html.ts';
 import { assetsFolder, styleFolder } from '../../core/installation.ts';
@@ -19,6 +18,7 @@ import { minuteMs } from '../../core/time.ts';
 import { isDiskFull, isLockTimeout, readSqlState } from '../../db/transaction.ts';
 import { type Overview, withReadTimeout } from '../../operate/health/overview.ts';
 import type { CurrentState, LateJob } from '../../operate/health/state.ts';
+import { sweepMs } from '../../schedule/schedules.ts';
 import { renderOverviewParts } from '../pages/overview-page.ts';
 import { maskQuotes, renderBarePage } from '../pages/view.ts';
 import {

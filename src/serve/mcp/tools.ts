@@ -10,7 +10,7 @@ import { pauseJob, resumeJob } from '../../schedule/sql/pauses.ts';
 import { changeRow } from '../admin/actions.ts';
 import { AdminError, type PageDeps } from '../admin/admin-deps.ts';
 import { pages } from '../admin/routes.ts';
-import { foreignNote, toAssistantJson } from './answers.ts';
+import { foreignNote, toAssistantJson } from './assistant-answers.ts';
 
 /** A tool that reads a page. */
 interface ReadTool {

@@ -1,12 +1,12 @@
 /** The overview: problems, streams, outbox, charts and gates. The server sends each part again when it changes. */
 
-import { streams as allStreams } from '../../../jobs/registry.ts';
 import { badge, type Html, html, type Tone } from '../../core/html.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { Overview } from '../../operate/health/overview.ts';
 import { formatCount, type Problem } from '../../operate/health/problem.ts';
 import type { OutboxStatus } from '../../operate/sql/outbox-status.ts';
 import type { StreamStatus } from '../../operate/sql/stream-status.ts';
+import { streams as allStreams } from '../../pull/streams/all-streams.ts';
 import { renderCharts } from './charts.ts';
 import { ago, linkClient, sparkline, table } from './view.ts';
 

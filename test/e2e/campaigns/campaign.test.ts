@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { streams } from '../../../jobs/registry.ts';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
+import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { Campaign } from '../../helpers/campaigns/campaign.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';

@@ -38,7 +38,7 @@ test('a stack trace of the bundle names the line of the TypeScript source', asyn
   const source = readFileSync(join(root, 'src/cli/command-line.ts'), 'utf8').split('\n');
   const line = source.findIndex((text) => text.includes('stop.abort()')) + 1;
   expect(line).toBeGreaterThan(0);
-  expect(stack).toMatch(new RegExp(`src/app/cli/command-line\\.ts:${line}:\\d+`));
+  expect(stack).toMatch(new RegExp(`src/cli/command-line\\.ts:${line}:\\d+`));
 });
 
 test('an older Node is refused before anything is loaded, with what to do', () => {

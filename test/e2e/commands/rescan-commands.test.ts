@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { streams } from '../../../jobs/registry.ts';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
+import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { readOne, useClient } from '../../helpers/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { workerEnv } from '../../helpers/processes/processes.ts';

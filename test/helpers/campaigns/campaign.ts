@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { toScheduleVariable } from '../../../config/jobs.ts';
-import { streams } from '../../../jobs/registry.ts';
+import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { Random } from '../../../src/sandbox/random.ts';
 import type { TestDatabase } from '../database.ts';
 import type { CliProcess } from '../processes/cli-process.ts';

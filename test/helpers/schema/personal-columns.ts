@@ -1,5 +1,5 @@
-import { streams } from '../../../jobs/registry.ts';
 import type { MirroredResource } from '../../../src/pull/stream.ts';
+import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { authorizations } from '../../../src/pull/streams/authorizations.ts';
 
 export const mirroredResources: readonly MirroredResource[] = [...streams, authorizations];

@@ -14,7 +14,7 @@ const root = fileURLToPath(new URL('../../..', import.meta.url));
 /** The type of a result column in TypeScript. */
 export type ColumnKind = 'array' | 'boolean' | 'date' | 'number' | 'object' | 'string';
 
-/** An SQL template of src/erp that is executed. */
+/** An SQL template that is executed. */
 export interface SqlTemplate {
   /** File and line. */
   readonly place: string;
@@ -24,16 +24,16 @@ export interface SqlTemplate {
   readonly columns: ReadonlyMap<string, ReadonlySet<ColumnKind>> | null;
 }
 
-/** Finds the SQL templates of src/erp that are executed, with the type of their result, as TypeScript sees it. */
+/** Finds the SQL templates of `src/db` and of the folders `sql` that are executed, with the type of their result, as TypeScript sees it. */
 export function findTemplates(): SqlTemplate[] {
   const api = new API({ cwd: root });
   try {
     const [project] = api.updateSnapshot({ openProjects: [`${root}tsconfig.json`] }).getProjects();
     if (project === undefined) throw new Error('tsconfig.json has no project');
-    const files = readdirSync(`${root}src/erp`, { recursive: true, encoding: 'utf8' }).filter((file) =>
-      file.endsWith('.ts'),
+    const files = readdirSync(`${root}src`, { recursive: true, encoding: 'utf8' }).filter((file) =>
+      /^db\/[^/]+\.ts$|\/sql\/[^/]+\.ts$/.test(file),
     );
-    return files.flatMap((file) => findTemplatesIn(project, `src/erp/${file}`));
+    return files.flatMap((file) => findTemplatesIn(project, `src/${file}`));
   } finally {
     api.close();
   }

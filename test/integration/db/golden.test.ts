@@ -24,7 +24,7 @@ test('the parts that doctor looks for are those of the migrated database', async
   await expect(parts).toMatchFileSnapshot('../../../src/db/generated/schema-parts.json');
 });
 
-test('the personal columns in src/erp/generated are those that the streams declare', async () => {
+test('the personal columns in src/db/generated are those that the streams declare', async () => {
   const path = '../../../src/db/generated/stream-columns.ts';
   await expect(renderPersonalColumns()).toMatchFileSnapshot(path);
 });

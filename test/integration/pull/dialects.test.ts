@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { JobName } from '../../../config/jobs.ts';
-import { streams } from '../../../jobs/registry.ts';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
+import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { dialects } from '../../../src/sandbox/options.ts';
 import { useClient } from '../../helpers/client.ts';
 import { type TestDatabase, useDatabase } from '../../helpers/database.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { streams } from '../../../jobs/registry.ts';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { reconcileStream } from '../../../src/pull/rescan.ts';
 import { withColumnComparison } from '../../../src/pull/rescan-jobs.ts';
+import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller, useWork } from '../../helpers/puller.ts';
 import { lively, quiet, useSandbox } from '../../helpers/sandbox.ts';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { streams } from '../../../jobs/registry.ts';
 import { reconcileStream } from '../../../src/pull/rescan.ts';
 import { withColumnComparison } from '../../../src/pull/rescan-jobs.ts';
 import { openRescan, type Rescan } from '../../../src/pull/sql/rescans.ts';
+import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller, useWork } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';

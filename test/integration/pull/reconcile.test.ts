@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { streams } from '../../../jobs/registry.ts';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { reconcileStream } from '../../../src/pull/rescan.ts';
 import { withColumnComparison } from '../../../src/pull/rescan-jobs.ts';
 import { findBackgroundBackfills, openRescan, type Rescan } from '../../../src/pull/sql/rescans.ts';
+import { streams } from '../../../src/pull/streams/all-streams.ts';
 import type { RunReport } from '../../../src/schedule/run.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller, useWork } from '../../helpers/puller.ts';

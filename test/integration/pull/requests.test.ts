@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { streams } from '../../../jobs/registry.ts';
+import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { ServiceClient } from '../../helpers/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller } from '../../helpers/puller.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { toAssistantJson } from '../../../src/serve/mcp/answers.ts';
+import { toAssistantJson } from '../../../src/serve/mcp/assistant-answers.ts';
 
 test('texts of others are quoted for assistants, in one line without hidden characters', () => {
   const answer = JSON.parse(

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { streams } from '../../../jobs/registry.ts';
+import { streams } from '../../../src/pull/streams/all-streams.ts';
 import type { Random } from '../../../src/sandbox/random.ts';
 import { pushFaults, readFaults } from '../../../test/helpers/campaigns/fault-effects.ts';
 import type { FaultRule } from '../../../test/helpers/sandbox-control.ts';
