@@ -15,7 +15,9 @@ const copyFiles: Plugin = {
     cpSync(`${import.meta.dirname}/migrations`, `${dir}/migrations`, { recursive: true });
     cpSync(`${import.meta.dirname}/src/core/style`, `${dir}/style`, { recursive: true });
     cpSync(`${import.meta.dirname}/src/serve/admin/assets`, `${dir}/assets`, { recursive: true });
-    cpSync(`${import.meta.dirname}/src/sandbox/page/assets`, `${dir}/sandbox-assets`, { recursive: true });
+    cpSync(`${import.meta.dirname}/src/sandbox/page/assets`, `${dir}/sandbox-assets`, {
+      recursive: true,
+    });
   },
 };
 

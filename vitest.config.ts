@@ -36,7 +36,14 @@ export default defineConfig({
     projects: [
       { test: { name: 'architecture', include: ['test/architecture.test.ts'] } },
       // No time limits but against what hangs: a busy machine may be many times slower than this one.
-      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 300_000, isolate: false } },
+      {
+        test: {
+          name: 'unit',
+          include: ['test/unit/**/*.test.ts'],
+          testTimeout: 300_000,
+          isolate: false,
+        },
+      },
       // What `npm test` runs against a Postgres and processes of its own, and what `npm run test:full` adds.
       servers('integration', ['test/integration/**/*.test.ts', 'test/e2e/*.test.ts']),
       servers('full', ['test/load/*.test.ts', 'test/e2e/*/*.test.ts']),
@@ -48,5 +55,14 @@ export default defineConfig({
 function servers(name: string, include: string[]) {
   const globalSetup = ['test/helpers/global-setup.ts'];
   // Files of one worker share what they import: a third of the CPU time went into loading it again.
-  return { test: { name, include, globalSetup, testTimeout: 600_000, hookTimeout: 600_000, isolate: false } };
+  return {
+    test: {
+      name,
+      include,
+      globalSetup,
+      testTimeout: 600_000,
+      hookTimeout: 600_000,
+      isolate: false,
+    },
+  };
 }

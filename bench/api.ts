@@ -23,16 +23,25 @@ try {
   const worker = await stand.startWorker({ ...schedulesOff, ...api });
   const place = await stand.sandbox.lastPlace();
   const beganAtMs = performance.now();
-  const { postedAtMs, repeats } = await postOrders({ base: `http://127.0.0.1:${port}`, token: 'bench', count, slots });
+  const { postedAtMs, repeats } = await postOrders({
+    base: `http://127.0.0.1:${port}`,
+    token: 'bench',
+    count,
+    slots,
+  });
   const acceptedMs = performance.now() - beganAtMs;
   const posts = async () =>
-    (await stand.sandbox.requests(place)).filter(({ operation }) => operation === 'v3.orders.create');
+    (await stand.sandbox.requests(place)).filter(
+      ({ operation }) => operation === 'v3.orders.create',
+    );
   await waitFor('all to be received', async () => (await posts()).length >= count, 600_000);
   // Compares the orders and the requests by their order: the log of the service does not name the row.
   const sent = postedAtMs.toSorted((one, other) => one - other);
   const times = (await posts()).map(({ atMs }, index) => atMs - (sent[index] ?? 0));
   const at = (share: number) => Math.round(quantile(times, share));
-  const doubled = await stand.query('select reference from fulfilment.outbox group by reference having count(*) > 1');
+  const doubled = await stand.query(
+    'select reference from fulfilment.outbox group by reference having count(*) > 1',
+  );
   const figures = {
     orders: count,
     slots,

@@ -44,7 +44,10 @@ function listChanges(): number[] {
 }
 
 /** Simulates polls. `findPauseMs` returns the time to the next poll, `idleMs` after the last change that polls saw. */
-async function simulate(changes: readonly number[], findPauseMs: (idleMs: number) => Promise<number>) {
+async function simulate(
+  changes: readonly number[],
+  findPauseMs: (idleMs: number) => Promise<number>,
+) {
   const [fromMs, toMs] = [startMs + warmUpDays * dayMs, startMs + (warmUpDays + days) * dayMs];
   const polls: number[] = [];
   let seen = 0;

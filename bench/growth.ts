@@ -77,7 +77,9 @@ async function measurePages(stand: Stand): Promise<Record<string, number>> {
 
 async function measureClaims(stand: Stand): Promise<Record<string, number>> {
   const { db, close } = connectDatabase(stand.url, silentLogger, 'bench', 2);
-  const [stored] = await stand.query<{ identity: string }>(`select identity from sync.clients where client = 'shop-1'`);
+  const [stored] = await stand.query<{ identity: string }>(
+    `select identity from sync.clients where client = 'shop-1'`,
+  );
   const found: Record<string, number> = {};
   const measure = async (name: string) => {
     await stand.query('vacuum analyze fulfilment.outbox');
@@ -119,7 +121,9 @@ async function measureReaders({ query }: Stand): Promise<Record<string, number>>
     const [last] = await query<{ seq: number }>('select max(seq) as seq from fulfilment.changes');
     const after = Number(last?.seq) - 500;
     found[size] = round(
-      await measureMedian(21, () => query('select count(*) from fulfilment.changes_since($1)', [after])),
+      await measureMedian(21, () =>
+        query('select count(*) from fulfilment.changes_since($1)', [after]),
+      ),
     );
     printLine(`changes_since, 500 of ${size.toLocaleString('en')} rows: ${found[size]} ms`);
   }
@@ -140,7 +144,9 @@ async function measureStatusAndMetrics(stand: Stand): Promise<object> {
         if (line.includes('worker_started')) break;
       }
     worker.stdout?.resume();
-    const metrics = await measureMedian(11, async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text());
+    const metrics = await measureMedian(11, async () =>
+      (await fetch(`http://127.0.0.1:${port}/metrics`)).text(),
+    );
     const status = await measureStatus(stand, env, bundle);
     await endProcess(worker);
     found[rows] = { metricsMs: round(metrics), statusMs: round(status) };

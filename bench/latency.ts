@@ -23,10 +23,10 @@ async function measureLatencies(
   rate: number,
 ): Promise<{ readonly times: readonly number[]; readonly achieved: number }> {
   const insert = (number: string) =>
-    client.query("insert into fulfilment.outbox (kind, reference, payload) values ('order.create', $1, $2)", [
-      number,
-      JSON.stringify(orderPayload(number)),
-    ]);
+    client.query(
+      "insert into fulfilment.outbox (kind, reference, payload) values ('order.create', $1, $2)",
+      [number, JSON.stringify(orderPayload(number))],
+    );
   const place = await stand.sandbox.lastPlace();
   const count = Math.max(10, rate * seconds);
   const insertedAtMs: number[] = [];
@@ -41,11 +41,16 @@ async function measureLatencies(
   }
   const achieved = (count * 1_000) / (performance.now() - beganAtMs);
   const posts = async () =>
-    (await stand.sandbox.requests(place)).filter(({ operation }) => operation === 'v3.orders.create');
+    (await stand.sandbox.requests(place)).filter(
+      ({ operation }) => operation === 'v3.orders.create',
+    );
   await waitFor('all to be received', async () => (await posts()).length >= count, 120_000);
   // Compares inserts and requests by their order: the log of the service does not name the row. A few requests
   // overtake.
-  return { times: (await posts()).map(({ atMs }, index) => atMs - (insertedAtMs[index] ?? 0)), achieved };
+  return {
+    times: (await posts()).map(({ atMs }, index) => atMs - (insertedAtMs[index] ?? 0)),
+    achieved,
+  };
 }
 
 async function measure(queue: string, more: Record<string, string>): Promise<object[]> {

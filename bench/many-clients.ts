@@ -22,7 +22,11 @@ const { values } = parseArgs({
 if (values.workers === undefined) await measureStatements();
 else {
   const found: object[] = [];
-  const [clients, speed, seconds] = [Number(values.clients), Number(values.speed), Number(values.seconds)];
+  const [clients, speed, seconds] = [
+    Number(values.clients),
+    Number(values.speed),
+    Number(values.seconds),
+  ];
   for (const queue of values.queues.split(',') as FleetCase['queue'][])
     for (const workers of values.workers.split(',').map(Number)) {
       const figures = await measureFleet({ clients, workers, queue, speed, seconds });

@@ -21,16 +21,24 @@ try {
       spreadDays: 60,
     });
   const heap: Record<string, string> = bounded ? { NODE_OPTIONS: flags.join(' ') } : {};
-  const worker = await stand.startWorker({ ...schedulesOff, SCHEDULE_PULL_SHIPMENTS: '1s', ...heap });
+  const worker = await stand.startWorker({
+    ...schedulesOff,
+    SCHEDULE_PULL_SHIPMENTS: '1s',
+    ...heap,
+  });
   const samples: { rows: number; mb: number }[] = [];
   for (let rows = 0; rows < shipments * 3; ) {
     await wait(1_000);
-    const [row] = await stand.query<{ n: number }>(`select coalesce(sum(fetched), 0)::int * 3 as n from sync.runs`);
+    const [row] = await stand.query<{ n: number }>(
+      `select coalesce(sum(fetched), 0)::int * 3 as n from sync.runs`,
+    );
     rows = row?.n ?? 0;
     samples.push({ rows, mb: Math.round(readResidentMb(worker.pid)) });
   }
   const quarters = [0, 1, 2, 3].map((quarter) => {
-    const inQuarter = samples.filter(({ rows }) => Math.min(3, Math.floor((rows / (shipments * 3)) * 4)) === quarter);
+    const inQuarter = samples.filter(
+      ({ rows }) => Math.min(3, Math.floor((rows / (shipments * 3)) * 4)) === quarter,
+    );
     return inQuarter.length === 0 ? null : Math.max(...inQuarter.map(({ mb }) => mb));
   });
   printLine(

@@ -6,7 +6,14 @@
 import { parseArgs } from 'node:util';
 import { waitFor } from '../test/helpers/wait.ts';
 import { measureLoads, rowsEach, seedShipments } from './stand/loads.ts';
-import { measureByTurns, median, medianRatio, printLine, round, saveResults } from './stand/measure.ts';
+import {
+  measureByTurns,
+  median,
+  medianRatio,
+  printLine,
+  round,
+  saveResults,
+} from './stand/measure.ts';
 import { openStand, readLastRate, type Stand } from './stand/stand.ts';
 
 const { values } = parseArgs({
@@ -31,7 +38,9 @@ async function countRowVersions({ query }: Stand): Promise<number> {
 }
 
 /** Reads all shipments again. */
-async function measureRescan(stand: Stand): Promise<{ rowsPerSecond: number; rowVersions: number }> {
+async function measureRescan(
+  stand: Stand,
+): Promise<{ rowsPerSecond: number; rowVersions: number }> {
   const before = await countRowVersions(stand);
   await stand.run(['backfill', 'shipments']);
   return {
@@ -42,9 +51,15 @@ async function measureRescan(stand: Stand): Promise<{ rowsPerSecond: number; row
 
 /** Changes the return label of every hundredth shipment. */
 async function changeOneInAHundred({ query, sandbox }: Stand, turn: number): Promise<void> {
-  const found = await query<{ id: number }>('select id::int from fulfilment.shipments where id % 100 = 0');
+  const found = await query<{ id: number }>(
+    'select id::int from fulfilment.shipments where id % 100 = 0',
+  );
   const shipmentIds = found.map(({ id }) => id);
-  await sandbox.call('POST', '/_sandbox/edit', { client: 'default', shipmentIds, returnLabel: `RL-${turn}` });
+  await sandbox.call('POST', '/_sandbox/edit', {
+    client: 'default',
+    shipmentIds,
+    returnLabel: `RL-${turn}`,
+  });
 }
 
 async function measureRescans(stand: Stand) {
@@ -86,7 +101,9 @@ const again = await withStand(async (stand) => {
   return measureRescans(stand);
 });
 const found = { ...figures, ...again.figures };
-const rowsPerSecond = Object.fromEntries(Object.entries(found).map(([name, values]) => [name, round(median(values))]));
+const rowsPerSecond = Object.fromEntries(
+  Object.entries(found).map(([name, values]) => [name, round(median(values))]),
+);
 const slower =
   (rowsPerSecond['fetch and drop'] ?? 0) < (rowsPerSecond['bulk upsert alone'] ?? 0)
     ? 'fetch and drop'

@@ -27,7 +27,9 @@ const rivals = values.rivals.split(',');
 
 async function measure(cell: Cell, redisUrl: string) {
   const figures = await measureCell(cell, { rounds, rivals, redisUrl });
-  const perSecond = Object.fromEntries(Object.entries(figures).map(([name, rates]) => [name, round(median(rates))]));
+  const perSecond = Object.fromEntries(
+    Object.entries(figures).map(([name, rates]) => [name, round(median(rates))]),
+  );
   const ratios = Object.fromEntries(
     rivals.map((name) => [`product : ${name}`, round(medianRatio(figures, 'product', name))]),
   );

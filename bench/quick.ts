@@ -7,7 +7,14 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { oftenSchedules, openServed } from './stand/idle-costs.ts';
 import { rowsEach, seedShipments } from './stand/loads.ts';
-import { measureByTurns, median, medianRatio, printLine, readCpuMs, round } from './stand/measure.ts';
+import {
+  measureByTurns,
+  median,
+  medianRatio,
+  printLine,
+  readCpuMs,
+  round,
+} from './stand/measure.ts';
 import { checkOut, findLastOther } from './stand/other-checkout.ts';
 import { pushOrders } from './stand/push-orders.ts';
 import { openStand, readLastRate, schedulesOff } from './stand/stand.ts';
@@ -44,7 +51,8 @@ const openPush =
   (latencyMs: number, concurrency: number) =>
   async (checkout: string | undefined): Promise<Subject> => {
     const stand = await openStand(['default'], checkout);
-    if (latencyMs > 0) await stand.sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: latencyMs } });
+    if (latencyMs > 0)
+      await stand.sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: latencyMs } });
     await stand.startWorker({ ...schedulesOff, PUSH_CONCURRENCY: String(concurrency) });
     // The first orders are slower: plans and code are not compiled yet.
     await pushOrders(stand, 1_000);
@@ -53,7 +61,12 @@ const openPush =
 
 /** Measures the CPU of a worker in ms a minute. It hardly depends on other load. */
 async function openPolls(checkout: string | undefined): Promise<Subject> {
-  const { worker, close } = await openServed({ clients: 1, redis: null, schedules: oftenSchedules, checkout });
+  const { worker, close } = await openServed({
+    clients: 1,
+    redis: null,
+    schedules: oftenSchedules,
+    checkout,
+  });
   const seconds = 10;
   const measure = async () => {
     const before = readCpuMs(worker.pid);
@@ -72,7 +85,12 @@ async function openStatus(checkout: string | undefined): Promise<Subject> {
 const figures: readonly Figure[] = [
   { name: 'first load, rows a second', better: 'more', rounds: 5, open: openLoad },
   { name: 'orders a second, 0 ms, 8 at a time', better: 'more', rounds: 5, open: openPush(0, 8) },
-  { name: 'orders a second, 20 ms, 64 at a time', better: 'more', rounds: 5, open: openPush(20, 64) },
+  {
+    name: 'orders a second, 20 ms, 64 at a time',
+    better: 'more',
+    rounds: 5,
+    open: openPush(20, 64),
+  },
   { name: 'five polls every 2 s, CPU in ms a minute', better: 'less', rounds: 3, open: openPolls },
   { name: 'status of 20 clients, ms', better: 'less', rounds: 3, open: openStatus },
 ];
@@ -87,9 +105,12 @@ async function compare({ name, better, rounds, open }: Figure, other: string): P
       before: async () => (await before?.measure()) ?? Number.NaN,
       now: async () => (await now?.measure()) ?? Number.NaN,
     });
-    const ratio = better === 'more' ? medianRatio(found, 'now', 'before') : medianRatio(found, 'before', 'now');
+    const ratio =
+      better === 'more' ? medianRatio(found, 'now', 'before') : medianRatio(found, 'before', 'now');
     const [then, today] = [round(median(found.before ?? [])), round(median(found.now ?? []))];
-    printLine(`${name.padEnd(42)} ${String(then).padStart(8)} -> ${String(today).padStart(8)}   ratio ${round(ratio)}`);
+    printLine(
+      `${name.padEnd(42)} ${String(then).padStart(8)} -> ${String(today).padStart(8)}   ratio ${round(ratio)}`,
+    );
     return ratio;
   } finally {
     for (const { close } of subjects) await close();

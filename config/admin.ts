@@ -32,9 +32,12 @@ export const trustedProxiesSchema = z.string().transform((text, context): Truste
     const [address = '', prefix, more] = entry.split('/');
     const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
     const most = family === 'ipv6' ? 128 : 32;
-    const length = prefix === undefined ? most : /^\d{1,3}$/.test(prefix) ? Number(prefix) : most + 1;
+    const length =
+      prefix === undefined ? most : /^\d{1,3}$/.test(prefix) ? Number(prefix) : most + 1;
     if (isIP(address) === 0 || more !== undefined || length > most) {
-      context.addIssue(`${entry || 'an empty entry'} is not an address or a network such as 10.0.0.0/8`);
+      context.addIssue(
+        `${entry || 'an empty entry'} is not an address or a network such as 10.0.0.0/8`,
+      );
       return z.NEVER;
     }
     list.addSubnet(address, length, family);

@@ -31,7 +31,9 @@ export function loadEnvFile(file: string): void {
  */
 export function rememberEnvironment(file: string | undefined): <T>(read: () => T) => T {
   const inFile = file === undefined ? {} : readEnvFile(file);
-  const own = Object.fromEntries(Object.entries(process.env).filter(([name, value]) => inFile[name] !== value));
+  const own = Object.fromEntries(
+    Object.entries(process.env).filter(([name, value]) => inFile[name] !== value),
+  );
   return (read) => {
     const former = { ...process.env };
     try {
@@ -45,6 +47,7 @@ export function rememberEnvironment(file: string | undefined): <T>(read: () => T
 }
 
 function replaceEnvironment(next: NodeJS.Dict<string>): void {
-  for (const name of Object.keys(process.env).filter((name) => !(name in next))) delete process.env[name];
+  for (const name of Object.keys(process.env).filter((name) => !(name in next)))
+    delete process.env[name];
   Object.assign(process.env, next);
 }

@@ -19,13 +19,29 @@ import {
   timeZoneSchema,
   type WarehouseClient,
 } from './files.ts';
-import { defaultSchedules, type JobName, jobNames, polledStreams, pushJob, toScheduleVariable } from './jobs.ts';
+import {
+  defaultSchedules,
+  type JobName,
+  jobNames,
+  polledStreams,
+  pushJob,
+  toScheduleVariable,
+} from './jobs.ts';
 import { type Operations, operations } from './operations.ts';
 import { findProxyProblems } from './proxy.ts';
 import { parseSchedule, type Schedule } from './schedules.ts';
 import { findOpenAccess, type OpenAccess, readSecretFile } from './text-file.ts';
 import { findTlsProblems } from './tls.ts';
-import { databaseUrl, proxyUrl, redisUrl, span, webhookSecret, webhookUrl, wholeNumber, yesNo } from './values.ts';
+import {
+  databaseUrl,
+  proxyUrl,
+  redisUrl,
+  span,
+  webhookSecret,
+  webhookUrl,
+  wholeNumber,
+  yesNo,
+} from './values.ts';
 
 /** All variables except SCHEDULE_<JOB> and the NAME_FILE forms. Units are in the names. */
 const variables = z.object({
@@ -123,24 +139,42 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   const problems: string[] = [];
   const env = readSecretFiles(removeEmpty(source), problems);
   const result = variables.safeParse(env);
-  for (const { path, message } of result.error?.issues ?? []) problems.push(`${path.join('.')}: ${message}`);
+  for (const { path, message } of result.error?.issues ?? [])
+    problems.push(`${path.join('.')}: ${message}`);
   const { schedules, pushSweepMs } = readSchedules(env, problems);
   const file = env.WAREHOUSE_OPERATIONS_FILE;
   const merged = file === undefined ? operations : readOperationsFile(file, problems);
   const clients = readClients(env, result.data, needs.clients, problems);
   const subscribers = readSubscribers(result.data ?? {}, problems);
   if (needs.database && env.DATABASE_URL === undefined)
-    problems.push('DATABASE_URL: is required, for example postgres://user:password@localhost:5432/erp');
+    problems.push(
+      'DATABASE_URL: is required, for example postgres://user:password@localhost:5432/erp',
+    );
   if (env.DATABASE_DIRECT_URL !== undefined && env.DATABASE_URL === undefined)
     problems.push('DATABASE_DIRECT_URL: is set without DATABASE_URL');
-  for (const problem of [...findAdminProblems(env), ...findTlsProblems(env), ...findProxyProblems(env)])
+  for (const problem of [
+    ...findAdminProblems(env),
+    ...findTlsProblems(env),
+    ...findProxyProblems(env),
+  ])
     problems.push(problem);
   const tokensFile = env.API_TOKENS_FILE;
-  const apiTokens = tokensFile === undefined ? null : readApiTokensFile(tokensFile, clients, problems);
+  const apiTokens =
+    tokensFile === undefined ? null : readApiTokensFile(tokensFile, clients, problems);
   if (apiTokens === null && env.API_PORT !== undefined)
-    problems.push('API_PORT: requires API_TOKENS_FILE, because every request to the API needs a token (docs/api.md)');
+    problems.push(
+      'API_PORT: requires API_TOKENS_FILE, because every request to the API needs a token (docs/api.md)',
+    );
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
-  return { ...result.data, clients, apiTokens, subscribers, operations: merged, schedules, pushSweepMs };
+  return {
+    ...result.data,
+    clients,
+    apiTokens,
+    subscribers,
+    operations: merged,
+    schedules,
+    pushSweepMs,
+  };
 }
 
 /**
@@ -150,14 +184,19 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
  */
 export function findDroppedSecrets(former: Config, next: Config): string[] {
   const names = ['API_TOKENS_FILE', ...secretNames] as const;
-  const dropped: string[] = names.filter((name) => former[name] !== undefined && next[name] === undefined);
+  const dropped: string[] = names.filter(
+    (name) => former[name] !== undefined && next[name] === undefined,
+  );
   const hasSecret = (config: Config, wanted: string) =>
     config.subscribers.find(({ name }) => name === wanted)?.secret !== undefined;
   const unsigned = next.subscribers
-    .filter(({ name, secret }) => secret === undefined && name !== 'default' && hasSecret(former, name))
+    .filter(
+      ({ name, secret }) => secret === undefined && name !== 'default' && hasSecret(former, name),
+    )
     .map(({ name }) => `EVENT_SUBSCRIBERS_FILE: the secret of ${name}`);
   return [...dropped, ...unsigned].map(
-    (name) => `${name}: was set and is not any more, as in a half-written file; to unset it, restart the process`,
+    (name) =>
+      `${name}: was set and is not any more, as in a half-written file; to unset it, restart the process`,
   );
 }
 
@@ -208,11 +247,19 @@ export interface OpenFile {
  * may read.
  * @param envFile the file of `--env-file`
  */
-export function findOpenFiles(envFile: string | undefined, source: NodeJS.ProcessEnv = process.env): OpenFile[] {
+export function findOpenFiles(
+  envFile: string | undefined,
+  source: NodeJS.ProcessEnv = process.env,
+): OpenFile[] {
   const named = fileVariables.flatMap(([name, isSecret]) => {
     const path = source[name] ?? '';
-    const inside = /^(WAREHOUSE_CLIENTS|EVENT_SUBSCRIBERS)_FILE$/.test(name) ? listSecretFiles(path) : [];
-    return [{ name, path, isSecret }, ...inside.map((inner) => ({ name, path: inner, isSecret: true }))];
+    const inside = /^(WAREHOUSE_CLIENTS|EVENT_SUBSCRIBERS)_FILE$/.test(name)
+      ? listSecretFiles(path)
+      : [];
+    return [
+      { name, path, isSecret },
+      ...inside.map((inner) => ({ name, path: inner, isSecret: true })),
+    ];
   });
   const files = [{ name: '--env-file', path: envFile ?? '', isSecret: true }, ...named].filter(
     ({ path }) => path !== '',
@@ -223,7 +270,10 @@ export function findOpenFiles(envFile: string | undefined, source: NodeJS.Proces
   });
 }
 
-const knownNames = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
+const knownNames = new Set<string>([
+  ...variableNames,
+  ...secretNames.map((name) => `${name}_FILE`),
+]);
 
 /**
  * Returns the names of the set variables that belong to this program by their name. It includes names that do not
@@ -232,11 +282,14 @@ const knownNames = new Set<string>([...variableNames, ...secretNames.map((name) 
 export const findSetVariables = (source: NodeJS.ProcessEnv = process.env): string[] =>
   Object.keys(source).filter(
     (name) =>
-      source[name] && (knownNames.has(name) || /^(ALERT|EVENT|WAREHOUSE|SCHEDULE|PUSH|PERSONAL|RETENTION)_/.test(name)),
+      source[name] &&
+      (knownNames.has(name) ||
+        /^(ALERT|EVENT|WAREHOUSE|SCHEDULE|PUSH|PERSONAL|RETENTION)_/.test(name)),
   );
 
 /** Returns true if this program reads the variable. A wrong SCHEDULE_<JOB> is refused at the start. */
-export const isKnownVariable = (name: string): boolean => knownNames.has(name) || name.startsWith('SCHEDULE_');
+export const isKnownVariable = (name: string): boolean =>
+  knownNames.has(name) || name.startsWith('SCHEDULE_');
 
 /** A service that replaces the configured clients. */
 export interface NamedService {
@@ -247,10 +300,16 @@ export interface NamedService {
 }
 
 /** Returns the environment with one service instead of the configured clients. */
-export function replaceClients(service: NamedService, source: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
+export function replaceClients(
+  service: NamedService,
+  source: NodeJS.ProcessEnv = process.env,
+): NodeJS.ProcessEnv {
   const { WAREHOUSE_CLIENTS_FILE: _, ...rest } = source;
   const { baseUrl, username, passwordFile } = service;
-  const password = passwordFile === undefined ? {} : { WAREHOUSE_PASSWORD: '', WAREHOUSE_PASSWORD_FILE: passwordFile };
+  const password =
+    passwordFile === undefined
+      ? {}
+      : { WAREHOUSE_PASSWORD: '', WAREHOUSE_PASSWORD_FILE: passwordFile };
   return { ...rest, WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username, ...password };
 }
 
@@ -276,22 +335,36 @@ function readClients(
   if (file !== undefined) {
     const both = env.WAREHOUSE_TIME_ZONE === undefined ? given : [...given, 'WAREHOUSE_TIME_ZONE'];
     if (both.length > 0)
-      problems.push(`WAREHOUSE_CLIENTS_FILE: is set together with ${both.join(', ')}; keep one form`);
+      problems.push(
+        `WAREHOUSE_CLIENTS_FILE: is set together with ${both.join(', ')}; keep one form`,
+      );
     return readClientsFile(file, problems);
   }
   if (given.length === 0 && isNeeded)
-    problems.push('WAREHOUSE_BASE_URL: is required with username and password, or WAREHOUSE_CLIENTS_FILE');
+    problems.push(
+      'WAREHOUSE_BASE_URL: is required with username and password, or WAREHOUSE_CLIENTS_FILE',
+    );
   for (const name of given.length === 0 ? [] : single)
-    if (env[name] === undefined) problems.push(`${name}: is required together with ${given.join(', ')}`);
-  const { WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username, WAREHOUSE_PASSWORD: password } = data ?? {};
+    if (env[name] === undefined)
+      problems.push(`${name}: is required together with ${given.join(', ')}`);
+  const {
+    WAREHOUSE_BASE_URL: baseUrl,
+    WAREHOUSE_USERNAME: username,
+    WAREHOUSE_PASSWORD: password,
+  } = data ?? {};
   if (!data || !baseUrl || !username || !password) return [];
   return [{ key: 'default', baseUrl, username, password, timeZone: data.WAREHOUSE_TIME_ZONE }];
 }
 
 /** Reads the schedules of all jobs, and the sweep of the push. Adds one line per problem to `problems`. */
-function readSchedules(env: Environment, problems: string[]): Pick<Config, 'schedules' | 'pushSweepMs'> {
+function readSchedules(
+  env: Environment,
+  problems: string[],
+): Pick<Config, 'schedules' | 'pushSweepMs'> {
   const variableNames = [...jobNames, pushJob.name].map(toScheduleVariable);
-  for (const name of Object.keys(env).filter((one) => one.startsWith('SCHEDULE_') && !variableNames.includes(one)))
+  for (const name of Object.keys(env).filter(
+    (one) => one.startsWith('SCHEDULE_') && !variableNames.includes(one),
+  ))
     problems.push(`${name}: is not the schedule of a job; known are ${variableNames.join(', ')}`);
   const read = (job: string, fallback: string): Schedule => {
     const name = toScheduleVariable(job);
@@ -306,7 +379,9 @@ function readSchedules(env: Environment, problems: string[]): Pick<Config, 'sche
       return { kind: 'off' };
     }
   };
-  const schedules = Object.fromEntries(jobNames.map((job) => [job, read(job, defaultSchedules[job])]));
+  const schedules = Object.fromEntries(
+    jobNames.map((job) => [job, read(job, defaultSchedules[job])]),
+  );
   const push = read(pushJob.name, pushJob.sweep);
   if (push.kind !== 'every' && push.kind !== 'off')
     problems.push(

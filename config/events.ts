@@ -59,10 +59,18 @@ interface EventVariables {
 }
 
 /** Reads the subscribers: those of EVENT_SUBSCRIBERS_FILE, or the one of the variables. Adds a line per problem. */
-export function readSubscribers(given: EventVariables, problems: string[]): readonly EventSubscriber[] {
-  const { EVENT_WEBHOOK_URL: url, EVENT_WEBHOOK_SECRET: secret, EVENT_SUBSCRIBERS_FILE: file } = given;
+export function readSubscribers(
+  given: EventVariables,
+  problems: string[],
+): readonly EventSubscriber[] {
+  const {
+    EVENT_WEBHOOK_URL: url,
+    EVENT_WEBHOOK_SECRET: secret,
+    EVENT_SUBSCRIBERS_FILE: file,
+  } = given;
   if (file !== undefined) {
-    if (url !== undefined) problems.push('EVENT_SUBSCRIBERS_FILE: is set together with EVENT_WEBHOOK_URL; keep one');
+    if (url !== undefined)
+      problems.push('EVENT_SUBSCRIBERS_FILE: is set together with EVENT_WEBHOOK_URL; keep one');
     return readSubscribersFile(file, problems);
   }
   if (url === undefined) return [];
@@ -73,19 +81,22 @@ export function readSubscribers(given: EventVariables, problems: string[]): read
 function readSubscribersFile(path: string, problems: string[]): EventSubscriber[] {
   const variable = 'EVENT_SUBSCRIBERS_FILE';
   const parsed = parseJsonFile(variable, path, subscribersSchema, problems) ?? [];
-  return parsed.map(({ secret, secretFile, types = null, clients = null, ...subscriber }, index) => {
-    const { name } = subscriber;
-    const add = (problem: string) => problems.push(`${variable}: subscriber ${name}${problem}`);
-    if (parsed.findIndex((other) => other.name === name) < index) add(' is named twice');
-    if (secret !== undefined && secretFile !== undefined) add(': give either secret or secretFile');
-    if (secretFile === undefined) return { ...subscriber, secret, types, clients };
-    try {
-      const read = webhookSecret.safeParse(readSecretFile(secretFile));
-      for (const { message } of read.error?.issues ?? []) add(`: secretFile ${message}`);
-      return { ...subscriber, secret: read.data, types, clients };
-    } catch (error) {
-      add(`: secretFile cannot be read: ${describeFileError(error)}`);
-      return { ...subscriber, secret, types, clients };
-    }
-  });
+  return parsed.map(
+    ({ secret, secretFile, types = null, clients = null, ...subscriber }, index) => {
+      const { name } = subscriber;
+      const add = (problem: string) => problems.push(`${variable}: subscriber ${name}${problem}`);
+      if (parsed.findIndex((other) => other.name === name) < index) add(' is named twice');
+      if (secret !== undefined && secretFile !== undefined)
+        add(': give either secret or secretFile');
+      if (secretFile === undefined) return { ...subscriber, secret, types, clients };
+      try {
+        const read = webhookSecret.safeParse(readSecretFile(secretFile));
+        for (const { message } of read.error?.issues ?? []) add(`: secretFile ${message}`);
+        return { ...subscriber, secret: read.data, types, clients };
+      } catch (error) {
+        add(`: secretFile cannot be read: ${describeFileError(error)}`);
+        return { ...subscriber, secret, types, clients };
+      }
+    },
+  );
 }

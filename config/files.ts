@@ -19,7 +19,10 @@ export interface WarehouseClient {
  * Computes the identity of a client: the fingerprint of its account (base URL and user name). Cursors and gates of one
  * account are not valid for another account. The fingerprint reveals neither the base URL nor the user name.
  */
-export function toIdentity({ baseUrl, username }: Pick<WarehouseClient, 'baseUrl' | 'username'>): string {
+export function toIdentity({
+  baseUrl,
+  username,
+}: Pick<WarehouseClient, 'baseUrl' | 'username'>): string {
   return createHash('sha256')
     .update(JSON.stringify([toAddress(baseUrl), username]))
     .digest('hex');
@@ -87,9 +90,11 @@ export function readClientsFile(path: string, problems: string[]): WarehouseClie
     if (parsed.findIndex(({ key }) => key === client.key) < index) add(`${name} is named twice`);
     const account = toIdentity(client);
     const other = accounts.get(account) ?? client.key;
-    if (other !== client.key) add(`clients ${other} and ${client.key} have the same base URL and username; keep one`);
+    if (other !== client.key)
+      add(`clients ${other} and ${client.key} have the same base URL and username; keep one`);
     accounts.set(account, client.key);
-    if ((password === '') === (passwordFile === undefined)) add(`${name}: give either password or passwordFile`);
+    if ((password === '') === (passwordFile === undefined))
+      add(`${name}: give either password or passwordFile`);
     if (password !== '' || passwordFile === undefined) return { ...client, password };
     try {
       return { ...client, password: readSecretFile(passwordFile) };
@@ -102,7 +107,9 @@ export function readClientsFile(path: string, problems: string[]): WarehouseClie
 
 /** Returns the files of secrets that a JSON file names; none if it cannot be read. */
 export function listSecretFiles(path: string): string[] {
-  const named = z.array(z.object({ passwordFile: z.string().optional(), secretFile: z.string().optional() }));
+  const named = z.array(
+    z.object({ passwordFile: z.string().optional(), secretFile: z.string().optional() }),
+  );
   const entries = path === '' ? [] : (parseJsonFile('', path, named, []) ?? []);
   return entries.flatMap(({ passwordFile, secretFile }) => passwordFile ?? secretFile ?? []);
 }
@@ -114,12 +121,19 @@ export type ApiRight = 'read' | 'write';
 const apiRequestsPerSecond = 500;
 
 const apiTokenSchema = z.strictObject({
-  name: z.string().regex(/^[\w.-]{1,64}$/, 'must have 1 to 64 letters, digits, dots, hyphens or underscores'),
+  name: z
+    .string()
+    .regex(/^[\w.-]{1,64}$/, 'must have 1 to 64 letters, digits, dots, hyphens or underscores'),
   sha256: z
     .string()
-    .regex(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits, from: printf %s "$TOKEN" | sha256sum | cut -c-64'),
+    .regex(
+      /^[0-9a-f]{64}$/,
+      'must be 64 hexadecimal digits, from: printf %s "$TOKEN" | sha256sum | cut -c-64',
+    ),
   client: z.string(),
-  rights: z.array(z.enum(['read', 'write'] satisfies ApiRight[])).min(1, 'must name read, write or both'),
+  rights: z
+    .array(z.enum(['read', 'write'] satisfies ApiRight[]))
+    .min(1, 'must name read, write or both'),
   requestsPerSecond: z.int().min(1).max(10_000).default(apiRequestsPerSecond),
 });
 
@@ -138,7 +152,8 @@ export function readApiTokensFile(
     const earlier = tokens.slice(0, index);
     if (earlier.some((one) => one.name === name)) add('is named twice');
     if (earlier.some((one) => one.sha256 === sha256)) add('has the sha256 of another one');
-    if (clients.length > 0 && !clients.some(({ key }) => key === client)) add(`there is no client ${client}`);
+    if (clients.length > 0 && !clients.some(({ key }) => key === client))
+      add(`there is no client ${client}`);
   }
   return tokens;
 }
@@ -150,15 +165,22 @@ export function readOperationsFile(file: string, problems: string[]): Operations
   const merged: Record<OperationName, Operation> = { ...operations };
   for (const [name, entry] of Object.entries(overrides)) {
     if (!isOperation(name)) {
-      problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name} is not an operation; config/operations.ts lists the names`);
+      problems.push(
+        `WAREHOUSE_OPERATIONS_FILE: ${name} is not an operation; config/operations.ts lists the names`,
+      );
       continue;
     }
     // An entry switches on an operation that is off.
     const { enabled: _off, ...builtIn }: Operation = operations[name];
     const given = entry as Partial<Operation> & Pick<Operation, 'method' | 'path'>;
     const isUnchanged = builtIn.method === given.method && builtIn.path === given.path;
-    for (const text of findSwitchProblems(name, given)) problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name}: ${text}`);
-    merged[name] = { ...builtIn, ...given, documented: given.documented ?? (isUnchanged && builtIn.documented) };
+    for (const text of findSwitchProblems(name, given))
+      problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name}: ${text}`);
+    merged[name] = {
+      ...builtIn,
+      ...given,
+      documented: given.documented ?? (isUnchanged && builtIn.documented),
+    };
   }
   return merged;
 }
@@ -177,12 +199,16 @@ export function parseJsonFile<T>(
     parsed = JSON.parse(readTextFile(path));
   } catch (error) {
     // The message of JSON.parse quotes the text that it could not parse, which may be a password.
-    const reason = error instanceof SyntaxError ? 'is not valid JSON' : `cannot be read: ${describeFileError(error)}`;
+    const reason =
+      error instanceof SyntaxError
+        ? 'is not valid JSON'
+        : `cannot be read: ${describeFileError(error)}`;
     problems.push(`${variable}: ${path} ${reason}`);
     return undefined;
   }
   const result = schema.safeParse(parsed);
   if (result.success) return result.data;
-  for (const issue of result.error.issues) problems.push(`${variable}: ${issue.path.join('.')}: ${issue.message}`);
+  for (const issue of result.error.issues)
+    problems.push(`${variable}: ${issue.path.join('.')}: ${issue.message}`);
   return undefined;
 }

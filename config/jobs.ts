@@ -41,4 +41,5 @@ export const jobNames = Object.keys(defaultSchedules) as JobName[];
 export const runnableNames = [...jobNames, pushJob.name];
 
 /** Returns the name of the environment variable for a job's schedule. */
-export const toScheduleVariable = (job: string) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`;
+export const toScheduleVariable = (job: string) =>
+  `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`;

@@ -58,7 +58,10 @@ export type TakenMember = (typeof takenMembers)[number];
 const shown = (method: Method, path: string): Operation => ({ method, path, documented: true });
 const assumed = (method: Method, path: string): Operation => ({ method, path, documented: false });
 const withoutPageSize = (operation: Operation): Operation => ({ ...operation, pageSize: false });
-const optional = (method: Method, path: string): Operation => ({ ...assumed(method, path), enabled: false });
+const optional = (method: Method, path: string): Operation => ({
+  ...assumed(method, path),
+  enabled: false,
+});
 
 /**
  * All operations by name (generation.resource.verb). `WAREHOUSE_OPERATIONS_FILE` overrides methods and paths by these
@@ -98,10 +101,22 @@ export const operations = {
   'v3.orderAttachments.create': shown('POST', '/v3/orderAttachments'),
   'v3.shipments.list': shown('GET', '/v3/shipments'),
   'v3.shipments.get': shown('GET', '/v3/shipments/{id}'),
-  'v3.returnMerchandiseAuthorizations.create': assumed('POST', '/v3/returnMerchandiseAuthorizations'),
-  'v3.returnMerchandiseAuthorizations.get': assumed('GET', '/v3/returnMerchandiseAuthorizations/{id}'),
-  'v3.returnMerchandiseAuthorizations.replace': assumed('PUT', '/v3/returnMerchandiseAuthorizations/{id}'),
-  'v3.returnMerchandiseAuthorizations.delete': assumed('DELETE', '/v3/returnMerchandiseAuthorizations/{id}'),
+  'v3.returnMerchandiseAuthorizations.create': assumed(
+    'POST',
+    '/v3/returnMerchandiseAuthorizations',
+  ),
+  'v3.returnMerchandiseAuthorizations.get': assumed(
+    'GET',
+    '/v3/returnMerchandiseAuthorizations/{id}',
+  ),
+  'v3.returnMerchandiseAuthorizations.replace': assumed(
+    'PUT',
+    '/v3/returnMerchandiseAuthorizations/{id}',
+  ),
+  'v3.returnMerchandiseAuthorizations.delete': assumed(
+    'DELETE',
+    '/v3/returnMerchandiseAuthorizations/{id}',
+  ),
   'v3.returnItems.list': withoutPageSize(shown('GET', '/v3/returnItems')),
   'v3.inbounds.list': withoutPageSize(shown('GET', '/v3/inbounds')),
   'v3.inbounds.get': shown('GET', '/v3/inbounds/{id}'),

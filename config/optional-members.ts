@@ -20,6 +20,12 @@ export const optionalMembers = {
   'v3.orderAttachments.create': ['filename'],
   'v3.returnMerchandiseAuthorizations.create': ['items', 'items.quantity', 'items.reason'],
   'v3.returnMerchandiseAuthorizations.replace': ['items', 'items.quantity', 'items.reason'],
-  'v3.inboundPackingSlips.create': ['expectedIn', 'expectedOn', 'items', 'items.sku', 'items.quantity'],
+  'v3.inboundPackingSlips.create': [
+    'expectedIn',
+    'expectedOn',
+    'items',
+    'items.sku',
+    'items.quantity',
+  ],
   'oldest.product.add': ['name'],
 } as const satisfies Partial<Record<OperationName, readonly string[]>>;

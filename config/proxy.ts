@@ -21,7 +21,11 @@ const splitEntries = (text: string) => text.split(/[,\s]+/).filter(Boolean);
  * Finds entries of NO_PROXY that the HTTP library would ignore without a word. They matter only if there is a proxy: a
  * machine may have NO_PROXY for other programs.
  */
-export function findProxyProblems({ HTTP_PROXY, HTTPS_PROXY, NO_PROXY = '' }: ProxySettings): string[] {
+export function findProxyProblems({
+  HTTP_PROXY,
+  HTTPS_PROXY,
+  NO_PROXY = '',
+}: ProxySettings): string[] {
   if (HTTP_PROXY === undefined && HTTPS_PROXY === undefined) return [];
   return splitEntries(NO_PROXY)
     .filter((entry) => parseDirectHost(entry) === null)
@@ -36,7 +40,8 @@ export function findProxyProblems({ HTTP_PROXY, HTTPS_PROXY, NO_PROXY = '' }: Pr
 function parseDirectHost(entry: string): DirectHost | null {
   const [, prefix = '', rest = ''] = /^(\*\.|\.)?(.*)$/.exec(entry) ?? [];
   const { host, port } = splitPort(rest);
-  if ((host === '*' && prefix !== '') || !/^\d{0,5}$/.test(port) || Number(port) > 65_535) return null;
+  if ((host === '*' && prefix !== '') || !/^\d{0,5}$/.test(port) || Number(port) > 65_535)
+    return null;
   const lower = host.toLowerCase();
   const name = lower.length > 1 && lower.endsWith('.') ? lower.slice(0, -1) : lower;
   return isSpelledAsInUrl(name) ? { name, port: Number(port), below: prefix === '*.' } : null;
@@ -55,15 +60,25 @@ function splitPort(text: string): { readonly host: string; readonly port: string
 function isSpelledAsInUrl(name: string): boolean {
   if (name === '*') return true;
   const asUrl = `http://${name.includes(':') ? `[${name}]` : name}`;
-  return URL.canParse(asUrl) && new URL(asUrl).hostname.replace(/[[\]]/g, '') === name && !name.includes('*');
+  return (
+    URL.canParse(asUrl) &&
+    new URL(asUrl).hostname.replace(/[[\]]/g, '') === name &&
+    !name.includes('*')
+  );
 }
 
 /** Returns the proxy that requests to an address go by, without its password; null if they go direct. */
-export function findProxy(settings: ProxySettings, { protocol, hostname, port }: URL): string | null {
+export function findProxy(
+  settings: ProxySettings,
+  { protocol, hostname, port }: URL,
+): string | null {
   const { HTTP_PROXY: http, HTTPS_PROXY: https = http, NO_PROXY = '' } = settings;
   const isTls = protocol === 'https:';
   const proxy = isTls ? https : http;
-  const target = { host: hostname.replace(/^\[(.*)\]$/, '$1').replace(/(?<=.)\.$/, ''), port: Number(port) };
+  const target = {
+    host: hostname.replace(/^\[(.*)\]$/, '$1').replace(/(?<=.)\.$/, ''),
+    port: Number(port),
+  };
   target.port ||= isTls ? 443 : 80;
 
   const isDirect = splitEntries(NO_PROXY).some((entry) => {

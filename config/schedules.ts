@@ -21,7 +21,10 @@ export function parseSpanMs(text: string): number | null {
 
 /** Writes a span in the form that `parseSpanMs` reads, in the largest unit that gives a whole number. */
 export function writeSpan(ms: number): string {
-  const [unit, size] = Object.entries(unitMs).findLast(([, size]) => ms % size === 0) ?? ['s', unitMs.s];
+  const [unit, size] = Object.entries(unitMs).findLast(([, size]) => ms % size === 0) ?? [
+    's',
+    unitMs.s,
+  ];
   return `${ms / size}${unit}`;
 }
 
@@ -34,10 +37,12 @@ export function parseSchedule(text: string): Schedule {
   const [everyMs, slowMs, ...others] = text.split('-').map(parseSpanMs);
   if (everyMs != null && slowMs !== null && others.length === 0) {
     if (slowMs === undefined) return { kind: 'every', everyMs };
-    if (slowMs <= everyMs) throw new RangeError('must name the shorter interval first, as 30s-4m does');
+    if (slowMs <= everyMs)
+      throw new RangeError('must name the shorter interval first, as 30s-4m does');
     return { kind: 'every', everyMs, slowMs };
   }
-  if (text.trim().split(/\s+/).length !== 5) throw new RangeError(`is not a schedule; use ${scheduleForms}`);
+  if (text.trim().split(/\s+/).length !== 5)
+    throw new RangeError(`is not a schedule; use ${scheduleForms}`);
   try {
     CronExpressionParser.parse(text, { tz: 'UTC' });
   } catch (cause) {

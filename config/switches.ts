@@ -1,5 +1,11 @@
 import { z } from 'zod';
-import { type Operation, type OperationName, type Operations, operations, takenMembers } from './operations.ts';
+import {
+  type Operation,
+  type OperationName,
+  type Operations,
+  operations,
+  takenMembers,
+} from './operations.ts';
 import { optionalMembers } from './optional-members.ts';
 
 type SwitchName = Exclude<keyof Operation, 'method' | 'path' | 'documented' | 'enabled'>;
@@ -10,7 +16,9 @@ interface Switch<N extends SwitchName> {
   readonly operations: readonly OperationName[];
 }
 
-const countries = z.array(z.string().regex(/^[A-Z]{2}$/, 'must be a country code of two letters, such as NL'));
+const countries = z.array(
+  z.string().regex(/^[A-Z]{2}$/, 'must be a country code of two letters, such as NL'),
+);
 
 /** All switches. docs/assumptions.md says what each is for. */
 const switches: { readonly [N in SwitchName]: Switch<N> } = {
@@ -28,10 +36,16 @@ const switches: { readonly [N in SwitchName]: Switch<N> } = {
   repeatable: { schema: z.boolean(), operations: ['v2.returnLabel.get'] },
   takes: { schema: z.array(z.enum(takenMembers)), operations: ['v3.orders.update'] },
   sendsRelationships: { schema: z.boolean(), operations: ['v3.orders.update'] },
-  optional: { schema: z.array(z.string()), operations: Object.keys(optionalMembers) as OperationName[] },
+  optional: {
+    schema: z.array(z.string()),
+    operations: Object.keys(optionalMembers) as OperationName[],
+  },
   postcodeCountries: { schema: countries, operations: ['v3.orders.create'] },
   houseNumberCountries: { schema: countries, operations: ['v3.orders.create'] },
-  contentMember: { schema: z.string().min(1, 'must not be empty'), operations: ['v3.orderAttachments.create'] },
+  contentMember: {
+    schema: z.string().min(1, 'must not be empty'),
+    operations: ['v3.orderAttachments.create'],
+  },
   attributes: { schema: z.record(z.string(), z.unknown()), operations: ['v3.orderItems.cancel'] },
   pageSize: { schema: z.boolean(), operations: ['v3.returnItems.list', 'v3.inbounds.list'] },
 };
@@ -41,7 +55,9 @@ export const entrySchema = z.strictObject({
   method: z.enum(['GET', 'POST', 'PUT', 'PATCH', 'DELETE']),
   path: z.string().regex(/^\/[^?#]*$/, 'must begin with / and must not contain a query'),
   documented: z.boolean().optional(),
-  ...(Object.fromEntries(Object.entries(switches).map(([name, { schema }]) => [name, schema.optional()])) as {
+  ...(Object.fromEntries(
+    Object.entries(switches).map(([name, { schema }]) => [name, schema.optional()]),
+  ) as {
     readonly [N in SwitchName]: z.ZodOptional<Switch<N>['schema']>;
   }),
 });
@@ -64,8 +80,13 @@ export function findSwitchProblems(operation: OperationName, entry: Partial<Oper
     .map((name) => `${name} belongs to ${switches[name].operations.join(', ')} only`);
   const possible: readonly string[] =
     (optionalMembers as Partial<Record<OperationName, readonly string[]>>)[operation] ?? [];
-  const unknown = possible.length === 0 ? [] : (entry.optional ?? []).filter((member) => !possible.includes(member));
+  const unknown =
+    possible.length === 0
+      ? []
+      : (entry.optional ?? []).filter((member) => !possible.includes(member));
   if (unknown.length > 0)
-    problems.push(`optional: ${unknown.join(', ')} cannot be optional; these can: ${possible.join(', ')}`);
+    problems.push(
+      `optional: ${unknown.join(', ')} cannot be optional; these can: ${possible.join(', ')}`,
+    );
   return problems;
 }

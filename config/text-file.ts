@@ -10,7 +10,8 @@ const maxBytes = 4 * 1024 * 1024;
  */
 export function readTextFile(path: string): string {
   const bytes = readFileSync(path);
-  if (bytes.length > maxBytes) throw new Error(`it has ${bytes.length} bytes; the maximum is ${maxBytes}`);
+  if (bytes.length > maxBytes)
+    throw new Error(`it has ${bytes.length} bytes; the maximum is ${maxBytes}`);
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     if (!text.includes('\0')) return text;
@@ -28,9 +29,12 @@ export function readTextFile(path: string): string {
 export function readSecretFile(path: string, { mayBeEmpty = false } = {}): string {
   const secret = readTextFile(path).replace(/[\r\n]+$/, '');
   if (secret === '' && !mayBeEmpty) throw new Error('it is empty');
-  if (/[\r\n]/.test(secret)) throw new Error('it has several lines; write the secret alone into one line');
+  if (/[\r\n]/.test(secret))
+    throw new Error('it has several lines; write the secret alone into one line');
   if (secret.trim() !== secret)
-    throw new Error('it begins or ends with a blank; remove the blank, or set the variable itself if it belongs there');
+    throw new Error(
+      'it begins or ends with a blank; remove the blank, or set the variable itself if it belongs there',
+    );
   return secret;
 }
 
@@ -45,7 +49,8 @@ export function findOpenAccess(path: string): OpenAccess {
   const full = resolve(path);
   if (process.platform === 'win32' || full.startsWith(containerSecrets)) return null;
   const folders: string[] = [];
-  for (let folder = dirname(full); !folders.includes(folder); folder = dirname(folder)) folders.push(folder);
+  for (let folder = dirname(full); !folders.includes(folder); folder = dirname(folder))
+    folders.push(folder);
   const readMode = (name: string) => statSync(name, { throwIfNoEntry: false })?.mode ?? 0;
 
   if (!folders.every((folder) => readMode(folder) & 0o001)) return null;

@@ -44,15 +44,27 @@ export function findTlsProblems(env: Readonly<Record<string, string | undefined>
 type Attempt = <T>(setting: string, work: () => T, remedy: string) => T | undefined;
 
 /** Finds problems of the parameters of a Postgres URL. `database` begins each of them. */
-function checkDatabaseTls(database: string, parameters: URLSearchParams, problems: string[], attempt: Attempt): void {
+function checkDatabaseTls(
+  database: string,
+  parameters: URLSearchParams,
+  problems: string[],
+  attempt: Attempt,
+): void {
   const before = problems.length;
   const mode = parameters.get('sslmode');
   if (mode !== null && !sslModes.includes(mode))
-    problems.push(`${database} sslmode=${mode} does not exist; use verify-full, or disable on this machine`);
+    problems.push(
+      `${database} sslmode=${mode} does not exist; use verify-full, or disable on this machine`,
+    );
   const [ca, cert, key] = ['sslrootcert', 'sslcert', 'sslkey'].map((name) => {
     const path = parameters.get(name);
-    const remedy = path === 'system' ? 'leave sslrootcert out to trust the authorities of Node' : 'correct the path';
-    return path ? attempt(`${database} ${name}=${path}`, () => readFileSync(path, 'utf8'), remedy) : undefined;
+    const remedy =
+      path === 'system'
+        ? 'leave sslrootcert out to trust the authorities of Node'
+        : 'correct the path';
+    return path
+      ? attempt(`${database} ${name}=${path}`, () => readFileSync(path, 'utf8'), remedy)
+      : undefined;
   });
   if (parameters.has('sslcert') !== parameters.has('sslkey'))
     problems.push(`${database} sslcert and sslkey belong together; set both or none of them`);
@@ -66,6 +78,7 @@ function checkDatabaseTls(database: string, parameters: URLSearchParams, problem
 }
 
 const describeUnusable = (error: unknown) => {
-  if (error instanceof Error && 'reason' in error) return `cannot be used (${String(error.reason)})`;
+  if (error instanceof Error && 'reason' in error)
+    return `cannot be used (${String(error.reason)})`;
   return `cannot be read (${describeFileError(error)})`;
 };

@@ -16,7 +16,9 @@ export const span = z.string().transform((text, context) => {
   return z.NEVER;
 });
 /** true or false. */
-export const yesNo = z.enum(['true', 'false', '1', '0']).transform((text) => text === 'true' || text === '1');
+export const yesNo = z
+  .enum(['true', 'false', '1', '0'])
+  .transform((text) => text === 'true' || text === '1');
 const unreadableUrl =
   'is not a URL; percent-encode special characters of its password (%2F for /, %23 for #, %3F for ?, %40 for @)';
 const connectionUrl = (scheme: RegExp, names: string) =>

@@ -50,12 +50,16 @@ function findViolations(file: string, source: string): string[] {
 
   return parseImports(source).flatMap(({ target }) => {
     if (target.startsWith('node:')) return [];
-    return target.startsWith('.') ? checkProjectImport(file, room, target) : checkPackageImport(file, target);
+    return target.startsWith('.')
+      ? checkProjectImport(file, room, target)
+      : checkPackageImport(file, target);
   });
 }
 
 function checkPackageImport(file: string, target: string): string[] {
-  const name = target.startsWith('@') ? target.split('/', 2).join('/') : (target.split('/')[0] ?? '');
+  const name = target.startsWith('@')
+    ? target.split('/', 2).join('/')
+    : (target.split('/')[0] ?? '');
   const places = restrictedPackages[name];
   if (places === undefined || places.test(file)) return [];
   return [`${file} imports ${target}, which only ${places.source} may`];
@@ -121,7 +125,8 @@ describe('import cycles', () => {
       }),
     );
 
-  test('do not exist, type imports included', () => expect(findCycles(graph(allFiles, read))).toEqual([]));
+  test('do not exist, type imports included', () =>
+    expect(findCycles(graph(allFiles, read))).toEqual([]));
 
   test('are found, also through type imports', () => {
     const sources: Record<string, string> = {
@@ -130,7 +135,9 @@ describe('import cycles', () => {
       'c.ts': "export { a } from './a.ts';",
       'd.ts': "import './a.ts';",
     };
-    expect(findCycles(graph(Object.keys(sources), (file) => sources[file] ?? ''))).toEqual([['a.ts', 'b.ts', 'c.ts']]);
+    expect(findCycles(graph(Object.keys(sources), (file) => sources[file] ?? ''))).toEqual([
+      ['a.ts', 'b.ts', 'c.ts'],
+    ]);
   });
 });
 

@@ -12,7 +12,8 @@ import { parseArgs } from 'node:util';
 /** Runs test files with variables that lengthen them. */
 function runTests(files: readonly string[], env: Readonly<Record<string, string>>): void {
   const options = { stdio: 'inherit', env: { ...process.env, ...env } } as const;
-  process.exitCode = spawnSync('vitest', ['run', '--project', 'full', ...files], options).status ?? 1;
+  process.exitCode =
+    spawnSync('vitest', ['run', '--project', 'full', ...files], options).status ?? 1;
 }
 
 /** Ends the program if an argument does not have its form. */
@@ -30,10 +31,20 @@ if (first === 'daemon') {
   const options = { 'without-look-ups': { type: 'boolean', default: false } } as const;
   const { positionals, values } = parseArgs({ args: others, allowPositionals: true, options });
   const [orders = '1000'] = positionals;
-  checkArgument(orders, /^[1-9]\d{0,5}$/, 'Give the number of orders: npm run campaign:push -- 10000');
-  const found: Record<string, string> = values['without-look-ups'] ? { PUSH_CAMPAIGN_WITHOUT_LOOK_UPS: '1' } : {};
+  checkArgument(
+    orders,
+    /^[1-9]\d{0,5}$/,
+    'Give the number of orders: npm run campaign:push -- 10000',
+  );
+  const found: Record<string, string> = values['without-look-ups']
+    ? { PUSH_CAMPAIGN_WITHOUT_LOOK_UPS: '1' }
+    : {};
   runTests(['test/e2e/campaigns/push.test.ts'], { ...found, PUSH_CAMPAIGN_ORDERS: orders });
 } else {
-  checkArgument(first, /^\d+(-\d+)?$/, 'Give the seeds as one number or a span: npm run campaign -- 1-20');
+  checkArgument(
+    first,
+    /^\d+(-\d+)?$/,
+    'Give the seeds as one number or a span: npm run campaign -- 1-20',
+  );
   runTests(['test/e2e/campaigns/campaign.test.ts'], { CAMPAIGN_SEEDS: first });
 }

@@ -18,7 +18,9 @@ interface Test {
 }
 
 const tests = listTests();
-const untested = operations.filter((operation) => findTests(operation).length === 0).map(({ name }) => name);
+const untested = operations
+  .filter((operation) => findTests(operation).length === 0)
+  .map(({ name }) => name);
 if (untested.length > 0) {
   process.stderr.write(`No test covers ${untested.join(', ')}: add a describeOperation block\n`);
   process.exit(1);
@@ -56,7 +58,13 @@ function render(): string {
     '',
     `${operations.length} operations. The interface description does not show method and path of ${operations.filter(({ documented }) => !documented).length} of them (*assumed*).`,
   ];
-  const missing = ['', '## Not served', '', ...notServed.map(({ name, why }) => `- ${name}: ${why}.`), ''];
+  const missing = [
+    '',
+    '## Not served',
+    '',
+    ...notServed.map(({ name, why }) => `- ${name}: ${why}.`),
+    '',
+  ];
   return [...head, ...operations.flatMap(renderSection), ...missing].join('\n');
 }
 

@@ -19,8 +19,17 @@ const { values } = parseArgs({
 });
 /** Tests in which the version of a server can matter. */
 const usualTests = {
-  Postgres: ['test/integration/erp', 'test/integration/push', 'test/integration/pulls', 'test/integration/rescan'],
-  Redis: ['test/integration/queue', 'test/e2e/worker/worker.test.ts', 'test/e2e/worker/outage.test.ts'],
+  Postgres: [
+    'test/integration/erp',
+    'test/integration/push',
+    'test/integration/pulls',
+    'test/integration/rescan',
+  ],
+  Redis: [
+    'test/integration/queue',
+    'test/e2e/worker/worker.test.ts',
+    'test/e2e/worker/outage.test.ts',
+  ],
 };
 
 /** One server: its name, and the variables that make the tests use it; null if it cannot be had here. */
@@ -36,12 +45,16 @@ const print = (text: string) => void process.stdout.write(`${text}\n`);
 
 /** Runs a program, and returns what it prints; null if it fails or does not exist. */
 function tryRun(program: string, args: readonly string[]): string | null {
-  const { status, stdout } = spawnSync(program, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+  const { status, stdout } = spawnSync(program, args, {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
   return status === 0 ? stdout.trim() : null;
 }
 
 const hasImage = (image: string) =>
-  tryRun('docker', ['image', 'inspect', image]) !== null || tryRun('docker', ['pull', '--quiet', image]) !== null;
+  tryRun('docker', ['image', 'inspect', image]) !== null ||
+  tryRun('docker', ['pull', '--quiet', image]) !== null;
 
 /** Installs the newest binaries of a major version from npm, and returns their folder; null if there are none. */
 function installPostgres(major: string): string | null {
@@ -51,11 +64,22 @@ function installPostgres(major: string): string | null {
   const newest = versions.filter((version) => version.startsWith(`${major}.`)).at(-1);
   if (newest === undefined) return null;
   const prefix = join(folder, major);
-  const args = ['install', '--prefix', prefix, '--no-save', '--no-audit', '--no-fund', `${name}@${newest}`];
+  const args = [
+    'install',
+    '--prefix',
+    prefix,
+    '--no-save',
+    '--no-audit',
+    '--no-fund',
+    `${name}@${newest}`,
+  ];
   if (tryRun('npm', args) === null) return null;
   const installed = join(prefix, 'node_modules', name);
   // Makes the links between the libraries. npm may have been told not to run install scripts.
-  execFileSync(process.execPath, ['scripts/hydrate-symlinks.js'], { cwd: installed, stdio: 'ignore' });
+  execFileSync(process.execPath, ['scripts/hydrate-symlinks.js'], {
+    cwd: installed,
+    stdio: 'ignore',
+  });
   return join(installed, 'native/bin');
 }
 
@@ -68,7 +92,9 @@ function findPostgres(major: string): Server {
     return { name: `${version}, binaries`, env: { TEST_POSTGRES_BIN: bin } };
   }
   const image = `postgres:${major}`;
-  return hasImage(image) ? { name: image, env: { TEST_POSTGRES_IMAGE: image } } : { name, env: null };
+  return hasImage(image)
+    ? { name: image, env: { TEST_POSTGRES_IMAGE: image } }
+    : { name, env: null };
 }
 
 function findRedis(image: string): Server {
@@ -84,10 +110,14 @@ function findRedis(image: string): Server {
 async function runTests({ name, env }: Server, paths: readonly string[]): Promise<string> {
   if (env === null) return 'cannot be had here';
   print(`\n== ${name}`);
-  const child = spawn('vitest', ['run', '--project', 'integration', '--project', 'full', ...paths], {
-    env: { ...process.env, ...env, NO_COLOR: '1' },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  const child = spawn(
+    'vitest',
+    ['run', '--project', 'integration', '--project', 'full', ...paths],
+    {
+      env: { ...process.env, ...env, NO_COLOR: '1' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
   let output = '';
   child.stdout.on('data', (chunk: Buffer) => {
     output += chunk.toString();
@@ -106,7 +136,8 @@ try {
     ['Redis', list(values.redis).map(findRedis)],
   ] as const) {
     const paths = values.tests === undefined ? usualTests[kind] : list(values.tests);
-    for (const server of servers) results.push(`${server.name.padEnd(40)} ${await runTests(server, paths)}`);
+    for (const server of servers)
+      results.push(`${server.name.padEnd(40)} ${await runTests(server, paths)}`);
   }
 } finally {
   rmSync(folder, { recursive: true, force: true });

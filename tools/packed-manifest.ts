@@ -12,8 +12,15 @@ if (process.argv[2] === 'restore') renameSync(original, 'package.json');
 else {
   // If an earlier `npm pack` was interrupted, the kept file is the original.
   if (!existsSync(original)) copyFileSync('package.json', original);
-  const { devDependencies: _tools, scripts: _scripts, allowScripts: _allowed, ...manifest } = readOriginal();
-  const dependencies = Object.entries(manifest.dependencies).filter(([name]) => external.includes(name));
+  const {
+    devDependencies: _tools,
+    scripts: _scripts,
+    allowScripts: _allowed,
+    ...manifest
+  } = readOriginal();
+  const dependencies = Object.entries(manifest.dependencies).filter(([name]) =>
+    external.includes(name),
+  );
   const packed = { ...manifest, dependencies: Object.fromEntries(dependencies) };
   writeFileSync('package.json', `${JSON.stringify(packed, null, 2)}\n`);
 }

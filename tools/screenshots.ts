@@ -19,7 +19,10 @@ import { waitFor } from '../test/helpers/wait.ts';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = `${root}docs/images`;
 
-const demo = spawn(process.execPath, ['src/cli/main.ts', 'demo'], { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
+const demo = spawn(process.execPath, ['src/cli/main.ts', 'demo'], {
+  cwd: root,
+  stdio: ['ignore', 'pipe', 'inherit'],
+});
 const lines: string[] = [];
 createInterface({ input: demo.stdout }).on('line', (line) => lines.push(line));
 const waitForLine = (pattern: RegExp) =>
@@ -30,22 +33,28 @@ try {
   const client = new pg.Client(await waitForLine(/psql '([^']+)'/));
   await client.connect();
   const insertOrder = (reference: string, changes: object) =>
-    client.query(`insert into fulfilment.outbox (kind, reference, payload) values ('order.create', $1, $2)`, [
-      reference,
-      JSON.stringify(orderPayload(reference, { ...changes })),
-    ]);
+    client.query(
+      `insert into fulfilment.outbox (kind, reference, payload) values ('order.create', $1, $2)`,
+      [reference, JSON.stringify(orderPayload(reference, { ...changes }))],
+    );
   await waitForLine(/rows changed: .*(pull-shipments)/);
   await insertOrder('SO-1001', {});
   await insertOrder('SO-1002', { orderType: 'BY-SHIP' });
-  await client.query(`insert into fulfilment.outbox (kind, reference) values ('order.cancel', 'SO-1002')`);
+  await client.query(
+    `insert into fulfilment.outbox (kind, reference) values ('order.cancel', 'SO-1002')`,
+  );
   await waitFor(
     'a dead row',
-    async () => (await client.query(`select from fulfilment.outbox where status = 'dead'`)).rowCount,
+    async () =>
+      (await client.query(`select from fulfilment.outbox where status = 'dead'`)).rowCount,
   );
   await client.end();
   const browser = await launchBrowser();
   mkdirSync(folder, { recursive: true });
-  const page = await browser.newPage({ viewport: { width: 1_600, height: 900 }, colorScheme: 'light' });
+  const page = await browser.newPage({
+    viewport: { width: 1_600, height: 900 },
+    colorScheme: 'light',
+  });
   // Workers make the figures of the charts once a minute.
   await waitFor('a bar in a chart', async () => {
     await page.goto(`${base}/`);
@@ -76,11 +85,23 @@ async function drawSandbox(browser: Browser): Promise<void> {
     const client = new ServiceClient(sandbox, 'shop-a');
     await client.logIn();
     await client.ask('v3.orders.create', { body: orderBody('SO-1001') });
-    await sandbox.faults({ operation: 'v3.inbounds.list', count: 2, effect: { status: 503, retryAfter: '5' } });
-    const paths = ['/v3/shipments?page[size]=50', '/v3/inbounds', '/v3/returnItems?old=1', '/v3/parcels'];
+    await sandbox.faults({
+      operation: 'v3.inbounds.list',
+      count: 2,
+      effect: { status: 503, retryAfter: '5' },
+    });
+    const paths = [
+      '/v3/shipments?page[size]=50',
+      '/v3/inbounds',
+      '/v3/returnItems?old=1',
+      '/v3/parcels',
+    ];
     for (const path of paths) await client.fetch('GET', path);
     await client.ask('v2.order.search', { query: 'externalOrderNumber=SO-1001' });
-    await sandbox.call('POST', '/_sandbox/ship', { client: 'shop-a', externalOrderNumber: 'SO-1001' });
+    await sandbox.call('POST', '/_sandbox/ship', {
+      client: 'shop-a',
+      externalOrderNumber: 'SO-1001',
+    });
     const page = await browser.newPage({ viewport: { width: 1_600, height: 1_000 } });
     await page.goto(new URL('/?client=shop-a&q=SO-1001', sandbox.url).href);
     await page.screenshot({ path: `${folder}/sandbox.png` });

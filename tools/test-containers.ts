@@ -21,6 +21,8 @@ if (await hasDocker()) {
   const [code] = await once(tests, 'exit');
   process.exitCode = code ?? 1;
 } else {
-  process.stdout.write('SKIPPED: no container engine answers here, so nothing was tested against images\n');
+  process.stdout.write(
+    'SKIPPED: no container engine answers here, so nothing was tested against images\n',
+  );
   if (process.env.CONTAINERS === 'required') process.exitCode = 1;
 }

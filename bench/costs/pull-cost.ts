@@ -17,7 +17,9 @@ function readTreeCpuMs(pid: number): number {
     .filter((name) => readParent(name) === pid);
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
   const waited = (Number(fields[13]) + Number(fields[14])) * 10;
-  return readCpuMs(pid) + waited + children.reduce((sum, child) => sum + readCpuMs(Number(child)), 0);
+  return (
+    readCpuMs(pid) + waited + children.reduce((sum, child) => sum + readCpuMs(Number(child)), 0)
+  );
 }
 
 function readParent(pid: string): number {
@@ -28,7 +30,12 @@ function readParent(pid: string): number {
   }
 }
 
-async function measure(stand: Stand, name: string, args: readonly string[], ledger: 'runs' | 'rescans') {
+async function measure(
+  stand: Stand,
+  name: string,
+  args: readonly string[],
+  ledger: 'runs' | 'rescans',
+) {
   const [row] = await stand.query<{ pid: number }>(
     `select split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int as pid`,
   );
@@ -37,7 +44,11 @@ async function measure(stand: Stand, name: string, args: readonly string[], ledg
   const before = { postgres: readTreeCpuMs(postmaster), sandbox: readCpuMs(stand.sandboxPid) };
   const flags =
     profile !== undefined && ledger === 'runs'
-      ? ['--cpu-prof', `--cpu-prof-name=${basename(profile)}`, `--cpu-prof-dir=${resolve(dirname(profile))}`]
+      ? [
+          '--cpu-prof',
+          `--cpu-prof-name=${basename(profile)}`,
+          `--cpu-prof-dir=${resolve(dirname(profile))}`,
+        ]
       : [];
   const child = stand.start([...flags, ...stand.program, ...args], stand.env);
   let workerMs = 0;
@@ -57,7 +68,12 @@ async function measure(stand: Stand, name: string, args: readonly string[], ledg
     `${name}: ${round(rate)} rows/s; per page: Postgres ${round(postgres / pages)} ms, worker ${round(workerMs / pages)} ms, ` +
       `service ${round(sandbox / pages)} ms`,
   );
-  const statements = await stand.query<{ calls: number; plan: number; exec: number; query: string }>(
+  const statements = await stand.query<{
+    calls: number;
+    plan: number;
+    exec: number;
+    query: string;
+  }>(
     `select calls::int, total_plan_time as plan, total_exec_time as exec, regexp_replace(query, '\\s+', ' ', 'g') as query
      from pg_stat_statements order by total_plan_time + total_exec_time desc limit 24`,
   );
@@ -67,9 +83,18 @@ async function measure(stand: Stand, name: string, args: readonly string[], ledg
     );
 }
 
-const stand = await openStand(['default'], checkout === undefined || checkout === '.' ? undefined : resolve(checkout));
+const stand = await openStand(
+  ['default'],
+  checkout === undefined || checkout === '.' ? undefined : resolve(checkout),
+);
 try {
-  const seed = { client: 'default', shipments: Number(shipments), items: 2, statuses: ['SHIPPED'], spreadDays: 60 };
+  const seed = {
+    client: 'default',
+    shipments: Number(shipments),
+    items: 2,
+    statuses: ['SHIPPED'],
+    spreadDays: 60,
+  };
   await stand.sandbox.call('POST', '/_sandbox/seed', seed);
   await measure(stand, 'first load', ['run', 'pull-shipments'], 'runs');
   await measure(stand, 'rescan', ['backfill', 'shipments'], 'rescans');

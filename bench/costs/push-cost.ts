@@ -35,14 +35,22 @@ async function readPostgresCpuMs(stand: Stand): Promise<number> {
 }
 
 async function printStatements(stand: Stand): Promise<void> {
-  const rows = await stand.query<{ calls: number; plan: number; exec: number; wal: number; text: string }>(
+  const rows = await stand.query<{
+    calls: number;
+    plan: number;
+    exec: number;
+    wal: number;
+    text: string;
+  }>(
     `select calls::int, total_plan_time as plan, total_exec_time as exec, wal_bytes::float8 as wal,
        regexp_replace(query, '\\s+', ' ', 'g') as text
      from pg_stat_statements order by total_plan_time + total_exec_time desc limit ${shown}`,
   );
   printLine('per order: calls, ms of planning, ms of execution, bytes of WAL');
   for (const { calls, plan, exec, wal, text } of rows) {
-    const each = [calls, plan, exec, wal].map((value) => String(round(value / Number(orders))).padStart(8));
+    const each = [calls, plan, exec, wal].map((value) =>
+      String(round(value / Number(orders))).padStart(8),
+    );
     printLine(`${each.join(' ')}  ${text.slice(0, 150)}`);
   }
 }
@@ -50,16 +58,32 @@ async function printStatements(stand: Stand): Promise<void> {
 const stand = await openStand(['default'], checkout === '' ? undefined : checkout);
 try {
   if (latency !== '0')
-    await stand.sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: Number(latency) } });
-  const options = profiles === undefined ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profiles}` };
-  const worker = await stand.startWorker({ ...schedulesOff, PUSH_CONCURRENCY: concurrency, ...options });
+    await stand.sandbox.faults({
+      operation: 'v3.orders.create',
+      effect: { delayMs: Number(latency) },
+    });
+  const options =
+    profiles === undefined ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profiles}` };
+  const worker = await stand.startWorker({
+    ...schedulesOff,
+    PUSH_CONCURRENCY: concurrency,
+    ...options,
+  });
   await pushOrders(stand, 1_000);
   await stand.query('select pg_stat_statements_reset()');
-  const readAll = async () => [readCpuMs(worker.pid), await readPostgresCpuMs(stand), readCpuMs(stand.sandboxPid)];
+  const readAll = async () => [
+    readCpuMs(worker.pid),
+    await readPostgresCpuMs(stand),
+    readCpuMs(stand.sandboxPid),
+  ];
   const before = await readAll();
   const rate = await pushOrders(stand, Number(orders));
-  const used = (await readAll()).map((ms, index) => round((ms - (before[index] ?? 0)) / Number(orders)));
-  printLine(`${round(rate)} orders/s; ms of CPU an order: worker ${used[0]}, Postgres ${used[1]}, service ${used[2]}`);
+  const used = (await readAll()).map((ms, index) =>
+    round((ms - (before[index] ?? 0)) / Number(orders)),
+  );
+  printLine(
+    `${round(rate)} orders/s; ms of CPU an order: worker ${used[0]}, Postgres ${used[1]}, service ${used[2]}`,
+  );
   await printStatements(stand);
   await endProcess(worker);
 } finally {

@@ -4,14 +4,27 @@ import type { OrderPayload } from '../../src/push/payloads/order.ts';
 import { ServiceLists } from '../../src/sandbox/store/service-lists.ts';
 import { orderPayload } from '../../test/helpers/order-payload.ts';
 
-const [, , base = '', concurrency = '1', prefix = '', count = '0', database = '', redis = ''] = process.argv;
+const [, , base = '', concurrency = '1', prefix = '', count = '0', database = '', redis = ''] =
+  process.argv;
 
 /** The arguments of every rival program. */
-export const rivalOptions = { concurrency: Number(concurrency), count: Number(count), database, redis };
-export const numbers = Array.from({ length: rivalOptions.count }, (_, index) => `${prefix}-${index}`);
+export const rivalOptions = {
+  concurrency: Number(concurrency),
+  count: Number(count),
+  database,
+  redis,
+};
+export const numbers = Array.from(
+  { length: rivalOptions.count },
+  (_, index) => `${prefix}-${index}`,
+);
 
 const agent = new Agent();
-const form = new URLSearchParams({ grant_type: 'password', username: 'default', password: 'default' });
+const form = new URLSearchParams({
+  grant_type: 'password',
+  username: 'default',
+  password: 'default',
+});
 const answer = await fetch(new URL('/token', base), { method: 'POST', body: form });
 const { access_token: token } = (await answer.json()) as { access_token: string };
 const ids = { orderTypeId: new ServiceLists().orderTypes[0]?.id ?? 0, shippingMethodId: null };
@@ -22,7 +35,9 @@ export async function post(number: string): Promise<unknown> {
     dispatcher: agent,
     method: 'POST',
     headers: { authorization: `bearer ${token}`, 'content-type': 'application/json' },
-    body: JSON.stringify(buildOrderDocument(orderPayload(number) as unknown as OrderPayload, ids, {})),
+    body: JSON.stringify(
+      buildOrderDocument(orderPayload(number) as unknown as OrderPayload, ids, {}),
+    ),
   });
   const text = await body.text();
   if (statusCode !== 200 && statusCode !== 201) throw new Error(`${number}: ${statusCode} ${text}`);

@@ -6,10 +6,12 @@ import { allPlaced, countPlaced, numbers, post, rivalOptions } from './post.ts';
 const connection = new Redis(rivalOptions.redis, { maxRetriesPerRequest: null });
 const name = `orders-${process.pid}`;
 const queue = new Queue(name, { connection });
-await queue.addBulk(numbers.map((number) => ({ name: 'order', data: { number }, opts: { attempts: 10 } })));
-new Worker(name, async ({ data }) => post(data.number), { connection, concurrency: rivalOptions.concurrency }).on(
-  'completed',
-  countPlaced,
+await queue.addBulk(
+  numbers.map((number) => ({ name: 'order', data: { number }, opts: { attempts: 10 } })),
 );
+new Worker(name, async ({ data }) => post(data.number), {
+  connection,
+  concurrency: rivalOptions.concurrency,
+}).on('completed', countPlaced);
 await allPlaced;
 process.exit(0);

@@ -9,7 +9,10 @@ import type { MirrorRow } from '../../src/pull/sql/mirror-tables.ts';
 import { orders } from '../../src/pull/streams/orders.ts';
 import { allPlaced, countPlaced, numbers, post, rivalOptions } from './post.ts';
 
-const pool = new pg.Pool({ connectionString: rivalOptions.database, max: rivalOptions.concurrency });
+const pool = new pg.Pool({
+  connectionString: rivalOptions.database,
+  max: rivalOptions.concurrency,
+});
 const decode = orders.decoder('Europe/Amsterdam');
 const insert = (table: string, key: string, place: number) => `
   insert into fulfilment.${table}

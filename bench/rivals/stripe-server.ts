@@ -14,7 +14,14 @@ function subscription(number: number) {
     object: 'subscription_item',
     created: 1_700_000_000,
     metadata: {},
-    price: { id: price, object: 'price', currency: 'eur', unit_amount: 1_000 + index, type: 'recurring', active: true },
+    price: {
+      id: price,
+      object: 'price',
+      currency: 'eur',
+      unit_amount: 1_000 + index,
+      type: 'recurring',
+      active: true,
+    },
     quantity: index + 1,
     subscription: id,
     tax_rates: [],
@@ -29,7 +36,12 @@ function subscription(number: number) {
     current_period_end: 1_702_000_000,
     current_period_start: 1_700_000_000,
     customer: `cus_${number}`,
-    items: { object: 'list', data: items, has_more: false, url: `/v1/subscription_items?subscription=${id}` },
+    items: {
+      object: 'list',
+      data: items,
+      has_more: false,
+      url: `/v1/subscription_items?subscription=${id}`,
+    },
     latest_invoice: `in_${number}`,
     livemode: false,
     metadata: { reference: `SO-${number}` },
@@ -46,7 +58,9 @@ const server = createServer((request, response) => {
   const page = texts.slice(after, after + Number(query.get('limit') ?? 10));
   response.setHeader('content-type', 'application/json');
   const more = after + page.length < count;
-  response.end(`{"object":"list","url":"/v1/subscriptions","has_more":${more},"data":[${page.join(',')}]}`);
+  response.end(
+    `{"object":"list","url":"/v1/subscriptions","has_more":${more},"data":[${page.join(',')}]}`,
+  );
 });
 server.listen(0, '127.0.0.1', () => {
   const address = server.address();

@@ -23,7 +23,12 @@ const sync = new StripeSync({
   stripeWebhookSecret: 'whsec_bench',
 });
 // The engine has no other way to use another server than Stripe's.
-sync.stripe = new Stripe('sk_test_bench', { host: '127.0.0.1', port, protocol: 'http', telemetry: false });
+sync.stripe = new Stripe('sk_test_bench', {
+  host: '127.0.0.1',
+  port,
+  protocol: 'http',
+  telemetry: false,
+});
 const startedAtMs = performance.now();
 const synced = await sync.syncBackfill({ object: 'subscription' });
 const seconds = (performance.now() - startedAtMs) / 1_000;

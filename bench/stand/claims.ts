@@ -8,7 +8,12 @@ class RollbackError extends Error {}
  * @returns milliseconds of each claim
  * @throws Error if a claim finds no rows
  */
-export async function timeClaims(db: Database, client: string, identity: string, rounds: number): Promise<number[]> {
+export async function timeClaims(
+  db: Database,
+  client: string,
+  identity: string,
+  rounds: number,
+): Promise<number[]> {
   const options = {
     client,
     identity,

@@ -39,8 +39,10 @@ export async function measureStatements(): Promise<void> {
       'overdue (every 3 s)': () => findDueJobs(db, { jobs: jobNames, clients, withinMs: -5_000 }),
       'abandoned (every 3 s)': () => db.transaction().execute((trx) => reviveAbandoned(trx)),
       'registered (every 15 s)': () => registerClients(db, clients),
-      'a tick, two minutes ahead': () => findDueJobs(db, { jobs: ['pull-shipments'], clients, withinMs: 120_000 }),
-      'a look of the pusher': () => readDueWork(db, clients, { names: ['order.create'], lookedUp: ['order.create'] }),
+      'a tick, two minutes ahead': () =>
+        findDueJobs(db, { jobs: ['pull-shipments'], clients, withinMs: 120_000 }),
+      'a look of the pusher': () =>
+        readDueWork(db, clients, { names: ['order.create'], lookedUp: ['order.create'] }),
     };
     const figures: string[] = [];
     for (const [name, run] of Object.entries(statements))

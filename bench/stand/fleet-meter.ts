@@ -58,7 +58,10 @@ async function readRedis(server: TestRedis | null): Promise<{ commands: number; 
 /** Reads the parent and the processor time of a process, without and with its children that have ended. */
 function readStat(pid: number): { parent: number; ownMs: number; withEndedMs: number } {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-  const [own, ended] = [Number(fields[11]) + Number(fields[12]), Number(fields[13]) + Number(fields[14])];
+  const [own, ended] = [
+    Number(fields[11]) + Number(fields[12]),
+    Number(fields[13]) + Number(fields[14]),
+  ];
   return { parent: Number(fields[1]), ownMs: own * 10, withEndedMs: (own + ended) * 10 };
 }
 
@@ -72,7 +75,14 @@ function readTreeCpuMs(root: number): number {
       if (parent === root) sum += ownMs;
     } catch (error) {
       // A process may end while the folder is read.
-      if (!(error instanceof Error && 'code' in error && ['ENOENT', 'ESRCH'].includes(String(error.code)))) throw error;
+      if (
+        !(
+          error instanceof Error &&
+          'code' in error &&
+          ['ENOENT', 'ESRCH'].includes(String(error.code))
+        )
+      )
+        throw error;
     }
   }
   return sum;

@@ -5,7 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { defaultSchedules, type JobName, jobNames, polledStreams, toScheduleVariable } from '../../config/jobs.ts';
+import {
+  defaultSchedules,
+  type JobName,
+  jobNames,
+  polledStreams,
+  toScheduleVariable,
+} from '../../config/jobs.ts';
 import { parseSchedule } from '../../config/schedules.ts';
 import { findNextDue } from '../../src/schedule/sql/due-times.ts';
 import { startRedis } from '../../test/helpers/processes/redis-server.ts';
@@ -50,14 +56,17 @@ function toEveryMs(text: string): number {
 /** Returns the schedules of the polls. Turns off the jobs that run daily or read other lists. */
 function makeSchedules(speed: number): Record<string, string> {
   const toSchedule = (job: JobName) =>
-    job in polledStreams ? `${Math.round(toEveryMs(defaultSchedules[job]) / 1_000 / speed)}s` : 'off';
+    job in polledStreams
+      ? `${Math.round(toEveryMs(defaultSchedules[job]) / 1_000 / speed)}s`
+      : 'off';
   return Object.fromEntries(jobNames.map((job) => [toScheduleVariable(job), toSchedule(job)]));
 }
 
 /** Measures workers for many clients whose lists are empty: polls by their schedules, then all polls due at once. */
 export async function measureFleet(wanted: FleetCase): Promise<object> {
   const stand = await openStand();
-  const redis = wanted.queue === 'Redis' ? await startRedis(['--maxmemory-policy', 'noeviction']) : null;
+  const redis =
+    wanted.queue === 'Redis' ? await startRedis(['--maxmemory-policy', 'noeviction']) : null;
   const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-bench-'));
   try {
     await stand.query(recorder);
@@ -69,7 +78,12 @@ export async function measureFleet(wanted: FleetCase): Promise<object> {
   }
 }
 
-async function measureWorkers(stand: Stand, redis: TestRedis | null, folder: string, wanted: FleetCase) {
+async function measureWorkers(
+  stand: Stand,
+  redis: TestRedis | null,
+  folder: string,
+  wanted: FleetCase,
+) {
   const service = stand.start([fileURLToPath(new URL('stub-service.ts', import.meta.url))]);
   const [line] = await once(service.stdout ?? service, 'data');
   const serviceUrl = new URL(`http://127.0.0.1:${/\d+/.exec(String(line))?.[0]}/`);
@@ -79,7 +93,9 @@ async function measureWorkers(stand: Stand, redis: TestRedis | null, folder: str
   await fillJobs(stand, wanted.clients, schedules);
   const startedAtMs = performance.now();
   const workers = await Promise.all(
-    Array.from({ length: wanted.workers }, () => stand.startWorker({ ...schedules, ...queue }, settings)),
+    Array.from({ length: wanted.workers }, () =>
+      stand.startWorker({ ...schedules, ...queue }, settings),
+    ),
   );
   const startMs = performance.now() - startedAtMs;
   const fleet = { workers: workers.map(({ pid }) => pid), service: service.pid, serviceUrl, redis };
@@ -91,7 +107,11 @@ async function measureWorkers(stand: Stand, redis: TestRedis | null, folder: str
 }
 
 /** Stores the polls as if workers had kept their schedules until now, so that nothing is late at the start. */
-async function fillJobs(stand: Stand, clients: number, schedules: Record<string, string>): Promise<void> {
+async function fillJobs(
+  stand: Stand,
+  clients: number,
+  schedules: Record<string, string>,
+): Promise<void> {
   const now = new Date();
   const jobs = Object.entries(polledStreams).flatMap(([job, stream]) => {
     const everyMs = Number.parseInt(schedules[toScheduleVariable(job)] ?? '', 10) * 1_000;
@@ -111,7 +131,12 @@ async function fillJobs(stand: Stand, clients: number, schedules: Record<string,
   );
 }
 
-function writeSettings({ env }: Stand, folder: string, url: URL, clients: number): Record<string, string> {
+function writeSettings(
+  { env }: Stand,
+  folder: string,
+  url: URL,
+  clients: number,
+): Record<string, string> {
   const file = join(folder, 'clients.json');
   const entries = Array.from({ length: clients }, (_, index) => ({
     key: `shop-${index + 1}`,
@@ -120,7 +145,12 @@ function writeSettings({ env }: Stand, folder: string, url: URL, clients: number
     password: 'x',
   }));
   writeFileSync(file, JSON.stringify(entries));
-  const { WAREHOUSE_BASE_URL: _url, WAREHOUSE_USERNAME: _user, WAREHOUSE_PASSWORD: _password, ...rest } = env;
+  const {
+    WAREHOUSE_BASE_URL: _url,
+    WAREHOUSE_USERNAME: _user,
+    WAREHOUSE_PASSWORD: _password,
+    ...rest
+  } = env;
   return { ...rest, WAREHOUSE_CLIENTS_FILE: file };
 }
 
@@ -167,10 +197,17 @@ async function measurePolls(stand: Stand, fleet: FleetProcesses, seconds: number
     ages.push(...found.map(({ age }) => age));
   }
   const after = await readFleetMeter(stand, fleet);
-  const starts = await stand.query<{ late: number }>('select late_ms as late from bench_starts where at > $1', [at]);
+  const starts = await stand.query<{ late: number }>(
+    'select late_ms as late from bench_starts where at > $1',
+    [at],
+  );
   const late = starts.map((start) => start.late);
   return {
-    lateMs: { p50: round(quantile(late, 0.5)), p99: round(quantile(late, 0.99)), max: round(Math.max(...late)) },
+    lateMs: {
+      p50: round(quantile(late, 0.5)),
+      p99: round(quantile(late, 0.99)),
+      max: round(Math.max(...late)),
+    },
     ageOfShipmentsSeconds: { p50: round(quantile(ages, 0.5)), p99: round(quantile(ages, 0.99)) },
     connections: Math.max(...connections),
     memoryMb: fleet.workers.map((pid) => Math.round(readResidentMb(pid))),
@@ -180,7 +217,8 @@ async function measurePolls(stand: Stand, fleet: FleetProcesses, seconds: number
 
 /** Returns what was used per second, and processor times as a share of one core. */
 function toRates(before: FleetMeter, after: FleetMeter, seconds: number) {
-  const each = (key: keyof FleetMeter, scale = 1) => round((after[key] - before[key]) / seconds / scale);
+  const each = (key: keyof FleetMeter, scale = 1) =>
+    round((after[key] - before[key]) / seconds / scale);
   return {
     seconds: round(seconds),
     runsPerSecond: each('runs'),

@@ -37,7 +37,11 @@ export const oftenSchedules: Record<string, string> = {
   ...Object.fromEntries(streams.map((stream) => [toScheduleVariable(`pull-${stream}`), '2s'])),
 };
 
-async function readMeter({ query, sandbox }: Stand, redis: TestRedis | null, pid: number | undefined): Promise<Meter> {
+async function readMeter(
+  { query, sandbox }: Stand,
+  redis: TestRedis | null,
+  pid: number | undefined,
+): Promise<Meter> {
   const [row] = await query<Omit<Meter, 'redisCommands' | 'requests' | 'cpuMs'>>(`
     select (select sum(calls)::int from pg_stat_statements) as statements,
       (select (xact_commit + xact_rollback)::int from pg_stat_database where datname = current_database()) as transactions,
@@ -85,7 +89,10 @@ export async function openServed({
   };
   try {
     for (const name of names)
-      await stand.sandbox.seed(90, { statuses: ['SHIPPED', 'SHIPPED', 'READY_TO_PICK'], client: name });
+      await stand.sandbox.seed(90, {
+        statuses: ['SHIPPED', 'SHIPPED', 'READY_TO_PICK'],
+        client: name,
+      });
     const queue: Record<string, string> = redis === null ? {} : { REDIS_URL: redis.url };
     const worker = await stand.startWorker({ ...queue, ...schedules }, settings);
     const unread = `select from sync.jobs where stream is not null and isfinite(due_at) and last_success_at is null limit 1`;

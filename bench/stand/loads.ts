@@ -7,7 +7,8 @@ import { collectOutput, readLastRate, type Stand } from './stand.ts';
 
 /** Number of rows per shipment: itself and its two items. */
 export const rowsEach = 3;
-const toRivalPath = (name: string) => fileURLToPath(new URL(`../rivals/${name}.ts`, import.meta.url));
+const toRivalPath = (name: string) =>
+  fileURLToPath(new URL(`../rivals/${name}.ts`, import.meta.url));
 
 /** Adds shipments with two items each to the sandbox. */
 export async function seedShipments({ sandbox }: Stand, shipments: number): Promise<void> {
@@ -22,10 +23,16 @@ async function measureStripeSync(stand: Stand, shipments: number): Promise<numbe
   const server = stand.start([toRivalPath('stripe-server'), String(shipments)]);
   const [line] = await once(server.stdout ?? server, 'data');
   const port = /\d+/.exec(String(line))?.[0] ?? '';
-  const output = await collectOutput(stand.start([toRivalPath('stripe-sync'), stand.url, port]), 'stripe-sync');
+  const output = await collectOutput(
+    stand.start([toRivalPath('stripe-sync'), stand.url, port]),
+    'stripe-sync',
+  );
   server.kill();
   await stand.query('drop schema stripe cascade');
-  const { synced, seconds } = JSON.parse(output.trim().split('\n').at(-1) ?? '') as { synced: number; seconds: number };
+  const { synced, seconds } = JSON.parse(output.trim().split('\n').at(-1) ?? '') as {
+    synced: number;
+    seconds: number;
+  };
   if (synced !== shipments) throw new Error(`stripe-sync-engine took ${synced} of ${shipments}`);
   return (synced * rowsEach) / seconds;
 }
@@ -37,7 +44,10 @@ interface LoadOptions {
 }
 
 /** Measures first loads and the other ways, in rows per second. */
-export async function measureLoads(stand: Stand, { shipments, rounds }: LoadOptions): Promise<Figures> {
+export async function measureLoads(
+  stand: Stand,
+  { shipments, rounds }: LoadOptions,
+): Promise<Figures> {
   const pool = new pg.Pool({ connectionString: stand.url, max: 2 });
   await prepareTables(pool, ['bulk', 'naive']);
   const reader = new PageReader(stand.sandbox.url);

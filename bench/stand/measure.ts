@@ -20,7 +20,8 @@ export function quantile(values: readonly number[], share: number): number {
 }
 
 /** Rounds a figure to three significant digits. */
-export const round = (value: number) => (Number.isFinite(value) ? Number(value.toPrecision(3)) : value);
+export const round = (value: number) =>
+  Number.isFinite(value) ? Number(value.toPrecision(3)) : value;
 
 /**
  * Measures subjects by turns, so that other load on the machine affects all of them. Each round measures each subject
@@ -41,7 +42,9 @@ export async function measureByTurns(
       const name = names[(index + turn) % names.length] as string;
       const value = await subjects[name]?.(turn);
       figures[name]?.push(value ?? Number.NaN);
-      process.stderr.write(`  round ${turn + 1} of ${rounds}: ${name} ${round(value ?? Number.NaN)}\n`);
+      process.stderr.write(
+        `  round ${turn + 1} of ${rounds}: ${name} ${round(value ?? Number.NaN)}\n`,
+      );
     }
   }
   return figures;
@@ -49,14 +52,17 @@ export async function measureByTurns(
 
 /** Returns the median of the ratios within each round. */
 export function medianRatio(figures: Figures, of: string, to: string): number {
-  return median((figures[of] ?? []).map((value, turn) => value / (figures[to]?.[turn] ?? Number.NaN)));
+  return median(
+    (figures[of] ?? []).map((value, turn) => value / (figures[to]?.[turn] ?? Number.NaN)),
+  );
 }
 
 /** Writes the results of a benchmark to bench/results, with the commit and the machine. */
 export function saveResults(name: string, results: object): void {
   const folder = fileURLToPath(new URL('../results/', import.meta.url));
   mkdirSync(folder, { recursive: true });
-  const git = (...args: string[]) => spawnSync('git', args, { cwd: folder, encoding: 'utf8' }).stdout.trim();
+  const git = (...args: string[]) =>
+    spawnSync('git', args, { cwd: folder, encoding: 'utf8' }).stdout.trim();
   // Ignores changes in the results folder: every benchmark changes it, and it is not part of the program.
   const changed = git('status', '--porcelain', '--', ':/', ':!.') !== '';
   const commit = git('rev-parse', '--short', 'HEAD') + (changed ? ', changed' : '');
@@ -80,7 +86,9 @@ function describeMachine(): string {
 /** Returns the resident memory of a process in MB; 0 if this is not Linux. */
 export function readResidentMb(pid: number | undefined): number {
   if (process.platform !== 'linux') return 0;
-  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1_024;
+  return (
+    Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1_024
+  );
 }
 
 /** Returns the user and system time of a process in ms, in steps of 10 ms; 0 if this is not Linux. */

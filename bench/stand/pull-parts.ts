@@ -36,7 +36,10 @@ export class PageReader {
         dispatcher: this.#agent,
         headers: { authorization: `bearer ${this.#token}` },
       });
-      const { data, links } = (await body.json()) as { data: Page; links: { next: { href: string } | null } };
+      const { data, links } = (await body.json()) as {
+        data: Page;
+        links: { next: { href: string } | null };
+      };
       onPage(data);
       if (links.next === null) return lastQuery(query, data);
       query = new URL(links.next.href, this.#base).search.slice(1);
@@ -48,7 +51,11 @@ export class PageReader {
   }
 
   async #logIn(): Promise<void> {
-    const form = new URLSearchParams({ grant_type: 'password', username: 'default', password: 'default' });
+    const form = new URLSearchParams({
+      grant_type: 'password',
+      username: 'default',
+      password: 'default',
+    });
     const answer = await fetch(new URL('/token', this.#base), { method: 'POST', body: form });
     this.#token = ((await answer.json()) as { access_token: string }).access_token;
   }

@@ -28,7 +28,14 @@ async function measureRival(
 ): Promise<number> {
   const place = await stand.sandbox.lastPlace();
   const program = fileURLToPath(new URL(`../rivals/push-${name}.ts`, import.meta.url));
-  const args = [stand.sandbox.url.href, concurrency, `R${++batch}`, orders, stand.url, redisUrl].map(String);
+  const args = [
+    stand.sandbox.url.href,
+    concurrency,
+    `R${++batch}`,
+    orders,
+    stand.url,
+    redisUrl,
+  ].map(String);
   await collectOutput(stand.start([program, ...args]), name);
   return computeRate(stand, place, orders);
 }
@@ -37,15 +44,25 @@ async function measureRival(
  * Measures one cell on a new Postgres and a new sandbox, so that earlier cells do not affect it. Returns orders per
  * second of the product and its rivals.
  */
-export async function measureCell(cell: Cell, { rounds, rivals, redisUrl }: CellOptions): Promise<Figures> {
+export async function measureCell(
+  cell: Cell,
+  { rounds, rivals, redisUrl }: CellOptions,
+): Promise<Figures> {
   const { latencyMs, concurrency, orders } = cell;
   const stand = await openStand();
-  if (latencyMs > 0) await stand.sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: latencyMs } });
-  const worker = await stand.startWorker({ ...schedulesOff, PUSH_CONCURRENCY: String(concurrency), LOG_LEVEL: 'info' });
+  if (latencyMs > 0)
+    await stand.sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: latencyMs } });
+  const worker = await stand.startWorker({
+    ...schedulesOff,
+    PUSH_CONCURRENCY: String(concurrency),
+    LOG_LEVEL: 'info',
+  });
   try {
     return await measureByTurns(rounds, {
       product: () => pushOrders(stand, orders),
-      ...Object.fromEntries(rivals.map((name) => [name, () => measureRival(stand, name, cell, redisUrl)])),
+      ...Object.fromEntries(
+        rivals.map((name) => [name, () => measureRival(stand, name, cell, redisUrl)]),
+      ),
     });
   } finally {
     await endProcess(worker);

@@ -8,7 +8,9 @@ let batch = 0;
 
 /** Returns the requests per second from the first to the last request that the service received after `place`. */
 export async function computeRate(stand: Stand, place: number, orders: number): Promise<number> {
-  const posts = (await stand.sandbox.requests(place)).filter(({ operation }) => operation === 'v3.orders.create');
+  const posts = (await stand.sandbox.requests(place)).filter(
+    ({ operation }) => operation === 'v3.orders.create',
+  );
   if (posts.length !== orders) throw new Error(`${posts.length} requests for ${orders} orders`);
   const times = posts.map(({ atMs }) => atMs);
   return ((orders - 1) * 1_000) / (Math.max(...times) - Math.min(...times));

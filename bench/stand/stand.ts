@@ -25,7 +25,9 @@ const postgresSettings = {
 };
 
 /** Settings that turn all schedules off, so that no run starts by itself. */
-export const schedulesOff = Object.fromEntries(jobNames.map((job) => [toScheduleVariable(job), 'off']));
+export const schedulesOff = Object.fromEntries(
+  jobNames.map((job) => [toScheduleVariable(job), 'off']),
+);
 
 /** A migrated Postgres, a sandbox in a separate process, and ways to start the commands of the measured program. */
 export interface Stand {
@@ -58,7 +60,10 @@ export interface Stand {
  * Starts a Postgres and a sandbox, and migrates the database.
  * @param checkout folder of the measured program; the sandbox and the Postgres are always those of this checkout
  */
-export async function openStand(clients: readonly string[] = ['default'], checkout = thisCheckout): Promise<Stand> {
+export async function openStand(
+  clients: readonly string[] = ['default'],
+  checkout = thisCheckout,
+): Promise<Stand> {
   const entry = toEntryPath(checkout);
   const children: ChildProcess[] = [];
   // Kills the processes even if a benchmark fails.
@@ -79,7 +84,17 @@ export async function openStand(clients: readonly string[] = ['default'], checko
   await collectOutput(start([entry, 'migrate'], { DATABASE_URL: postgres.url }), 'migrate');
   const pool = new pg.Pool({ connectionString: postgres.url, application_name: 'bench', max: 4 });
   await pool.query('create extension pg_stat_statements');
-  const args = ['sandbox', '--port', '0', '--speed', '0', '--orders-per-day', '0', '--clients', clients.join(',')];
+  const args = [
+    'sandbox',
+    '--port',
+    '0',
+    '--speed',
+    '0',
+    '--orders-per-day',
+    '0',
+    '--clients',
+    clients.join(','),
+  ];
   const sandbox = start([toEntryPath(thisCheckout), ...args]);
   const address = await waitForLine(sandbox, 'Sandbox at ');
   const control = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(address)?.[1] ?? ''));
@@ -122,9 +137,19 @@ export async function openStand(clients: readonly string[] = ['default'], checko
 export function createSettings({ env, sandbox }: Stand, clients: readonly string[]) {
   const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-bench-'));
   const file = join(folder, 'clients.json');
-  const entries = clients.map((key) => ({ key, baseUrl: sandbox.url.href, username: key, password: key }));
+  const entries = clients.map((key) => ({
+    key,
+    baseUrl: sandbox.url.href,
+    username: key,
+    password: key,
+  }));
   writeFileSync(file, JSON.stringify(entries));
-  const { WAREHOUSE_BASE_URL: _url, WAREHOUSE_USERNAME: _user, WAREHOUSE_PASSWORD: _password, ...rest } = env;
+  const {
+    WAREHOUSE_BASE_URL: _url,
+    WAREHOUSE_USERNAME: _user,
+    WAREHOUSE_PASSWORD: _password,
+    ...rest
+  } = env;
   const settings: Record<string, string> = { ...rest, WAREHOUSE_CLIENTS_FILE: file };
   return { settings, close: () => rmSync(folder, { recursive: true, force: true }) };
 }
@@ -138,7 +163,11 @@ export async function endProcess(child: ChildProcess): Promise<void> {
 }
 
 /** Returns everything that a program writes until it ends. */
-export async function collectOutput(child: ChildProcess, name: string, anyEnd = false): Promise<string> {
+export async function collectOutput(
+  child: ChildProcess,
+  name: string,
+  anyEnd = false,
+): Promise<string> {
   let output = '';
   child.stdout?.on('data', (chunk) => {
     output += chunk;
@@ -151,12 +180,17 @@ export async function collectOutput(child: ChildProcess, name: string, anyEnd = 
 /** Waits for the first line that contains `text`. */
 async function waitForLine(child: ChildProcess, text: string): Promise<string> {
   if (child.stdout)
-    for await (const line of createInterface({ input: child.stdout })) if (line.includes(text)) return line;
+    for await (const line of createInterface({ input: child.stdout }))
+      if (line.includes(text)) return line;
   throw new Error(`A process ended before it wrote ${text}`);
 }
 
 /** Returns the rows per second of the last run or rescan, from its times in sync.runs or sync.rescans. */
-export async function readLastRate(stand: Stand, ledger: 'runs' | 'rescans', rowsEach: number): Promise<number> {
+export async function readLastRate(
+  stand: Stand,
+  ledger: 'runs' | 'rescans',
+  rowsEach: number,
+): Promise<number> {
   const [last] = await stand.query<{ rate: number }>(
     `select fetched * ${rowsEach} / extract(epoch from finished_at - started_at)::float8 as rate
      from sync.${ledger} order by id desc limit 1`,

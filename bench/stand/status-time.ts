@@ -22,4 +22,6 @@ export const measureStatus = (
   program: string,
   times = 5,
 ): Promise<number> =>
-  measureMedian(times, () => collectOutput(stand.start([program, 'status', '--json'], settings), 'status'));
+  measureMedian(times, () =>
+    collectOutput(stand.start([program, 'status', '--json'], settings), 'status'),
+  );

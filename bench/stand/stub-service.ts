@@ -21,4 +21,6 @@ const server = createServer((request, response) => {
   response.end(path.startsWith('/token') ? token : empty);
 });
 server.keepAliveTimeout = 60_000;
-server.listen(0, '127.0.0.1', () => process.stdout.write(`port ${(server.address() as AddressInfo).port}\n`));
+server.listen(0, '127.0.0.1', () =>
+  process.stdout.write(`port ${(server.address() as AddressInfo).port}\n`),
+);

@@ -23,9 +23,13 @@ process.env.OTEL_LOGS_EXPORTER ??= 'none';
 
 const requests = new UndiciInstrumentation({
   // The path of the receiver of alerts may be secret.
-  ignoreRequestHook: ({ headers }) => [headers].flat(2).some((header) => /\bwebhook-id\b/.test(header)),
+  ignoreRequestHook: ({ headers }) =>
+    [headers].flat(2).some((header) => /\bwebhook-id\b/.test(header)),
   // Queries have order numbers.
-  startSpanHook: ({ origin, path }) => ({ 'url.full': `${origin}${path.split('?', 1)[0]}`, 'url.query': '' }),
+  startSpanHook: ({ origin, path }) => ({
+    'url.full': `${origin}${path.split('?', 1)[0]}`,
+    'url.query': '',
+  }),
 });
 const sdk = new NodeSDK({ instrumentations: [requests] });
 sdk.start();

@@ -29,7 +29,13 @@ export class UsageError extends CodedError {
 export const streamNames = Object.values(polledStreams);
 
 /** Adds a command with its help. `examples` are lines that call it; `notes` are lines above them. */
-export function addCommand(parent: Command, name: string, description: string, examples: string, notes = ''): Command {
+export function addCommand(
+  parent: Command,
+  name: string,
+  description: string,
+  examples: string,
+  notes = '',
+): Command {
   const lines = examples.split('\n');
   const help = `\n${notes === '' ? '' : `${notes}\n\n`}Example${lines.length > 1 ? 's' : ''}:\n  ${lines.join('\n  ')}`;
   return parent.command(name).description(description).addHelpText('after', help);
@@ -79,7 +85,9 @@ export function readInput(file: string): string {
   try {
     return readFileSync(file === '-' ? 0 : file, 'utf8');
   } catch (cause) {
-    throw new UsageError(`${file === '-' ? 'Standard input' : file} cannot be read: ${describeError(cause)}`);
+    throw new UsageError(
+      `${file === '-' ? 'Standard input' : file} cannot be read: ${describeError(cause)}`,
+    );
   }
 }
 
@@ -87,10 +95,15 @@ export function readInput(file: string): string {
  * Selects the clients of a command: one, or all without a key.
  * @throws UsageError with the known clients, if there is no such client
  */
-export function selectClients({ clients }: Config, only: string | undefined): readonly WarehouseClient[] {
+export function selectClients(
+  { clients }: Config,
+  only: string | undefined,
+): readonly WarehouseClient[] {
   const selected = clients.filter(({ key }) => only === undefined || key === only);
   if (selected.length > 0) return selected;
-  throw new UsageError(`There is no client ${only ?? ''}; known are ${clients.map(({ key }) => key).join(', ')}`);
+  throw new UsageError(
+    `There is no client ${only ?? ''}; known are ${clients.map(({ key }) => key).join(', ')}`,
+  );
 }
 
 /**
@@ -140,7 +153,10 @@ export function readOperatorName(): string {
  * Opens the database for a command that executes no runs, calls `work`, and closes the database afterwards.
  * @throws SchemaError if the schema does not fit this version
  */
-export async function withDatabase<T>(name: string, work: (db: Database) => Promise<T>): Promise<T> {
+export async function withDatabase<T>(
+  name: string,
+  work: (db: Database) => Promise<T>,
+): Promise<T> {
   const config = readConfig({ database: true, clients: false });
   const { db, close } = connectDatabase(toAddress(config), silentLogger, name, 1);
   try {
@@ -148,7 +164,11 @@ export async function withDatabase<T>(name: string, work: (db: Database) => Prom
     return await work(db);
   } catch (error) {
     if (!isDiskFull(error)) throw error;
-    throw new CodedError('database_full', 'The disk of Postgres is full; free space, or enlarge it', { cause: error });
+    throw new CodedError(
+      'database_full',
+      'The disk of Postgres is full; free space, or enlarge it',
+      { cause: error },
+    );
   } finally {
     await close();
   }
@@ -162,12 +182,22 @@ export const findStream = (name: string): Stream => findByName(streams, name, 'n
  * @throws UsageError if nothing has this name; it lists all names
  */
 export const findRefetchable = (name: string): RefetchableResource =>
-  findByName<RefetchableResource>([...streams, authorizations], name, 'nothing to read by id called');
+  findByName<RefetchableResource>(
+    [...streams, authorizations],
+    name,
+    'nothing to read by id called',
+  );
 
-function findByName<T extends { readonly name: string }>(all: readonly T[], name: string, missing: string): T {
+function findByName<T extends { readonly name: string }>(
+  all: readonly T[],
+  name: string,
+  missing: string,
+): T {
   const found = all.find((one) => one.name === name);
   if (found !== undefined) return found;
-  throw new UsageError(`There is ${missing} ${name}; known are ${all.map((one) => one.name).join(', ')}`);
+  throw new UsageError(
+    `There is ${missing} ${name}; known are ${all.map((one) => one.name).join(', ')}`,
+  );
 }
 
 const closing = new AbortController();

@@ -8,26 +8,47 @@ import { version } from '../core/version.ts';
 import { printError, UsageError } from './command-line.ts';
 
 /** The commands in the order of the help, each with the file that has its options, its help and its code. */
-const files: readonly { readonly names: readonly string[]; readonly load: () => Promise<(cli: Command) => void> }[] = [
+const files: readonly {
+  readonly names: readonly string[];
+  readonly load: () => Promise<(cli: Command) => void>;
+}[] = [
   { names: ['worker'], load: async () => (await import('./commands/worker.ts')).addWorkerCommand },
-  { names: ['migrate'], load: async () => (await import('./commands/migrate.ts')).addMigrateCommand },
+  {
+    names: ['migrate'],
+    load: async () => (await import('./commands/migrate.ts')).addMigrateCommand,
+  },
   { names: ['status'], load: async () => (await import('./commands/status.ts')).addStatusCommand },
   { names: ['doctor'], load: async () => (await import('./commands/doctor.ts')).addDoctorCommand },
   { names: ['run'], load: async () => (await import('./commands/run.ts')).addRunCommand },
-  { names: ['pause', 'resume'], load: async () => (await import('./commands/pause.ts')).addPauseCommands },
+  {
+    names: ['pause', 'resume'],
+    load: async () => (await import('./commands/pause.ts')).addPauseCommands,
+  },
   { names: ['client'], load: async () => (await import('./commands/client.ts')).addClientCommands },
-  { names: ['database'], load: async () => (await import('./commands/database.ts')).addDatabaseCommands },
+  {
+    names: ['database'],
+    load: async () => (await import('./commands/database.ts')).addDatabaseCommands,
+  },
   {
     names: ['reconcile', 'backfill', 'refetch'],
     load: async () => (await import('./commands/rescan.ts')).addRescanCommands,
   },
   { names: ['outbox'], load: async () => (await import('./commands/outbox.ts')).addOutboxCommands },
-  { names: ['quarantine'], load: async () => (await import('./commands/quarantine.ts')).addQuarantineCommands },
+  {
+    names: ['quarantine'],
+    load: async () => (await import('./commands/quarantine.ts')).addQuarantineCommands,
+  },
   { names: ['events'], load: async () => (await import('./commands/events.ts')).addEventsCommands },
   { names: ['erase'], load: async () => (await import('./commands/erase.ts')).addEraseCommand },
   { names: ['mcp'], load: async () => (await import('./commands/mcp.ts')).addMcpCommand },
-  { names: ['service'], load: async () => (await import('./commands/verify.ts')).addServiceCommand },
-  { names: ['sandbox'], load: async () => (await import('./commands/sandbox.ts')).addSandboxCommand },
+  {
+    names: ['service'],
+    load: async () => (await import('./commands/verify.ts')).addServiceCommand,
+  },
+  {
+    names: ['sandbox'],
+    load: async () => (await import('./commands/sandbox.ts')).addSandboxCommand,
+  },
   { names: ['demo'], load: async () => (await import('./commands/demo.ts')).addDemoCommand },
 ];
 
@@ -66,7 +87,10 @@ export async function createCli(words: readonly string[] = []): Promise<Command>
 /** Returns true if a server cannot be reached, or refuses the login. */
 function isUnreachable(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isUnreachable);
-  const code = error instanceof Error && !(error instanceof CodedError) && 'code' in error ? String(error.code) : '';
+  const code =
+    error instanceof Error && !(error instanceof CodedError) && 'code' in error
+      ? String(error.code)
+      : '';
   return /^(ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND|28P01|28000|3D000)$/.test(
     code,
   );

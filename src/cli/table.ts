@@ -26,14 +26,19 @@ export function formatTable<Row>(
   const headings = Object.keys(columns);
   const cells = rows.map((row) => Object.values(columns).map((show) => toCell(show(row))));
   const widths = headings.map((heading, index) =>
-    cells.reduce((widest, row) => Math.max(widest, stringWidth(String(row[index]))), stringWidth(heading)),
+    cells.reduce(
+      (widest, row) => Math.max(widest, stringWidth(String(row[index]))),
+      stringWidth(heading),
+    ),
   );
-  if (widths.reduce((sum, size) => sum + size + gap.length, -gap.length) > width) return formatLists(headings, cells);
+  if (widths.reduce((sum, size) => sum + size + gap.length, -gap.length) > width)
+    return formatLists(headings, cells);
   const formatRow = (row: readonly Cell[], isHeading: boolean) => {
     const texts = row.map((cell, index) => {
       const text = String(cell);
       const blank = ' '.repeat((widths[index] ?? 0) - stringWidth(text));
-      const padded = typeof cell === 'number' ? blank + text : index === row.length - 1 ? text : text + blank;
+      const padded =
+        typeof cell === 'number' ? blank + text : index === row.length - 1 ? text : text + blank;
       const style = isHeading ? 'bold' : findStyle(text, headings[index] ?? '');
       return style === null || text === '' ? padded : styleText(style, padded);
     });
@@ -55,7 +60,9 @@ function formatLists(headings: readonly string[], rows: readonly (readonly Cell[
     const style = findStyle(String(cell), heading);
     return `${styleText('bold', heading.padEnd(size))}  ${style === null ? cell : styleText(style, String(cell))}`;
   };
-  return rows.map((row) => headings.map((heading, index) => formatLine(heading, row[index])).join('\n')).join('\n\n');
+  return rows
+    .map((row) => headings.map((heading, index) => formatLine(heading, row[index])).join('\n'))
+    .join('\n\n');
 }
 
 const green = ['ok', 'done'];
@@ -67,5 +74,11 @@ function findStyle(text: string, heading: string): Parameters<typeof styleText>[
   if (/dead|unknown/.test(heading)) return text === '0' ? null : 'red';
   if (heading !== 'state' && heading !== 'status') return null;
   if (text === 'running') return 'cyan';
-  return green.includes(text) ? 'green' : yellow.includes(text) ? 'yellow' : red.includes(text) ? 'red' : null;
+  return green.includes(text)
+    ? 'green'
+    : yellow.includes(text)
+      ? 'yellow'
+      : red.includes(text)
+        ? 'red'
+        : null;
 }

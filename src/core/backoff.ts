@@ -20,7 +20,12 @@ const double = (firstMs: number, longestMs: number, jitter: Pause['jitter'] = 'n
 });
 
 /** Makes a pause that is always the same. */
-export const makeFixedPause = (ms: number): Pause => ({ firstMs: ms, longestMs: ms, growth: 1, jitter: 'none' });
+export const makeFixedPause = (ms: number): Pause => ({
+  firstMs: ms,
+  longestMs: ms,
+  growth: 1,
+  jitter: 'none',
+});
 
 /** Maximum wait before the service is asked again, even if its Retry-After is longer. */
 export const longestWaitMs = 15 * minuteMs;
@@ -101,7 +106,10 @@ export const pauses = {
  * @param number 1 for the first pause
  */
 export function growPauseMs({ firstMs, longestMs, growth }: Pause, number: number): number {
-  return Math.min(longestMs, growth === 'linear' ? firstMs * number : firstMs * growth ** (number - 1));
+  return Math.min(
+    longestMs,
+    growth === 'linear' ? firstMs * number : firstMs * growth ** (number - 1),
+  );
 }
 
 /**

@@ -23,6 +23,7 @@ export const changeInWords: Readonly<Record<DatabaseChange, string>> = {
   timeline:
     'a standby was promoted, or the server was recovered to a point in time, and rows that were sent may be lost',
   table: 'fulfilment.outbox was created again, as when a backup is restored into the same database',
-  database: 'it is another database of the same server, as when a backup is restored under another name',
+  database:
+    'it is another database of the same server, as when a backup is restored under another name',
   server: 'it is on another server, as after a restore, a copy, a migration or pg_upgrade',
 };

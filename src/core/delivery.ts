@@ -93,7 +93,12 @@ export function judgeReceiver(
   if (!state.isAway && tries > 1 && !isAsked) return { ...state, delayMs: 0 };
   const failures = state.failures + 1;
   const waitMs = Math.min(longestWaitMs, answer.retryAfterMs ?? 0);
-  return { isAway: true, failures, places: 1, delayMs: waitMs + toPauseMs(pause, failures, random) };
+  return {
+    isAway: true,
+    failures,
+    places: 1,
+    delayMs: waitMs + toPauseMs(pause, failures, random),
+  };
 }
 
 /** A delivery that is due and first in its lane. */
@@ -110,14 +115,21 @@ export interface DueDelivery {
  * Chooses which due deliveries are posted. Clients take turns, beginning after the one that was served last. A quarter of the
  * places is for those that were tried before, so that neither new ones nor these wait for the others.
  */
-export function chooseDue(due: readonly DueDelivery[], places: number, lastTurn: string): DueDelivery[] {
+export function chooseDue(
+  due: readonly DueDelivery[],
+  places: number,
+  lastTurn: string,
+): DueDelivery[] {
   const inTurn = due.toSorted(
     (one, other) =>
       one.place - other.place ||
       Number(one.turn <= lastTurn) - Number(other.turn <= lastTurn) ||
       (one.turn < other.turn ? -1 : 1),
   );
-  const [fresh, again] = [inTurn.filter(({ isNew }) => isNew), inTurn.filter(({ isNew }) => !isNew)];
+  const [fresh, again] = [
+    inTurn.filter(({ isNew }) => isNew),
+    inTurn.filter(({ isNew }) => !isNew),
+  ];
   const forAgain = Math.min(again.length, Math.max(Math.floor(places / 4), places - fresh.length));
   return [...fresh.slice(0, places - forAgain), ...again.slice(0, forAgain)];
 }

@@ -61,7 +61,13 @@ export const makeUndecodableError = (message: string): WarehouseError =>
 /** Makes the error of a refusal in other words. */
 export function rewordRefusal(refusal: WarehouseError, message: string): WarehouseError {
   const { code, outcome, status, jsonBody, explained } = refusal;
-  return new WarehouseError(code, message, { outcome, status, jsonBody, explained, cause: refusal });
+  return new WarehouseError(code, message, {
+    outcome,
+    status,
+    jsonBody,
+    explained,
+    cause: refusal,
+  });
 }
 
 /** Returns true if the error is one of ours with this code. */
@@ -130,13 +136,22 @@ export function describeError(error: unknown): string {
 /** SQLSTATE classes whose messages repeat values: data exceptions and violated constraints. */
 const valueQuotingState = /^2[23][0-9A-Z]{3}$/;
 /** Names of errors whose messages never hold data of a row. Other errors, such as a TypeError, may show a value. */
-const plainErrorNames = new Set(['Error', 'AggregateError', 'TimeoutError', 'ReplyError', 'ConfigError']);
+const plainErrorNames = new Set([
+  'Error',
+  'AggregateError',
+  'TimeoutError',
+  'ReplyError',
+  'ConfigError',
+]);
 
 function describeOneError(error: Error, code: string): string {
   if (error instanceof CodedError) return error.message;
-  const isPlain = plainErrorNames.has(error.name) || /^(E[A-Z]+$|EAI_|ERR_TLS|ERR_SSL|UND_ERR_)/.test(code);
+  const isPlain =
+    plainErrorNames.has(error.name) || /^(E[A-Z]+$|EAI_|ERR_TLS|ERR_SSL|UND_ERR_)/.test(code);
   const name = error.name === 'Error' || error.name === 'error' ? code : error.name;
   // The name of a database error is `error`. Other errors, such as a SyntaxError, may show the text they failed on.
   const isOpen = error.name === 'error' || isPlain;
-  return isOpen && !valueQuotingState.test(code) ? error.message : `${name}: ${quote(error.message)}`;
+  return isOpen && !valueQuotingState.test(code)
+    ? error.message
+    : `${name}: ${quote(error.message)}`;
 }

@@ -19,7 +19,9 @@ export type Child = Html | string | number | null | undefined | false | readonly
 /** Makes markup of a template. Escapes every value that is not markup already. */
 export function html(strings: TemplateStringsArray, ...values: readonly Child[]): Html {
   return new Html(
-    strings.map((part, index) => part + (index < values.length ? renderChild(values[index]) : '')).join(''),
+    strings
+      .map((part, index) => part + (index < values.length ? renderChild(values[index]) : ''))
+      .join(''),
   );
 }
 
@@ -47,10 +49,15 @@ function escapeText(text: string): string {
 export type Tone = 'good' | 'warn' | 'bad' | 'note';
 
 /** Renders a state as a coloured word. */
-export const badge = (tone: Tone, text: string): Html => html`<span class="badge ${tone}">${text}</span>`;
+export const badge = (tone: Tone, text: string): Html =>
+  html`<span class="badge ${tone}">${text}</span>`;
 
 /** Renders a table. Its rows become cards on a narrow screen. */
-export function renderTable(caption: Html, headings: readonly string[], rows: readonly (readonly Child[])[]): Html {
+export function renderTable(
+  caption: Html,
+  headings: readonly string[],
+  rows: readonly (readonly Child[])[],
+): Html {
   const head = headings.map((heading) => html`<th scope="col">${heading}</th>`);
   const body = rows.map(
     (cells) =>

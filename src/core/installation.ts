@@ -14,7 +14,10 @@ export const styleFolder = new URL(isBundled ? 'style/' : 'src/core/style/', roo
 /** Folder of the script and icon of the admin pages. */
 export const assetsFolder = new URL(isBundled ? 'assets/' : 'src/serve/admin/assets/', root);
 /** Folder of the script of the sandbox's page. */
-export const sandboxAssetsFolder = new URL(isBundled ? 'sandbox-assets/' : 'src/sandbox/page/assets/', root);
+export const sandboxAssetsFolder = new URL(
+  isBundled ? 'sandbox-assets/' : 'src/sandbox/page/assets/',
+  root,
+);
 
 /** Programs that run in a separate process or thread. */
 export const programs = {

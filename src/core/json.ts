@@ -28,8 +28,12 @@ const maxDepth = 2_000;
  */
 const maxAnswerValues = 1_500_000;
 
-const [backslash, quote, comma, minus, plus, point, zero, nine] = [0x5c, 0x22, 0x2c, 0x2d, 0x2b, 0x2e, 0x30, 0x39];
-const [openBracket, closeBracket, openBrace, closeBrace, upperE, lowerE] = [0x5b, 0x5d, 0x7b, 0x7d, 0x45, 0x65];
+const [backslash, quote, comma, minus, plus, point, zero, nine] = [
+  0x5c, 0x22, 0x2c, 0x2d, 0x2b, 0x2e, 0x30, 0x39,
+];
+const [openBracket, closeBracket, openBrace, closeBrace, upperE, lowerE] = [
+  0x5b, 0x5d, 0x7b, 0x7d, 0x45, 0x65,
+];
 
 /** The error of JSON that is nested too deep, or holds too many values: it would overflow the stack or the memory. */
 export class ShapeError extends SyntaxError {
@@ -85,7 +89,8 @@ function findNumberEnd(text: string, start: number): number {
   let end = start + 1;
   for (; end < text.length; end++) {
     const code = text.charCodeAt(end);
-    const isNumberPart = (code >= zero && code <= nine) || code === point || code === plus || code === minus;
+    const isNumberPart =
+      (code >= zero && code <= nine) || code === point || code === plus || code === minus;
     if (!isNumberPart && code !== lowerE && code !== upperE) break;
   }
   return end;
@@ -116,12 +121,16 @@ function countBackslashesBefore(text: string, place: number): number {
 
 /** Converts a raw number that is whole, such as `3.0` or `1e1`, to a number. Returns other values unchanged. */
 export function toWholeNumber(value: unknown): unknown {
-  return JSON.isRawJSON(value) && /^-?\d+(\.0+)?([eE]\+?\d+)?$/.test(value.rawJSON) ? Number(value.rawJSON) : value;
+  return JSON.isRawJSON(value) && /^-?\d+(\.0+)?([eE]\+?\d+)?$/.test(value.rawJSON)
+    ? Number(value.rawJSON)
+    : value;
 }
 
 /** Returns true for an object with members: not null, an array or a raw number. */
 export function isObject(value: unknown): value is { [member: string]: Json } {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value);
+  return (
+    typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value)
+  );
 }
 
 /**
@@ -149,13 +158,17 @@ export function findUnstorableReason(text: string): string | null {
     if (countBackslashesBefore(text, at) % 2 === 1) continue;
     const digits = text.slice(at + 2, at + 6).toLowerCase();
     if (digits === '0000') return 'holds a NUL character, which Postgres cannot store';
-    if (/^d[89a-f]/.test(digits)) return 'holds half of a surrogate pair, which Postgres cannot store';
+    if (/^d[89a-f]/.test(digits))
+      return 'holds half of a surrogate pair, which Postgres cannot store';
   }
   return null;
 }
 
 /** Parses a JSON object without losing a digit. Returns null if the text is not a JSON object. */
-export function parseObject(text: string, maxValues = maxAnswerValues): { [member: string]: Json } | null {
+export function parseObject(
+  text: string,
+  maxValues = maxAnswerValues,
+): { [member: string]: Json } | null {
   try {
     const value = parseExact(text, maxValues);
     return isObject(value) ? value : null;

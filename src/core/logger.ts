@@ -16,16 +16,27 @@ export type Logger = Readonly<
 const ignore = () => undefined;
 
 /** A logger that writes nothing, for commands whose output is their result. */
-export const silentLogger: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore, fatal: ignore };
+export const silentLogger: Logger = {
+  debug: ignore,
+  info: ignore,
+  warn: ignore,
+  error: ignore,
+  fatal: ignore,
+};
 
 /**
  * Turns an error into log fields: its stable code, and its chain of causes in words. Adds the stack only if the error
  * has no code, because then the fault is in this program.
  */
 export function errorFields(error: unknown): { code: string; error: string; stack?: string } {
-  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unexpected';
+  const code =
+    error instanceof Error && 'code' in error && typeof error.code === 'string'
+      ? error.code
+      : 'unexpected';
   const fields = { code, error: describeError(error) };
-  return code === 'unexpected' && error instanceof Error ? { ...fields, stack: readFrames(error) } : fields;
+  return code === 'unexpected' && error instanceof Error
+    ? { ...fields, stack: readFrames(error) }
+    : fields;
 }
 
 /** Returns the frames of a stack without the message above them. The field `error` has it, and it may quote data. */

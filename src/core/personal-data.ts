@@ -38,7 +38,9 @@ const maxCodeLength = 100;
  */
 export function maskJson(value: Json): Json {
   if (!isObject(value)) return {};
-  return Object.fromEntries(Object.entries(value).flatMap(([name, member]) => maskMember(name, member)));
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([name, member]) => maskMember(name, member)),
+  );
 }
 
 function maskMember(name: string, value: Json): [string, Json][] {
@@ -52,7 +54,9 @@ function maskMember(name: string, value: Json): [string, Json][] {
 
 const isId = (name: string) => /^id$|Ids?$/.test(name);
 const isKnown = (name: string) =>
-  isId(name) || [containers, codes, amounts, switches, times].some((known) => known.has(name)) || name === 'postcode';
+  isId(name) ||
+  [containers, codes, amounts, switches, times].some((known) => known.has(name)) ||
+  name === 'postcode';
 
 function isHarmless(name: string, value: Json): boolean {
   if (Array.isArray(value) || isObject(value) || value === null) return false;
@@ -66,5 +70,7 @@ function isHarmless(name: string, value: Json): boolean {
 
 /** Returns the first two characters of a postcode, which name a region; null if it does not begin with two. */
 export function toPostcodeArea(postcode: unknown): string | null {
-  return typeof postcode === 'string' ? (/^[A-Za-z0-9]{2}/.exec(postcode.trim())?.[0] ?? null) : null;
+  return typeof postcode === 'string'
+    ? (/^[A-Za-z0-9]{2}/.exec(postcode.trim())?.[0] ?? null)
+    : null;
 }

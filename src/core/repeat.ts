@@ -1,5 +1,8 @@
 /** Calls `work` now and then every `everyMs`, unless it is still running. `work` must not reject. */
-export function repeat(everyMs: number, work: () => Promise<void>): { readonly close: () => Promise<void> } {
+export function repeat(
+  everyMs: number,
+  work: () => Promise<void>,
+): { readonly close: () => Promise<void> } {
   let working: Promise<void> | undefined;
   const tick = () => {
     working ??= work().finally(() => {

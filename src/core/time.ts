@@ -23,8 +23,11 @@ const maxOffsets = 50_000;
  * @throws RangeError if the text is not a date in the form YYYY-MM-DD
  */
 export function readDate(text: string): string {
-  if (!dateForm.test(text) || text.startsWith('0000')) throw new RangeError('is not a date in the form YYYY-MM-DD');
-  return isCalendarDay(text) ? text : Temporal.PlainDate.from(text, { overflow: 'reject' }).toString();
+  if (!dateForm.test(text) || text.startsWith('0000'))
+    throw new RangeError('is not a date in the form YYYY-MM-DD');
+  return isCalendarDay(text)
+    ? text
+    : Temporal.PlainDate.from(text, { overflow: 'reject' }).toString();
 }
 
 /**
@@ -45,7 +48,9 @@ export function readDateTime(text: string, zone: string): string {
   const dayOffset = hour < '24' ? findDayOffset(zone, date) : null;
   const offset = dayOffset ?? findHourOffset(zone, `${date}T${hour}`);
   if (offset !== null) return `${local}${offset}`;
-  const zoned = Temporal.PlainDateTime.from(local).toZonedDateTime(zone, { disambiguation: 'compatible' });
+  const zoned = Temporal.PlainDateTime.from(local).toZonedDateTime(zone, {
+    disambiguation: 'compatible',
+  });
   return zoned.toInstant().toString({ fractionalSecondDigits: 6 });
 }
 
@@ -60,8 +65,10 @@ interface DateTimeParts {
 /** @throws RangeError if the text does not have the form of an ISO 8601 date-time */
 function readParts(text: string): DateTimeParts {
   const match = extendedForm.exec(text) ?? basicForm.exec(text);
-  const [, day = '', hour = '', minute = '00', second = '00', fraction = '', designator] = match ?? [];
-  if (match === null || day.startsWith('0000')) throw new RangeError('is not an ISO 8601 date-time');
+  const [, day = '', hour = '', minute = '00', second = '00', fraction = '', designator] =
+    match ?? [];
+  if (match === null || day.startsWith('0000'))
+    throw new RangeError('is not an ISO 8601 date-time');
   const date = day.length === 8 ? `${day.slice(0, 4)}-${day.slice(4, 6)}-${day.slice(6)}` : day;
   // A leap second counts as the second before it, as clocks of computers have none.
   const rest = `${minute}:${second === '60' ? '59' : second}.${fraction.slice(0, 6).padEnd(6, '0')}`;
@@ -79,13 +86,18 @@ function toOffset(designator: string): string {
 /** Returns the hour 24, which is the end of a day, as the begin of the next one. */
 function toNextDay({ date, rest, offset }: DateTimeParts): DateTimeParts {
   const next = addDays(readDate(date), 1);
-  if (rest !== '00:00.000000' || next.length !== 10) throw new RangeError('is not an ISO 8601 date-time');
+  if (rest !== '00:00.000000' || next.length !== 10)
+    throw new RangeError('is not an ISO 8601 date-time');
   return { date: next, hour: '00', rest, offset };
 }
 
 /** Returns whether a text in the form YYYY-MM-DD is a day of the calendar. Temporal says the same, but takes longer. */
 function isCalendarDay(date: string): boolean {
-  const [year, month, day] = [Number(date.slice(0, 4)), Number(date.slice(5, 7)), Number(date.slice(8))];
+  const [year, month, day] = [
+    Number(date.slice(0, 4)),
+    Number(date.slice(5, 7)),
+    Number(date.slice(8)),
+  ];
   if (month < 1 || month > 12 || day < 1) return false;
   const isLeapYear = (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
   return day <= (month === 2 ? (isLeapYear ? 29 : 28) : [4, 6, 9, 11].includes(month) ? 30 : 31);
@@ -107,7 +119,8 @@ function computeDayOffset(zone: string, date: string): string | null {
   const end = day.add({ days: 1 }).toZonedDateTime(zone);
   // The day before the start counts too: its last hour may occur twice and reach into this day.
   const change = start.subtract({ hours: 24 }).getTimeZoneTransition('next');
-  const isStable = change === null || change.epochNanoseconds > end.add({ hours: 24 }).epochNanoseconds;
+  const isStable =
+    change === null || change.epochNanoseconds > end.add({ hours: 24 }).epochNanoseconds;
   return isStable ? start.offset : null;
 }
 
@@ -160,21 +173,32 @@ export function toUtcDay(epochMs: number): string {
   return new Date(epochMs).toISOString().slice(0, 10);
 }
 
-const [earliestMs, latestMs] = [Date.parse('0001-01-01T00:00:00Z'), Date.parse('9999-12-31T23:59:59.999Z')];
+const [earliestMs, latestMs] = [
+  Date.parse('0001-01-01T00:00:00Z'),
+  Date.parse('9999-12-31T23:59:59.999Z'),
+];
 
 /** Returns true if a moment in milliseconds since 1970 is in the years 1 to 9999. */
-export const isOrdinaryTime = (epochMs: number): boolean => epochMs >= earliestMs && epochMs <= latestMs;
+export const isOrdinaryTime = (epochMs: number): boolean =>
+  epochMs >= earliestMs && epochMs <= latestMs;
 
 /**
  * Returns the Date of a moment in milliseconds since 1970. A moment before the year 1 or after 9999, also an infinite one,
  * becomes the first or last of these years, so that every Date can be formatted and calculated with.
  */
-export const toOrdinaryTime = (epochMs: number): Date => new Date(Math.min(latestMs, Math.max(earliestMs, epochMs)));
+export const toOrdinaryTime = (epochMs: number): Date =>
+  new Date(Math.min(latestMs, Math.max(earliestMs, epochMs)));
 
 /** Formats a span for people: `4s`, `12m`, `3h`, `2d`. Returns a dash for null. */
 export function formatSpan(seconds: number | null): string {
   if (seconds === null) return '-';
   const [divisor, unit] =
-    seconds < 100 ? [1, 's'] : seconds < 6_000 ? [60, 'm'] : seconds < 172_800 ? [3_600, 'h'] : [86_400, 'd'];
+    seconds < 100
+      ? [1, 's']
+      : seconds < 6_000
+        ? [60, 'm']
+        : seconds < 172_800
+          ? [3_600, 'h']
+          : [86_400, 'd'];
   return `${Math.max(0, Math.round(seconds / divisor))}${unit}`;
 }

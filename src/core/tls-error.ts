@@ -38,43 +38,54 @@ const faultWords: readonly (readonly [TlsFault, RegExp])[] = [
   ['needs_tls', /, (no encryption|SSL off)$/],
 ];
 
-const names: Readonly<Record<TlsServer, string>> = { postgres: 'Postgres', redis: 'Redis', service: 'the service' };
+const names: Readonly<Record<TlsServer, string>> = {
+  postgres: 'Postgres',
+  redis: 'Redis',
+  service: 'the service',
+};
 
 const describeFault: Readonly<Record<TlsFault, (name: string) => string>> = {
   expired: (name) => `the certificate of ${name} has expired, or is not valid yet`,
   name: (name) => `the certificate of ${name} is for another host name`,
-  authority: (name) => `the certificate of ${name} is not accepted, because no known authority has signed it`,
+  authority: (name) =>
+    `the certificate of ${name} is not accepted, because no known authority has signed it`,
   no_tls: (name) => `${name} does not speak TLS at this port`,
   needs_tls: (name) => `${name} may accept this machine only with TLS`,
   client_certificate: (name) => `${name} asks for a client certificate, or does not accept ours`,
-  wrong_user: () => 'the common name of the client certificate is not the user name of DATABASE_URL',
+  wrong_user: () =>
+    'the common name of the client certificate is not the user name of DATABASE_URL',
   other: (name) => `no agreement on TLS with ${name}`,
 };
 
 const extraAuthority = 'name the file with the certificate of its authority in NODE_EXTRA_CA_CERTS';
 const expired = (setting: string) =>
   `renew the certificate of the server that ${setting} leads to, and check the clock of this machine`;
-const other = (setting: string) => `check that ${setting} leads to the right server, and its versions of TLS`;
+const other = (setting: string) =>
+  `check that ${setting} leads to the right server, and its versions of TLS`;
 
 const remedies: Readonly<Record<TlsServer, Readonly<Record<TlsFault, string>>>> = {
   postgres: {
     expired: expired('DATABASE_URL'),
     name: 'use a host name of the certificate in DATABASE_URL, or a certificate with the name of DATABASE_URL',
     authority: 'name the file with the certificate of its authority as sslrootcert in DATABASE_URL',
-    no_tls: 'set ssl = on in postgresql.conf; or sslmode=disable in DATABASE_URL if you trust the network between',
+    no_tls:
+      'set ssl = on in postgresql.conf; or sslmode=disable in DATABASE_URL if you trust the network between',
     needs_tls: 'add sslmode=verify-full to DATABASE_URL, or correct pg_hba.conf',
     client_certificate:
       'set sslcert and sslkey in DATABASE_URL to a certificate that ssl_ca_file of Postgres has signed',
-    wrong_user: 'use a certificate of that user as sslcert in DATABASE_URL, or map the name in pg_ident.conf',
+    wrong_user:
+      'use a certificate of that user as sslcert in DATABASE_URL, or map the name in pg_ident.conf',
     other: other('DATABASE_URL'),
   },
   redis: {
     expired: expired('REDIS_URL'),
     name: 'use a host name of the certificate in REDIS_URL, or a certificate with the name of REDIS_URL',
     authority: extraAuthority,
-    no_tls: 'let REDIS_URL lead to the tls-port of Redis; or begin it with redis:// if you trust the network between',
+    no_tls:
+      'let REDIS_URL lead to the tls-port of Redis; or begin it with redis:// if you trust the network between',
     needs_tls: 'begin REDIS_URL with rediss://',
-    client_certificate: 'set tls-auth-clients no in redis.conf: REDIS_URL has a password instead of a certificate',
+    client_certificate:
+      'set tls-auth-clients no in redis.conf: REDIS_URL has a password instead of a certificate',
     wrong_user: other('REDIS_URL'),
     other: other('REDIS_URL'),
   },
@@ -82,7 +93,8 @@ const remedies: Readonly<Record<TlsServer, Readonly<Record<TlsFault, string>>>> 
     expired: expired('the base URL (WAREHOUSE_BASE_URL)'),
     name: 'use a host name of the certificate in the base URL (WAREHOUSE_BASE_URL)',
     authority: extraAuthority,
-    no_tls: 'correct the port of the base URL (WAREHOUSE_BASE_URL), or begin it with http:// if that is meant',
+    no_tls:
+      'correct the port of the base URL (WAREHOUSE_BASE_URL), or begin it with http:// if that is meant',
     needs_tls: 'begin the base URL (WAREHOUSE_BASE_URL) with https://',
     client_certificate:
       'put a proxy that has a client certificate before the service, and name it in WAREHOUSE_BASE_URL',
@@ -110,21 +122,30 @@ export class TlsError extends CodedError {
  * @returns null if TLS did not cause the error
  */
 export function findTlsError(error: unknown, server: TlsServer): TlsError | null {
-  for (let current = error, depth = 0; current instanceof Error && depth < 6; current = current.cause, depth++) {
+  for (
+    let current = error, depth = 0;
+    current instanceof Error && depth < 6;
+    current = current.cause, depth++
+  ) {
     if (current instanceof TlsError) return current;
     if (current instanceof AggregateError) return findTlsError(current.errors[0], server);
     const code = readCode(current);
     // A wrapper repeats the code of its cause, which says more.
     if (code !== '' && readCode(current.cause) === code) continue;
     const fault = faultCodes.find(([, codes]) => codes.test(code));
-    if (fault !== undefined) return new TlsError(server, fault[0], describeDetail(current, fault[0], code));
-    const said = server === 'postgres' ? faultWords.find(([, words]) => words.test(messageOf(current))) : undefined;
+    if (fault !== undefined)
+      return new TlsError(server, fault[0], describeDetail(current, fault[0], code));
+    const said =
+      server === 'postgres'
+        ? faultWords.find(([, words]) => words.test(messageOf(current)))
+        : undefined;
     if (said !== undefined) return new TlsError(server, said[0], messageOf(current));
   }
   return null;
 }
 
-const readCode = (error: unknown) => (error instanceof Error && 'code' in error ? String(error.code) : '');
+const readCode = (error: unknown) =>
+  error instanceof Error && 'code' in error ? String(error.code) : '';
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : '');
 
 /** Returns the names of the certificate if it has another name, else OpenSSL's reason or the code. */

@@ -63,7 +63,8 @@ export class AddressedSocket extends Socket {
   override connect(...given: unknown[]): this {
     const begin = super.connect.bind(this) as (...target: unknown[]) => this;
     const [port, host] = given;
-    if (typeof port !== 'number' || typeof host !== 'string' || isIP(host) !== 0) return begin(...given);
+    if (typeof port !== 'number' || typeof host !== 'string' || isIP(host) !== 0)
+      return begin(...given);
     findAddress({ host, port, timeoutMs: this.#timeoutMs }).then(
       ({ address }) => this.destroyed || begin(port, address),
       (error: Error) => this.destroy(error),
@@ -77,7 +78,9 @@ async function listAddresses(host: string): Promise<readonly LookupAddress[]> {
   const family = isIP(plain);
   if (family !== 0) return [{ address: plain, family }];
   const found = await new Promise<LookupAddress[]>((resolve, reject) =>
-    dns.lookup(host, { all: true }, (error, addresses) => (error === null ? resolve(addresses) : reject(error))),
+    dns.lookup(host, { all: true }, (error, addresses) =>
+      error === null ? resolve(addresses) : reject(error),
+    ),
   );
   return alternateFamilies(found).slice(0, maxAddresses);
 }
@@ -100,7 +103,11 @@ function whenAborted(signal: AbortSignal): Promise<never> {
 }
 
 /** Connects to the first address that answers before the signal is aborted. */
-function raceAddresses(addresses: readonly LookupAddress[], port: number, signal: AbortSignal): Promise<Socket> {
+function raceAddresses(
+  addresses: readonly LookupAddress[],
+  port: number,
+  signal: AbortSignal,
+): Promise<Socket> {
   const { promise, resolve, reject } = Promise.withResolvers<Socket>();
   const waiting = [...addresses];
   const open = new Set<Socket>();
@@ -122,7 +129,8 @@ function raceAddresses(addresses: readonly LookupAddress[], port: number, signal
       open.delete(socket);
       errors.push(error);
       if (waiting.length > 0) tryNext();
-      else if (open.size === 0) reject(errors.length === 1 ? error : new AggregateError(errors, error.message));
+      else if (open.size === 0)
+        reject(errors.length === 1 ? error : new AggregateError(errors, error.message));
     };
     socket.once('error', fail).once('connect', () => {
       socket.off('error', fail);

@@ -61,13 +61,15 @@ export const connectForWriting = (
   max?: number,
   queryTimeoutMs?: number,
   prepares = false,
-): OpenDatabase => connectDatabase(address, log, name, max, queryTimeoutMs, { prepares, writes: true });
+): OpenDatabase =>
+  connectDatabase(address, log, name, max, queryTimeoutMs, { prepares, writes: true });
 
 /** Opens a pool whose broken connections are logged and replaced. */
 export function openPool(options: PoolOptions, log: Logger): ServerPool {
   const pool = new ServerPool(options);
   const warn = throttleWarnings(log);
-  const logLostConnection = (error: Error) => warn({ event: 'database_connection_lost', ...errorFields(error) });
+  const logLostConnection = (error: Error) =>
+    warn({ event: 'database_connection_lost', ...errorFields(error) });
   pool.on('error', logLostConnection);
   // The pool listens only to idle connections. A connection that breaks while in use fails its query, which is handled
   // there, but the event would end the process if nothing listened to it.
@@ -85,7 +87,8 @@ export function openListener(
   log: Logger,
 ): Listener {
   const warn = throttleWarnings(log);
-  const onError = (error: Error) => warn({ event: 'listen_connection_lost', ...errorFields(error) });
+  const onError = (error: Error) =>
+    warn({ event: 'listen_connection_lost', ...errorFields(error) });
   return new Listener({ databaseUrl, channel, onNotify, onError });
 }
 

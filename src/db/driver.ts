@@ -53,7 +53,8 @@ class ServerConnection implements DatabaseConnection {
 
   /** Executes a statement. Behind a pooler, one outside of transactions gets a transaction of its own. */
   async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
-    if (this.#isInTransaction || this.#options.transactionBegin === undefined) return this.#send(query);
+    if (this.#isInTransaction || this.#options.transactionBegin === undefined)
+      return this.#send(query);
 
     await this.begin();
     try {
@@ -81,7 +82,8 @@ class ServerConnection implements DatabaseConnection {
   async commit(): Promise<void> {
     this.#isInTransaction = false;
     const { command } = await this.#client.query('commit');
-    if (command === 'ROLLBACK') throw new Error('the transaction was rolled back, because a statement of it failed');
+    if (command === 'ROLLBACK')
+      throw new Error('the transaction was rolled back, because a statement of it failed');
   }
 
   async rollback(): Promise<void> {

@@ -21,9 +21,11 @@ const transientReplies = new Set(['OOM', 'LOADING', 'READONLY', 'MISCONF', 'MAST
  * @param hasRedis true if the queue is in Redis, whose driver gives connection errors no code
  */
 export function isUnreachable(error: unknown, hasRedis = false): boolean {
-  if (error instanceof AggregateError) return error.errors.every((one) => isUnreachable(one, hasRedis));
+  if (error instanceof AggregateError)
+    return error.errors.every((one) => isUnreachable(one, hasRedis));
   if (transientCodes.some((passing) => passing.test(readSqlState(error)))) return true;
   if (!hasRedis || !(error instanceof Error)) return false;
-  if (error.name === 'ReplyError') return transientReplies.has(error.message.split(' ', 1)[0] ?? '');
+  if (error.name === 'ReplyError')
+    return transientReplies.has(error.message.split(' ', 1)[0] ?? '');
   return error.name === 'ConnectionClosedError' || isUncoded(error);
 }

@@ -95,7 +95,10 @@ export class Listener {
     // Ending a broken connection may fail. That failure does not matter.
     client.end().catch(() => undefined);
     this.#failures++;
-    this.#timer = setTimeout(() => void this.#connect(), growPauseMs(pauses.listener, this.#failures));
+    this.#timer = setTimeout(
+      () => void this.#connect(),
+      growPauseMs(pauses.listener, this.#failures),
+    );
   }
 }
 

@@ -26,13 +26,15 @@ async function withMigrationLock<T, R>(
     const trx = await db.startTransaction().execute();
     try {
       await sql`set local idle_in_transaction_session_timeout = 0`.execute(trx);
-      const locked = await sql`lock table sync.migration_lock in exclusive mode nowait`.execute(trx).then(
-        () => true,
-        (error: unknown) => {
-          if (!isLockTimeout(error)) throw error;
-          return false;
-        },
-      );
+      const locked = await sql`lock table sync.migration_lock in exclusive mode nowait`
+        .execute(trx)
+        .then(
+          () => true,
+          (error: unknown) => {
+            if (!isLockTimeout(error)) throw error;
+            return false;
+          },
+        );
       if (locked) return await work();
     } finally {
       await trx.rollback().execute();
@@ -60,7 +62,10 @@ export async function findBlockers<T>(db: Kysely<T>): Promise<string> {
 }
 
 /** Reports every 10 seconds how much of each index is built, until it is stopped. */
-function reportIndexProgress<T>(db: Kysely<T>, tell: (line: string) => void): { stop: () => Promise<void> } {
+function reportIndexProgress<T>(
+  db: Kysely<T>,
+  tell: (line: string) => void,
+): { stop: () => Promise<void> } {
   const ended = new AbortController();
   const watching = (async () => {
     for (;;) {
@@ -103,7 +108,10 @@ const maxAttempts = 600;
 export async function migrate<T>(
   db: Kysely<T>,
   version: string,
-  how: { readonly tell?: ProgressReporter | undefined; readonly files?: readonly MigrationFile[] } = {},
+  how: {
+    readonly tell?: ProgressReporter | undefined;
+    readonly files?: readonly MigrationFile[];
+  } = {},
 ): Promise<string[]> {
   const { tell = () => {}, files = await readKnownMigrations() } = how;
   await assertPostgresFits(db);
@@ -112,7 +120,9 @@ export async function migrate<T>(
     const missing = await findMissingMigrations(db, files);
     for (const file of missing) {
       const startedAt = performance.now();
-      await (file.online ? applyOnline(db, file, version, tell) : applyInTransaction(db, file, version, tell));
+      await (file.online
+        ? applyOnline(db, file, version, tell)
+        : applyInTransaction(db, file, version, tell));
       tell(`${file.name}: done in ${Math.round((performance.now() - startedAt) / 100) / 10} s`);
     }
     return missing.map(({ name }) => name);
@@ -142,13 +152,16 @@ async function createTables<T>(db: Kysely<T>): Promise<void> {
     } catch (error) {
       // IF NOT EXISTS still fails if two sessions create at the same moment. The next attempt finds what the other
       // created.
-      if (attempt === 5 || !['23505', '42P06', '42P07', '42710'].includes(readSqlState(error))) throw error;
+      if (attempt === 5 || !['23505', '42P06', '42P07', '42710'].includes(readSqlState(error)))
+        throw error;
     }
 }
 
 /** Records a migration as applied. */
 async function recordMigration<T>(db: Kysely<T>, name: string, version: string): Promise<void> {
-  await sql`insert into sync.migrations (name, applied_by) values (${name}, ${version})`.execute(db);
+  await sql`insert into sync.migrations (name, applied_by) values (${name}, ${version})`.execute(
+    db,
+  );
 }
 
 /** Splits an online migration into statements. Each ends with a semicolon at the end of a line. */
@@ -192,7 +205,12 @@ async function applyInTransaction<T>(
 /**
  * Applies a migration statement by statement while others read and write. Waits for transactions that began earlier.
  */
-async function applyOnline<T>(db: Kysely<T>, { name, text }: MigrationFile, version: string, tell: ProgressReporter) {
+async function applyOnline<T>(
+  db: Kysely<T>,
+  { name, text }: MigrationFile,
+  version: string,
+  tell: ProgressReporter,
+) {
   tell(`${name}: builds indexes online; it waits for transactions that began earlier …`);
   const progress = reportIndexProgress(db, (line) => tell(`${name}: ${line}`));
   try {

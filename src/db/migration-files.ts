@@ -28,7 +28,8 @@ export async function readMigrations(folder: URL): Promise<MigrationFile[]> {
   return Promise.all(
     files.map(async (file) => {
       const name = fileForm.exec(file)?.[1];
-      if (name === undefined) throw new SchemaError('migration_malformed', `${file}: is not named NNNN_name.sql`);
+      if (name === undefined)
+        throw new SchemaError('migration_malformed', `${file}: is not named NNNN_name.sql`);
       const text = await readFile(new URL(file, folder), 'utf8');
       return { name, text, online: onlineForm.test(text) };
     }),

@@ -12,7 +12,11 @@ const rounds = 4;
 
 /** Finds whether a pooler lies before Postgres, and whether it shares sessions. Opens two connections for that. */
 export async function findSessions(databaseUrl: string): Promise<Sessions> {
-  const options = { connectionString: databaseUrl, connectionTimeoutMillis: 10_000, query_timeout: 10_000 };
+  const options = {
+    connectionString: databaseUrl,
+    connectionTimeoutMillis: 10_000,
+    query_timeout: 10_000,
+  };
   const clients: pg.Client[] = [1, 2].map(
     () => new ServerClient({ ...options, application_name: 'fulfilment-sync sessions' }),
   );
@@ -22,8 +26,12 @@ export async function findSessions(databaseUrl: string): Promise<Sessions> {
     // A pooler may have several idle sessions. It gives out the one that was used last, or each in turn: therefore the
     // order changes.
     for (let round = 0; round < rounds; round++)
-      for (const [index, client] of round % 2 === 0 ? [...clients.entries()] : [...clients.entries()].toReversed()) {
-        const { rows } = await client.query<{ pid: number }>('select pg_catalog.pg_backend_pid() as pid');
+      for (const [index, client] of round % 2 === 0
+        ? [...clients.entries()]
+        : [...clients.entries()].toReversed()) {
+        const { rows } = await client.query<{ pid: number }>(
+          'select pg_catalog.pg_backend_pid() as pid',
+        );
         seen[index]?.add(rows[0]?.pid ?? 0);
       }
     // A connection with a session of its own always has the same process.
@@ -57,7 +65,14 @@ export async function assertOwnSessions(databaseUrl: string): Promise<void> {
  */
 export async function assertSameDatabase(db: Database, direct: Database): Promise<void> {
   const readIdentity = async (asked: Database) =>
-    (await asked.selectNoFrom(sql<string>`sync.database_mark()`.as('identity')).executeTakeFirstOrThrow()).identity;
+    (
+      await asked
+        .selectNoFrom(sql<string>`sync.database_mark()`.as('identity'))
+        .executeTakeFirstOrThrow()
+    ).identity;
   if ((await readIdentity(db)) === (await readIdentity(direct))) return;
-  throw new CodedError('databases_differ', 'DATABASE_URL and DATABASE_DIRECT_URL lead to different databases');
+  throw new CodedError(
+    'databases_differ',
+    'DATABASE_URL and DATABASE_DIRECT_URL lead to different databases',
+  );
 }

@@ -8,7 +8,12 @@ import pg from 'pg';
 import { toOrdinaryTime } from '../core/time.ts';
 import { ServerDialect, type StatementOptions } from './driver.ts';
 import type { DB } from './generated/tables.ts';
-import { formatTransactionBegin, pinnedSettings, prepareSession, sessionTimeoutMs } from './session-settings.ts';
+import {
+  formatTransactionBegin,
+  pinnedSettings,
+  prepareSession,
+  sessionTimeoutMs,
+} from './session-settings.ts';
 
 /**
  * Settings of sessions that prepare their statements. A prepared plan may be made while the tables are still empty, and
@@ -49,7 +54,9 @@ const typeParsers: pg.CustomTypesConfig = {
     if (oid === pg.types.builtins.INT8) return Number;
     if (oid === pg.types.builtins.DATE) return (text: string) => text;
     if (oid === pg.types.builtins.TIMESTAMPTZ && format !== 'binary') return readTime;
-    return format === 'binary' ? pg.types.getTypeParser(oid, 'binary') : pg.types.getTypeParser(oid, 'text');
+    return format === 'binary'
+      ? pg.types.getTypeParser(oid, 'binary')
+      : pg.types.getTypeParser(oid, 'text');
   }) as pg.CustomTypesConfig['getTypeParser'],
 };
 
@@ -69,7 +76,8 @@ function readTime(text: string): Date | null {
  * Returns the server's time limit for a statement, a little shorter than the client's. If only the client gave up, the
  * server would continue the statement and keep its locks.
  */
-const statementTimeoutMs = (queryTimeoutMs: number) => Math.round(queryTimeoutMs - Math.min(5_000, queryTimeoutMs / 5));
+const statementTimeoutMs = (queryTimeoutMs: number) =>
+  Math.round(queryTimeoutMs - Math.min(5_000, queryTimeoutMs / 5));
 
 /** Settings of a pool, and how its statements are sent. */
 export interface PoolOptions extends pg.PoolConfig, StatementOptions {}

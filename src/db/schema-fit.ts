@@ -5,14 +5,23 @@ import { type MigrationFile, readKnownMigrations, SchemaError } from './migratio
  * Checks that the database has exactly the migrations that this code knows.
  * @throws SchemaError `schema_missing` or `schema_behind` (run migrate), or `code_too_old` (upgrade this program)
  */
-export async function assertSchemaFits<T>(db: Kysely<T>, files?: readonly MigrationFile[]): Promise<void> {
+export async function assertSchemaFits<T>(
+  db: Kysely<T>,
+  files?: readonly MigrationFile[],
+): Promise<void> {
   const known = files ?? (await readKnownMigrations());
   const missing = await readMissingMigrations(db, known);
   if (missing.length === 0) return;
   if (missing.length === known.length)
-    throw new SchemaError('schema_missing', 'The database has no schema yet; run: fulfilment-sync migrate');
+    throw new SchemaError(
+      'schema_missing',
+      'The database has no schema yet; run: fulfilment-sync migrate',
+    );
   const list = missing.map(({ name }) => name).join(', ');
-  throw new SchemaError('schema_behind', `The database lacks ${list}; run: fulfilment-sync migrate`);
+  throw new SchemaError(
+    'schema_behind',
+    `The database lacks ${list}; run: fulfilment-sync migrate`,
+  );
 }
 
 /**
@@ -24,9 +33,9 @@ export async function readMissingMigrations<T>(
   files: readonly MigrationFile[],
 ): Promise<readonly MigrationFile[]> {
   await assertPostgresFits(db);
-  const { rows } = await sql<{ found: boolean }>`select to_regclass('sync.migrations') is not null as found`.execute(
-    db,
-  );
+  const { rows } = await sql<{
+    found: boolean;
+  }>`select to_regclass('sync.migrations') is not null as found`.execute(db);
   return rows[0]?.found ? findMissingMigrations(db, files) : files;
 }
 
@@ -46,7 +55,9 @@ export async function findMissingMigrations<T>(
   db: Kysely<T>,
   files: readonly MigrationFile[],
 ): Promise<readonly MigrationFile[]> {
-  const { rows } = await sql<{ name: string }>`select name from sync.migrations order by name`.execute(db);
+  const { rows } = await sql<{
+    name: string;
+  }>`select name from sync.migrations order by name`.execute(db);
   const known = new Set(files.map(({ name }) => name));
   const unknown = rows.find(({ name }) => !known.has(name));
   if (unknown !== undefined)
@@ -61,7 +72,8 @@ export async function findMissingMigrations<T>(
 const oldestPostgres = 140_000;
 
 /** What to do about a database whose encoding cannot store every name and address. */
-export const encodingRemedy = "use another database: create database … template template0 encoding 'UTF8'";
+export const encodingRemedy =
+  "use another database: create database … template template0 encoding 'UTF8'";
 
 /**
  * Checks the version of Postgres and the encoding of the database.
@@ -73,7 +85,10 @@ export async function assertPostgresFits<T>(db: Kysely<T>): Promise<void> {
       current_setting('server_encoding') as encoding`.execute(db);
   const { number = 0, text = '', encoding = '' } = rows[0] ?? {};
   if (number < oldestPostgres)
-    throw new SchemaError('postgres_too_old', `DATABASE_URL: Postgres ${text} is too old; use 14 or newer`);
+    throw new SchemaError(
+      'postgres_too_old',
+      `DATABASE_URL: Postgres ${text} is too old; use 14 or newer`,
+    );
   if (encoding !== 'UTF8') {
     const found = `DATABASE_URL: the encoding of the database is ${encoding}, which cannot store every name`;
     throw new SchemaError('database_encoding', `${found}; ${encodingRemedy}`);

@@ -38,7 +38,8 @@ export class ServerClient extends pg.Client {
   override connect(callback: (error: Error) => void): void;
   override connect(callback?: (error: Error) => void): Promise<pg.Client> | undefined {
     const toCodedError = (error: unknown) =>
-      findTlsError(error, 'postgres') ?? (isUncoded(error) && this.#hasEnded() ? toLostError(error) : error);
+      findTlsError(error, 'postgres') ??
+      (isUncoded(error) && this.#hasEnded() ? toLostError(error) : error);
 
     if (callback !== undefined) {
       super.connect((error: Error) => callback(toCodedError(error) as Error));

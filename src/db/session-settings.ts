@@ -79,7 +79,11 @@ const formatSetUp = (settings: string, isLocal: boolean) => `(
  * @param writes true if a session that takes no writes is refused
  * @throws CodedError `database_read_only`, or `database_setting` if the role may not set what it must
  */
-export async function prepareSession(client: pg.ClientBase, settings: SessionSettings, writes: boolean): Promise<void> {
+export async function prepareSession(
+  client: pg.ClientBase,
+  settings: SessionSettings,
+  writes: boolean,
+): Promise<void> {
   const text = `select ${formatSetUp('$1', false)}, pg_catalog.current_setting('transaction_read_only') as "readOnly"`;
   const { rows } = await client
     .query<{ readOnly: string }>(text, [JSON.stringify(settings)])

@@ -17,4 +17,5 @@ for (const part of parts) {
 }
 
 /** Returns the columns of a table or a view of schema fulfilment, as the migrations make them. */
-export const readColumns = (table: string): ReadonlyMap<string, ColumnType> => tables.get(table) ?? new Map();
+export const readColumns = (table: string): ReadonlyMap<string, ColumnType> =>
+  tables.get(table) ?? new Map();

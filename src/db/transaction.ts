@@ -20,7 +20,10 @@ export function inTransaction<T>(
 }
 
 /** Runs a statement or a transaction, and repeats it as `inTransaction` does. */
-export async function repeatAfterConflict<T>(work: () => Promise<T>, { waitForLocks = true } = {}): Promise<T> {
+export async function repeatAfterConflict<T>(
+  work: () => Promise<T>,
+  { waitForLocks = true } = {},
+): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work();
@@ -52,12 +55,15 @@ export function isCancelled(error: unknown): boolean {
 
 /** Returns the SQLSTATE of a Postgres error; empty for any other error. */
 export function readSqlState(error: unknown): string {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+  return error instanceof Error && 'code' in error && typeof error.code === 'string'
+    ? error.code
+    : '';
 }
 
 /** Returns true if Postgres cannot write because its disk is full: rows, or what a new session needs. */
 export const isDiskFull = (error: unknown): boolean =>
-  readSqlState(error) === '53100' || (error instanceof Error && /^could not write init file/.test(error.message));
+  readSqlState(error) === '53100' ||
+  (error instanceof Error && /^could not write init file/.test(error.message));
 
 /** Returns true if Postgres has no room for 1 MB: a result beyond work_mem goes to a file, which it deletes at once. */
 export async function hasFullDisk(db: Database): Promise<boolean> {
@@ -95,7 +101,11 @@ export async function lockName(trx: Transaction<DB>, name: string): Promise<void
 }
 
 /** Returns the row of a statement that selects from `lockingCte(name)`. Creates the name before, if it does not exist. */
-export async function selectLocked<T>(trx: Transaction<DB>, name: string, statement: RawBuilder<T>): Promise<T> {
+export async function selectLocked<T>(
+  trx: Transaction<DB>,
+  name: string,
+  statement: RawBuilder<T>,
+): Promise<T> {
   const select = async () => (await statement.execute(trx)).rows[0];
   const row = await select();
   if (row !== undefined) return row;
@@ -106,7 +116,12 @@ export async function selectLocked<T>(trx: Transaction<DB>, name: string, statem
 /** Locks a name until the transaction ends. Returns false if another transaction holds it. */
 export async function tryLockName(trx: Transaction<DB>, name: string): Promise<boolean> {
   await createLock(trx, name);
-  const locked = trx.selectFrom('sync.locks').select('name').where('name', '=', name).forUpdate().skipLocked();
+  const locked = trx
+    .selectFrom('sync.locks')
+    .select('name')
+    .where('name', '=', name)
+    .forUpdate()
+    .skipLocked();
   return (await locked.executeTakeFirst()) !== undefined;
 }
 
@@ -114,7 +129,11 @@ export async function tryLockName(trx: Transaction<DB>, name: string): Promise<b
  * Runs `work`, unless another process is running work of the same name.
  * @returns false if another process runs it
  */
-export async function tryRunExclusively(db: Database, name: string, work: () => Promise<void>): Promise<boolean> {
+export async function tryRunExclusively(
+  db: Database,
+  name: string,
+  work: () => Promise<void>,
+): Promise<boolean> {
   return db.transaction().execute(async (trx) => {
     // The work happens outside this database. The lock must last until the work ends.
     await sql`set local idle_in_transaction_session_timeout = '60s'`.execute(trx);

@@ -14,8 +14,14 @@ export const anyText = (texts: readonly string[]) => sql<string>`any(${texts}::t
  * Returns SQL for the span of a pause without jitter, an interval.
  * @param number SQL for the number of the pause, from 1
  */
-export function toPauseSpan({ firstMs, longestMs, growth }: Pause, number: RawBuilder<unknown>): RawBuilder<unknown> {
-  const factor = growth === 'linear' ? sql`(${number})` : sql`power(${growth}::float8, least(${number} - 1, 100))`;
+export function toPauseSpan(
+  { firstMs, longestMs, growth }: Pause,
+  number: RawBuilder<unknown>,
+): RawBuilder<unknown> {
+  const factor =
+    growth === 'linear'
+      ? sql`(${number})`
+      : sql`power(${growth}::float8, least(${number} - 1, 100))`;
   return sql`least(${longestMs}::float8, ${firstMs}::float8 * ${factor}) * interval '1 millisecond'`;
 }
 

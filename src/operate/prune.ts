@@ -97,7 +97,10 @@ interface OrderCounts {
 
 function warnOfKeptOrders(context: RunContext, { blocked, incomplete }: OrderCounts): void {
   if (blocked > 0)
-    warn(context, `${blocked} finished orders keep their personal data: outbox rows of them are open or dead`);
+    warn(
+      context,
+      `${blocked} finished orders keep their personal data: outbox rows of them are open or dead`,
+    );
   if (incomplete > 0)
     warn(
       context,
@@ -130,7 +133,9 @@ async function eraseBatch(
 ): Promise<void> {
   try {
     await within(async (trx) => {
-      const { changes } = await eraseOrders(trx, step.client, step.by, orders, { cancelDead: false });
+      const { changes } = await eraseOrders(trx, step.client, step.by, orders, {
+        cancelDead: false,
+      });
       await appendChanges(trx, step.client, changes);
     });
     counts.erased += orders.length;
@@ -165,10 +170,18 @@ export async function prune(context: RunContext): Promise<void> {
     if (removed > 0) counts.push(`${name} ${removed}`);
     // These resources never reached the tables, so an operator should know.
     if (removed > 0 && name === 'sync.quarantine')
-      warn(context, `removed ${removed} resources from quarantine that were not met for ${retentionDays} days`);
+      warn(
+        context,
+        `removed ${removed} resources from quarantine that were not met for ${retentionDays} days`,
+      );
   }
   if (counts.length > 0)
-    await recordAudit(db, { by: run.worker, action: 'pruned', client: null, detail: counts.join(', ') });
+    await recordAudit(db, {
+      by: run.worker,
+      action: 'pruned',
+      client: null,
+      detail: counts.join(', '),
+    });
   if (personalDataDays === undefined) return;
   for (const one of [client, ...(await findClientsWithoutPrune(db, client))])
     await eraseAged(context, one, personalDataDays);

@@ -48,11 +48,15 @@ export async function checkUnseen(
   accept = false,
 ): Promise<UnseenResult> {
   if (!rescan.fullList) {
-    warn(context, `${stream.name}: the list could not be read to its end, so no row was marked as unlisted`);
+    warn(
+      context,
+      `${stream.name}: the list could not be read to its end, so no row was marked as unlisted`,
+    );
     return { rescan, doubts: [] };
   }
   // An empty list proves nothing, even if an operator accepts it.
-  if (accept && rescan.fetched > 0) return { rescan: await acceptUnseen(context, stream, rescan), doubts: [] };
+  if (accept && rescan.fetched > 0)
+    return { rescan: await acceptUnseen(context, stream, rescan), doubts: [] };
   const doubts: string[] = [];
   const missing = new Set<number>();
   let after = rescan;
@@ -79,14 +83,24 @@ const describeSpan = ({ after, before }: DayWindow) =>
   `${after === null ? '' : ` after ${after}`}${before === null ? '' : ` before ${before}`}`;
 
 /** Finds rows that a window lacks, and how many it may lack. Reads only as many ids as that decision needs. */
-async function findInWindow(context: PullContext, stream: Stream, rescan: Rescan, window: DayWindow) {
+async function findInWindow(
+  context: PullContext,
+  stream: Stream,
+  rescan: Rescan,
+  window: DayWindow,
+) {
   const { db, client } = context;
-  const [age, now, asked] = [toAgeColumns(stream), serviceNow(context), { ...rescan, windows: [window] }];
+  const [age, now, asked] = [
+    toAgeColumns(stream),
+    serviceNow(context),
+    { ...rescan, windows: [window] },
+  ];
   const unseen = await findUnseenRows(db, asked, age, now, { limit: toleratedExtras + 1 });
   if (unseen.length === 0) return { unseen, bound: 0, stored: 0 };
   const stored = await countRowsInWindows(db, client, age, [window], now);
   const bound = Math.max(toleratedExtras, Math.floor(stored * toleratedShare));
-  if (unseen.length <= toleratedExtras || bound === toleratedExtras) return { unseen, bound, stored };
+  if (unseen.length <= toleratedExtras || bound === toleratedExtras)
+    return { unseen, bound, stored };
   return { unseen: await findUnseenRows(db, asked, age, now, { limit: bound + 1 }), bound, stored };
 }
 
@@ -95,7 +109,13 @@ async function acceptUnseen(context: PullContext, stream: Stream, rescan: Rescan
   let after = rescan;
   for (let afterId: number | null = null; ; ) {
     const options = { limit: acceptBatchSize, afterId };
-    const unseen = await findUnseenRows(context.db, rescan, toAgeColumns(stream), serviceNow(context), options);
+    const unseen = await findUnseenRows(
+      context.db,
+      rescan,
+      toAgeColumns(stream),
+      serviceNow(context),
+      options,
+    );
     const last = unseen.at(-1);
     if (last === undefined) return after;
     after =
@@ -129,7 +149,10 @@ async function sampleUnseen(
         return null;
       },
     );
-    warn(context, `${stream.name}: ${unseen.length} or more rows are not listed, but the service returns them by id`);
+    warn(
+      context,
+      `${stream.name}: ${unseen.length} or more rows are not listed, but the service returns them by id`,
+    );
     return after;
   } catch (error) {
     if (error instanceof SampleLackedError) return null;
@@ -186,8 +209,12 @@ async function commitUnlisted(
   find: (transaction: RunTransaction) => Promise<readonly number[]>,
 ): Promise<Rescan> {
   const readNo = rescan.readNo ?? 0;
-  const { result } = await commitReading(context, stream, makeEmptyReading(readNo), async (transaction) =>
-    unlistAndRecord(transaction, context, stream, rescan, await find(transaction), readNo),
+  const { result } = await commitReading(
+    context,
+    stream,
+    makeEmptyReading(readNo),
+    async (transaction) =>
+      unlistAndRecord(transaction, context, stream, rescan, await find(transaction), readNo),
   );
   return result ?? rescan;
 }

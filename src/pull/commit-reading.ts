@@ -42,7 +42,12 @@ export interface Reading {
 }
 
 /** Returns a reading without resources. It dates changes that follow from an absence to the reading `readNo`. */
-export const makeEmptyReading = (readNo: number): Reading => ({ readNo, pages: 0, resources: 0, decoded: emptyPage });
+export const makeEmptyReading = (readNo: number): Reading => ({
+  readNo,
+  pages: 0,
+  resources: 0,
+  decoded: emptyPage,
+});
 
 /** A page that is written in the current transaction, with the result of its upsert. */
 export interface CommittedPage extends DecodedPage {
@@ -59,7 +64,9 @@ export interface ExtraWrites<Result> {
  * A function that writes something in the transaction of a reading, such as the cursor. The transaction may run more
  * than once. Null means that there is nothing else to write: then a reading without news writes nothing.
  */
-type ExtraWriter<Result> = ((transaction: RunTransaction, page: CommittedPage) => Promise<ExtraWrites<Result>>) | null;
+type ExtraWriter<Result> =
+  | ((transaction: RunTransaction, page: CommittedPage) => Promise<ExtraWrites<Result>>)
+  | null;
 
 /** A reading that was committed, without the resources that were quarantined or not kept. */
 export interface CommittedReading<Result> {
@@ -87,7 +94,8 @@ export async function commitReading<Result = never>(
   const page = { ...reading.decoded, families: reading.decoded.families.filter(isWanted) };
   noteNewestDate(context.state.service, stream, page);
   try {
-    if (writeExtra === null && (await countIfUnchanged(context, stream, reading, page))) return { page, result: null };
+    if (writeExtra === null && (await countIfUnchanged(context, stream, reading, page)))
+      return { page, result: null };
     return await commitPage(context, stream, reading, page, writeExtra);
   } catch (error) {
     if (!isDataRefused(error)) throw error;
@@ -114,8 +122,14 @@ async function commitPage<Result>(
   const share = checkShare(context, reading, page);
   const committed = await writeStream(db, run, stream.name, async (transaction) => {
     const { othersAtWork, waits } = await enterStream(transaction);
-    const written = await upsertFamilies(transaction, { readNo, compare }, stream.tables, page.families);
-    if (othersAtWork) await recordConfirmations(transaction, findReadNos(reading, page, written.unchanged));
+    const written = await upsertFamilies(
+      transaction,
+      { readNo, compare },
+      stream.tables,
+      page.families,
+    );
+    if (othersAtWork)
+      await recordConfirmations(transaction, findReadNos(reading, page, written.unchanged));
     await stream.afterChanges?.(transaction, findChangedIds(stream, written.changes));
     await updateWaiting(transaction, stream, reading, { ...page, written }, waits);
     const quarantined = await quarantineResources(transaction, readNo, page.quarantined);
@@ -131,7 +145,12 @@ async function commitPage<Result>(
     totals.warnings = [...new Set([...totals.warnings, ...page.warnings])];
     await recordProgress(transaction, totals);
     const isRescan = rescanJobs.includes(run.lease.name);
-    await appendChanges(transaction.trx, transaction.client, [...written.changes, ...others], isRescan);
+    await appendChanges(
+      transaction.trx,
+      transaction.client,
+      [...written.changes, ...others],
+      isRescan,
+    );
     return { totals, result: extra?.result ?? null };
   });
   state.hasWritten = true;
@@ -149,7 +168,10 @@ async function countIfUnchanged(
 ): Promise<boolean> {
   const { totals } = state;
   if (quarantined.length > 0 || [...mustReadById.values()].includes('always')) return false;
-  if (families.length > 0 && (await mayWriteAnything(db, run.lease, stream.name, compare, stream.tables, families)))
+  if (
+    families.length > 0 &&
+    (await mayWriteAnything(db, run.lease, stream.name, compare, stream.tables, families))
+  )
     return false;
   totals.pages += countPages(reading);
   totals.fetched += reading.resources;
@@ -177,7 +199,9 @@ async function updateWaiting(
   // A resource that must be read by id keeps its reread, its waiting time and its quarantine entry until that read.
   const seen = ids.filter((id) => !mustReadById.has(id) && !older.has(id));
   const settled = reading.pages > 0 ? seen : ids.filter((id) => changed.has(id));
-  const unlinked = [...mustReadById].filter(([id, when]) => when === 'always' || changed.has(id)).map(([id]) => id);
+  const unlinked = [...mustReadById]
+    .filter(([id, when]) => when === 'always' || changed.has(id))
+    .map(([id]) => id);
   const doubtful = stream.get === null ? [] : written.stale;
   await requestRereads(transaction, doubtful, 'an older reading differed from the stored row');
   if (somethingWaits)
@@ -205,7 +229,11 @@ export async function unlist(
 }
 
 /** Returns the given ids, each with the number of its reading. */
-function findReadNos({ readNo }: Reading, { families }: DecodedPage, ids: readonly number[]): NumberedReading[] {
+function findReadNos(
+  { readNo }: Reading,
+  { families }: DecodedPage,
+  ids: readonly number[],
+): NumberedReading[] {
   const readNoById = new Map(families.map(({ parent }) => [parent.id, parent.read_no]));
   return ids.map((id) => ({ id, readNo: readNoById.get(id) ?? readNo }));
 }
@@ -216,8 +244,14 @@ function findReadNos({ readNo }: Reading, { families }: DecodedPage, ids: readon
  */
 function checkShare({ state: { share } }: PullContext, reading: Reading, page: DecodedPage): Share {
   // Reads by id do not count: a resource in quarantine is read again and again, so it would count each time.
-  const met = reading.pages > 0 ? { listed: reading.resources, undecodable: page.quarantined.length } : newShare();
-  const sum = { listed: share.listed + met.listed, undecodable: share.undecodable + met.undecodable };
+  const met =
+    reading.pages > 0
+      ? { listed: reading.resources, undecodable: page.quarantined.length }
+      : newShare();
+  const sum = {
+    listed: share.listed + met.listed,
+    undecodable: share.undecodable + met.undecodable,
+  };
   checkQuarantineShare(sum.undecodable, sum.listed, page.quarantined[0]);
   return sum;
 }
@@ -229,12 +263,17 @@ const countPages = ({ pages, resources }: Reading) => Math.max(pages, resources 
  * Keeps the newest date of the resources. Ignores dates more than a day after the service's clock: a mistyped date must
  * not make the stream look fresh.
  */
-function noteNewestDate(service: ServiceClock, stream: MirroredResource, { families }: DecodedPage): void {
+function noteNewestDate(
+  service: ServiceClock,
+  stream: MirroredResource,
+  { families }: DecodedPage,
+): void {
   const limitMs = (service.lastMs ?? Number.NEGATIVE_INFINITY) + dayMs;
   for (const { parent } of families)
     for (const column of stream.rescan?.moved ?? []) {
       const text = String(parent[column]);
       const ms = isRealDay(text) ? Date.parse(text) : Number.NaN;
-      if (ms <= limitMs && ms > (service.newestSourceMs ?? Number.NEGATIVE_INFINITY)) service.newestSourceMs = ms;
+      if (ms <= limitMs && ms > (service.newestSourceMs ?? Number.NEGATIVE_INFINITY))
+        service.newestSourceMs = ms;
     }
 }

@@ -52,7 +52,8 @@ class PageSizes {
   findExcess(whole: Json): string | null {
     if (!this.#isMeasured) return null;
     const size = this.#measureWhole(whole);
-    if (size > maxWritten) return `has ${size} characters with its included resources; the maximum is ${maxWritten}`;
+    if (size > maxWritten)
+      return `has ${size} characters with its included resources; the maximum is ${maxWritten}`;
     if (this.#written + size > maxWrittenPerPage)
       return `is on a page of more than ${maxWrittenPerPage} characters, counting each included resource as often as it is linked`;
     this.#written += size;
@@ -78,7 +79,10 @@ class PageSizes {
 
   #measureWhole(whole: Json): number {
     const { rest, included } = separate(whole);
-    return included.reduce((sum: number, part) => sum + this.#measure(part, part), this.#measure(whole, rest));
+    return included.reduce(
+      (sum: number, part) => sum + this.#measure(part, part),
+      this.#measure(whole, rest),
+    );
   }
 
   #measure(key: Json, part: Json): number {
@@ -95,7 +99,8 @@ function separate(whole: Json): { readonly rest: Json; readonly included: readon
   return { rest, included };
 }
 
-const isShort = (value: Json) => ['string', 'number'].includes(typeof value) && String(value).length <= 100;
+const isShort = (value: Json) =>
+  ['string', 'number'].includes(typeof value) && String(value).length <= 100;
 
 /** When a resource must be read by id, because a list does not link its lines to it: always, or if it changed. */
 export type ReadById = 'always' | 'changed';
@@ -158,7 +163,9 @@ export async function decodePage(
       : { problem: { path: '', reason: 'is not a resource object' } };
     const whole = onTop.size === 0 ? resource : addIncluded(resource, onTop);
     const problem =
-      'problem' in decoded ? decoded.problem : findProblem(decoded.family, whole, sizes, document.escaped);
+      'problem' in decoded
+        ? decoded.problem
+        : findProblem(decoded.family, whole, sizes, document.escaped);
     if (problem) quarantined.push(toQuarantineEntry(whole, problem, sizes));
     else if ('family' in decoded) {
       const { id } = decoded.family.parent;
@@ -172,7 +179,12 @@ export async function decodePage(
 }
 
 /** Returns why a decoded resource cannot be written with its page; null if it can. */
-function findProblem(family: Family, whole: Json, sizes: PageSizes, escaped: boolean): DecodingProblem | null {
+function findProblem(
+  family: Family,
+  whole: Json,
+  sizes: PageSizes,
+  escaped: boolean,
+): DecodingProblem | null {
   const reason = sizes.findExcess(whole);
   if (reason !== null) return { path: '', reason };
   return escaped ? findUnstorable(family) : null;
@@ -182,10 +194,16 @@ function findUnstorable({ parent, children }: Family): DecodingProblem | null {
   const rows = [parent, ...children.flatMap((set) => set.rows)];
   const reasons = rows.map(({ raw }) => findUnstorableReason(JSON.stringify(raw)));
   const index = reasons.findIndex((reason) => reason !== null);
-  return index < 0 ? null : { path: index === 0 ? '' : `included.${index - 1}`, reason: reasons[index] ?? '' };
+  return index < 0
+    ? null
+    : { path: index === 0 ? '' : `included.${index - 1}`, reason: reasons[index] ?? '' };
 }
 
-function toQuarantineEntry(whole: Json, problem: DecodingProblem, sizes: PageSizes): QuarantineEntry {
+function toQuarantineEntry(
+  whole: Json,
+  problem: DecodingProblem,
+  sizes: PageSizes,
+): QuarantineEntry {
   return makeQuarantineEntry(readId(whole), whole, problem, sizes.toKeptText(whole));
 }
 
@@ -205,7 +223,10 @@ const searchedIncluded = 100;
 /** Reads the ids and the number that lead to an order, from the resource or else from those included with it. */
 function readOrderLinks(whole: Json): OrderLinks {
   const { included } = isObject(whole) ? whole : {};
-  const resources = [whole, ...(Array.isArray(included) ? included.slice(0, searchedIncluded) : [])].filter(isObject);
+  const resources = [
+    whole,
+    ...(Array.isArray(included) ? included.slice(0, searchedIncluded) : []),
+  ].filter(isObject);
   const find = <T>(read: (resource: Resource) => T | null): T | null =>
     resources.map(read).find((value) => value !== null) ?? null;
   return {
@@ -222,14 +243,19 @@ function readOrderLinks(whole: Json): OrderLinks {
 function readLink(resource: Resource, name: 'order' | 'shipment'): number | null {
   const link = isObject(resource.relationships) ? (resource.relationships[name] ?? null) : null;
   const data = isObject(link) ? link.data : null;
-  return readId(Array.isArray(data) ? (data[0] ?? null) : (data ?? null)) ?? toId(resource[`${name}Id`]);
+  return (
+    readId(Array.isArray(data) ? (data[0] ?? null) : (data ?? null)) ?? toId(resource[`${name}Id`])
+  );
 }
 
 /**
  * Moves resources that the database refused to the quarantine.
  * @param refused the reasons by id of the parent
  */
-export function quarantineRefused(page: DecodedPage, refused: ReadonlyMap<number, string>): DecodedPage {
+export function quarantineRefused(
+  page: DecodedPage,
+  refused: ReadonlyMap<number, string>,
+): DecodedPage {
   const readNoById = new Map(page.families.map(({ parent }) => [parent.id, parent.read_no]));
   const sizes = new PageSizes(null);
   const entries = [...refused].map(([id, reason]): QuarantineEntry => {
@@ -265,7 +291,11 @@ export class QuarantineShareError extends CodedError {
 }
 
 /** @throws QuarantineShareError if too many resources cannot be decoded: a changed interface must be noticed */
-export function checkQuarantineShare(quarantined: number, fetched: number, first: QuarantineEntry | undefined): void {
+export function checkQuarantineShare(
+  quarantined: number,
+  fetched: number,
+  first: QuarantineEntry | undefined,
+): void {
   if (quarantined > toleratedQuarantined && quarantined > fetched * maxQuarantinedShare)
     throw new QuarantineShareError(quarantined, fetched, first);
 }

@@ -30,7 +30,8 @@ export async function findRefused<T>(
   const [only, ...others] = items;
   if (refusal instanceof TrialRollback || only === undefined) return new Map();
   // The database's own message may quote the value, so only its code is kept.
-  if (others.length === 0) return new Map([[only, `cannot be stored in Postgres (SQLSTATE ${readSqlState(refusal)})`]]);
+  if (others.length === 0)
+    return new Map([[only, `cannot be stored in Postgres (SQLSTATE ${readSqlState(refusal)})`]]);
   const halves = await workOnHalves(items, (half) => findRefused(db, lease, half, write));
   return new Map(halves.flatMap((half) => [...half]));
 }

@@ -41,7 +41,9 @@ interface AnsweredRead extends ParcelAnswer {
 function toAnswer(read: ParcelRead, list: ParcelList): AnsweredRead {
   const { shipmentId } = read;
   const byNumber = new Map<string, Parcel>();
-  const entries = list.undecodable.map(({ path, reason, raw }) => toEntry(shipmentId, path, reason, raw));
+  const entries = list.undecodable.map(({ path, reason, raw }) =>
+    toEntry(shipmentId, path, reason, raw),
+  );
   for (const parcel of list.parcels.filter(({ id }) => id === shipmentId)) {
     const reason = findUnstorableReason(JSON.stringify(parcel.raw));
     if (reason === null) byNumber.set(parcel.packageNumber, parcel);
@@ -49,18 +51,36 @@ function toAnswer(read: ParcelRead, list: ParcelList): AnsweredRead {
   }
   // A package without a number represents the whole shipment.
   if (byNumber.size > 1) byNumber.delete('');
-  const missing = list.parcels.length === 0 ? 'it names no package' : 'it names only other shipments';
+  const missing =
+    list.parcels.length === 0 ? 'it names no package' : 'it names only other shipments';
   const problem = entries[0]?.reason ?? (byNumber.size > 0 ? null : missing);
   const parcels = [...byNumber.values()];
   if (problem !== null) return { ...toUnanswered(read, problem), parcels, entries };
-  return { ...toUnanswered(read, ''), parcels, problem, isUnanswered: false, nextInSeconds: findNextReadSeconds(read) };
+  return {
+    ...toUnanswered(read, ''),
+    parcels,
+    problem,
+    isUnanswered: false,
+    nextInSeconds: findNextReadSeconds(read),
+  };
 }
 
 /** Returns the answer for a shipment whose look-up the service refused. */
 function toUnanswered(read: ParcelRead, problem: string): AnsweredRead {
   const { shipmentId, readNo, requests } = read;
-  const nextInSeconds = read.unanswered + 1 < maxUnanswered ? pauses.emptyParcelRead.firstMs / 1_000 : null;
-  return { read, shipmentId, readNo, requests, parcels: [], problem, isUnanswered: true, nextInSeconds, entries: [] };
+  const nextInSeconds =
+    read.unanswered + 1 < maxUnanswered ? pauses.emptyParcelRead.firstMs / 1_000 : null;
+  return {
+    read,
+    shipmentId,
+    readNo,
+    requests,
+    parcels: [],
+    problem,
+    isUnanswered: true,
+    nextInSeconds,
+    entries: [],
+  };
 }
 
 /** Returns the answer for a shipment whose look-up failed, as by a timeout. */
@@ -79,14 +99,21 @@ function toRefusedByDatabase({ read, parcels, entries }: AnsweredRead): Answered
   return { ...toUnanswered(read, problem), entries: [...entries, ...refused] };
 }
 
-const toEntry = (shipmentId: number, path: string, reason: string, raw: Parcel['raw']): QuarantineEntry =>
-  makeQuarantineEntry(shipmentId, raw, { path, reason });
+const toEntry = (
+  shipmentId: number,
+  path: string,
+  reason: string,
+  raw: Parcel['raw'],
+): QuarantineEntry => makeQuarantineEntry(shipmentId, raw, { path, reason });
 
 /**
  * Returns the seconds until an answered shipment is looked up again, if track-trace does not know it; null if it is not.
  * @param read without a known age, each look-up counts as the one at the next age
  */
-export function findNextReadSeconds({ ageMs, reads }: Pick<ParcelRead, 'ageMs' | 'reads'>): number | null {
+export function findNextReadSeconds({
+  ageMs,
+  reads,
+}: Pick<ParcelRead, 'ageMs' | 'reads'>): number | null {
   const age = ageMs ?? rereadAgesMs[Math.min(reads, rereadAgesMs.length) - 1] ?? 0;
   const next = rereadAgesMs.find((one) => one > age);
   return next === undefined ? null : Math.ceil(Math.max(next - age, hourMs) / 1_000);
@@ -117,7 +144,12 @@ const maxFailures = 3;
  */
 export async function pullParcels(context: RunContext): Promise<void> {
   const { db, client, warehouse, signal } = context;
-  const watch: RefusalWatch = { proven: await hasReadParcels(db, client), refusals: 0, failures: 0, parked: null };
+  const watch: RefusalWatch = {
+    proven: await hasReadParcels(db, client),
+    refusals: 0,
+    failures: 0,
+    parked: null,
+  };
   const unanswered = { count: 0, first: '' };
   let count = 0;
   for (;;) {
@@ -138,7 +170,8 @@ export async function pullParcels(context: RunContext): Promise<void> {
       if (!signal.aborted && watch.parked === null) await storeAnswers(context, answers);
     }
     for (const { shipmentId, problem } of answers)
-      if (problem !== null && unanswered.count++ === 0) unanswered.first = `${shipmentId}: ${problem}`;
+      if (problem !== null && unanswered.count++ === 0)
+        unanswered.first = `${shipmentId}: ${problem}`;
   }
   if (unanswered.count > 0)
     warn(
@@ -166,9 +199,14 @@ interface RefusalWatch {
  * Looks up one shipment. A refusal or a failure concerns this shipment alone, unless it happens again and again.
  * @throws WarehouseError if the service cannot be asked now
  */
-async function lookUp(context: RunContext, due: DueParcelRead, watch: RefusalWatch): Promise<AnsweredRead> {
+async function lookUp(
+  context: RunContext,
+  due: DueParcelRead,
+  watch: RefusalWatch,
+): Promise<AnsweredRead> {
   const { warehouse, signal, zone, db } = context;
-  const ageMs = due.shippedOn === null ? null : serviceNow(context).getTime() - due.shippedOn.getTime();
+  const ageMs =
+    due.shippedOn === null ? null : serviceNow(context).getTime() - due.shippedOn.getTime();
   const read = { ...due, ageMs, readNo: await drawReadNo(db) };
   try {
     const body = { id: due.shipmentId };
@@ -183,7 +221,8 @@ async function lookUp(context: RunContext, due: DueParcelRead, watch: RefusalWat
     if (isAbsentPath && !watch.proven) watch.parked = error.message;
     if (error.outcome === 'refused' || error.code === 'undecodable') {
       watch.failures = 0;
-      if (!watch.proven && (ageMs ?? dayMs) >= dayMs && ++watch.refusals >= maxRefusals) watch.parked = error.message;
+      if (!watch.proven && (ageMs ?? dayMs) >= dayMs && ++watch.refusals >= maxRefusals)
+        watch.parked = error.message;
       return toUnanswered(read, error.message);
     }
     if (watch.parked === null && ++watch.failures >= maxFailures) throw error;
@@ -215,7 +254,8 @@ async function writeAnswers(context: RunContext, answers: readonly AnsweredRead[
     const { trx } = transaction;
     const stored = await storeParcels(trx, client, answers);
     let quarantined = 0;
-    for (const { entries, readNo } of answers) quarantined += await quarantineResources(transaction, readNo, entries);
+    for (const { entries, readNo } of answers)
+      quarantined += await quarantineResources(transaction, readNo, entries);
     const decoded = answers.filter(({ problem }) => problem === null);
     await releaseQuarantined(
       transaction,
@@ -224,7 +264,14 @@ async function writeAnswers(context: RunContext, answers: readonly AnsweredRead[
     const fetched = answers.reduce((count, { parcels }) => count + parcels.length, 0);
     const { created, updated } = stored;
     const unchanged = Math.max(0, fetched - created - updated);
-    const counted = addCounts(context, { pages: answers.length, fetched, created, updated, unchanged, quarantined });
+    const counted = addCounts(context, {
+      pages: answers.length,
+      fetched,
+      created,
+      updated,
+      unchanged,
+      quarantined,
+    });
     await recordProgress(transaction, counted);
     await appendChanges(trx, client, stored.changes);
     return counted;

@@ -25,7 +25,14 @@ import {
 import type { DayWindow } from './sql/rescans.ts';
 import { deleteCursors, noCursor, saveCursor, writeStream } from './sql/stream-transaction.ts';
 import { type DateWindow, type Stream, toOpenKind } from './stream.ts';
-import { isErrorOfOnePass, readIds, type StreamPage, toDateFilter, type WalkedPage, walkList } from './walk.ts';
+import {
+  isErrorOfOnePass,
+  readIds,
+  type StreamPage,
+  toDateFilter,
+  type WalkedPage,
+  walkList,
+} from './walk.ts';
 
 /** An empty poll is a warning if a poll usually fetches at least this number of resources. */
 const minUsualFetched = 5;
@@ -41,9 +48,13 @@ export async function pollStream(context: PullContext, stream: Stream): Promise<
   await runPasses(context, stream);
   const beganAt = new Date(service.firstMs ?? context.run.startedAt.getTime());
   const { horizonDays } = stream.rescan;
-  const listedSince = horizonDays === null ? null : new Date(beganAt.getTime() - horizonDays * dayMs);
+  const listedSince =
+    horizonDays === null ? null : new Date(beganAt.getTime() - horizonDays * dayMs);
   if (totals.fetched === 0 && (usualFetched ?? 0) >= minUsualFetched)
-    warn(context, `fetched nothing; a poll usually fetches ${Math.round(usualFetched ?? 0)} resources`);
+    warn(
+      context,
+      `fetched nothing; a poll usually fetches ${Math.round(usualFetched ?? 0)} resources`,
+    );
   const newestSource = service.newestSourceMs === null ? null : new Date(service.newestSourceMs);
   const hasGap = listedSince !== null && completeAt !== null && completeAt < listedSince;
   const gap = hasGap ? { from: completeAt, to: listedSince } : null;
@@ -53,7 +64,10 @@ export async function pollStream(context: PullContext, stream: Stream): Promise<
 async function runPasses(context: PullContext, stream: Stream): Promise<void> {
   const { passes } = stream;
   const failures: unknown[] = [];
-  const attempt = async <T>(isDeclared: unknown, pass: () => Promise<T>): Promise<T | undefined> => {
+  const attempt = async <T>(
+    isDeclared: unknown,
+    pass: () => Promise<T>,
+  ): Promise<T | undefined> => {
     try {
       return isDeclared ? await pass() : undefined;
     } catch (error) {
@@ -66,7 +80,9 @@ async function runPasses(context: PullContext, stream: Stream): Promise<void> {
   const open = await attempt(passes.open, () =>
     walkWhole(context, stream, 'open', { 'filter[status][in]': passes.open?.statuses ?? [] }),
   );
-  const window = await attempt(passes.window, () => walkWindow(context, stream, passes.window as DateWindow));
+  const window = await attempt(passes.window, () =>
+    walkWindow(context, stream, passes.window as DateWindow),
+  );
   // If the first load fails, few rows are read by id, as in every later poll.
   const limit = (added ?? window)?.isFirstLoad ? null : rereadsPerRun;
   // Only a complete list of the open rows shows which ones are no longer open.
@@ -77,7 +93,10 @@ async function runPasses(context: PullContext, stream: Stream): Promise<void> {
 }
 
 /** Walks a list in ascending order of id from the stored cursor to its end. Stores the cursor with each page. */
-async function walkNew(context: PullContext, stream: Stream): Promise<Pick<WindowWalk, 'isFirstLoad'>> {
+async function walkNew(
+  context: PullContext,
+  stream: Stream,
+): Promise<Pick<WindowWalk, 'isFirstLoad'>> {
   const start = readStored(context).cursors.get('new') ?? noCursor;
   let cursor = start;
   let { completed } = start;
@@ -120,14 +139,20 @@ export async function walkWhole(
   // What walks of other lists of the stream learned of its links holds for this list, too.
   const cursors = [...(context.run.stored?.cursors.values() ?? [])];
   const learned = cursors.find(({ meaning }) => meaning !== 'unknown') ?? noCursor;
-  await walkList(context, stream, parameters, { ...noCursor, meaning: learned.meaning }, async (walked) => {
-    const { page, full } = walked;
-    if (pass !== null) warnOfWalk(context, pass, walked);
-    whole &&= !full;
-    readNo = Math.min(readNo, page.readNo);
-    await commitReading(context, stream, page);
-    for (const id of readIds(page.data)) ids.add(id);
-  });
+  await walkList(
+    context,
+    stream,
+    parameters,
+    { ...noCursor, meaning: learned.meaning },
+    async (walked) => {
+      const { page, full } = walked;
+      if (pass !== null) warnOfWalk(context, pass, walked);
+      whole &&= !full;
+      readNo = Math.min(readNo, page.readNo);
+      await commitReading(context, stream, page);
+      for (const id of readIds(page.data)) ids.add(id);
+    },
+  );
   return { ids, whole, readNo };
 }
 
@@ -148,19 +173,33 @@ const partsAtOnce = 4;
  * Walks the resources whose date is after the watermark minus the lookback. A long first load is read in parts, several
  * at the same time: it takes as long as the service needs for its pages one after the other.
  */
-async function walkWindow(context: PullContext, stream: Stream, window: DateWindow): Promise<WindowWalk> {
+async function walkWindow(
+  context: PullContext,
+  stream: Stream,
+  window: DateWindow,
+): Promise<WindowWalk> {
   const { cursors } = readStored(context);
   const stored = cursors.get(window.pass) ?? noCursor;
   const fromDay = await findWindowStart(stored, window, context);
   const isFirstLoad = !stored.completed;
-  const planned = [...cursors].filter((entry): entry is [PartPass, Cursor] => entry[0].startsWith(`${window.pass} `));
+  const planned = [...cursors].filter((entry): entry is [PartPass, Cursor] =>
+    entry[0].startsWith(`${window.pass} `),
+  );
   if (planned.length === 0) {
     const maxPages = isFirstLoad && fromDay !== null ? pagesBeforeParts : Number.POSITIVE_INFINITY;
     const days = { after: fromDay, before: null };
-    const walked = await walkDays(context, stream, window, { pass: window.pass, stored, days, maxPages });
+    const walked = await walkDays(context, stream, window, {
+      pass: window.pass,
+      stored,
+      days,
+      maxPages,
+    });
     if (walked.isAtEnd) return { ...walked, isFirstLoad };
   }
-  return { ...(await loadInParts(context, stream, window, stored, new Map(planned))), isFirstLoad: true };
+  return {
+    ...(await loadInParts(context, stream, window, stored, new Map(planned))),
+    isFirstLoad: true,
+  };
 }
 
 /** A part of a first load: its days are in its name. */
@@ -191,7 +230,14 @@ async function loadInParts(
     for (let part = waiting.shift(); part !== undefined; part = waiting.shift()) {
       const [pass, cursor] = part;
       const [, after = null, before = null] = pass.split(' ');
-      walks.push(await walkDays(within, stream, window, { pass, stored: cursor, days: { after, before }, inTurn }));
+      walks.push(
+        await walkDays(within, stream, window, {
+          pass,
+          stored: cursor,
+          days: { after, before },
+          inTurn,
+        }),
+      );
     }
   };
   const readers = Array.from({ length: partsAtOnce }, () =>
@@ -207,10 +253,18 @@ async function loadInParts(
     ...walks.map((w) => w.watermark),
   ]);
   await writeStream(context.db, context.run, stream.name, async (transaction) => {
-    await saveCursor(transaction, window.pass, { ...stored, query: null, lastId: null, watermark }, true);
+    await saveCursor(
+      transaction,
+      window.pass,
+      { ...stored, query: null, lastId: null, watermark },
+      true,
+    );
     await deleteCursors(transaction, [...parts.keys()]);
   });
-  return { rows: walks.reduce((sum, { rows }) => sum + rows, 0), whole: walks.every(({ whole }) => whole) };
+  return {
+    rows: walks.reduce((sum, { rows }) => sum + rows, 0),
+    whole: walks.every(({ whole }) => whole),
+  };
 }
 
 /**
@@ -229,7 +283,9 @@ async function planParts(
   );
   const passes = starts.map((after, part): PartPass => {
     const next = starts[part + 1];
-    return next === undefined ? `${window.pass} ${after}` : `${window.pass} ${after} ${addDays(next, 2)}`;
+    return next === undefined
+      ? `${window.pass} ${after}`
+      : `${window.pass} ${after} ${addDays(next, 2)}`;
   });
   await writeStream(context.db, context.run, stream.name, async (transaction) => {
     for (const pass of passes) await saveCursor(transaction, pass, noCursor, false);
@@ -265,7 +321,13 @@ async function walkDays(
   context: PullContext,
   stream: Stream,
   { attribute, column }: DateWindow,
-  { pass, stored, days, maxPages = Number.POSITIVE_INFINITY, inTurn = (commit) => commit() }: DaysWalkOptions,
+  {
+    pass,
+    stored,
+    days,
+    maxPages = Number.POSITIVE_INFINITY,
+    inTurn = (commit) => commit(),
+  }: DaysWalkOptions,
 ): Promise<DaysWalk> {
   let whole = true;
   let rows = 0;
@@ -273,7 +335,9 @@ async function walkDays(
   let isAtEnd = false;
   // Rows that the interrupted walk has passed may have changed since. The watermark must not pass days that no walk has
   // read again.
-  const resumed = stored.stale ? { ...stored, query: null, lastId: null, largestSeen: null } : stored;
+  const resumed = stored.stale
+    ? { ...stored, query: null, lastId: null, largestSeen: null }
+    : stored;
   let largest = resumed.largestSeen;
   let current = stored;
   const filter = toDateFilter(attribute, days);
@@ -284,18 +348,23 @@ async function walkDays(
     rows += page.data.length;
     pages += page.pages;
     isAtEnd = atEnd;
-    if (page.dateMs === null) warn(context, `${pass}: the service sends no Date header, so the watermark cannot move`);
+    if (page.dateMs === null)
+      warn(context, `${pass}: the service sends no Date header, so the watermark cannot move`);
     const cap = page.dateMs === null ? '' : addDays(toUtcDay(page.dateMs), 1);
     const values = page.decoded.families.map(({ parent }) => parent[column]);
     // Only the day of a time counts. The lookback covers the difference of a day.
-    const dates = values.filter((value) => typeof value === 'string').map((value) => value.slice(0, 10));
+    const dates = values
+      .filter((value) => typeof value === 'string')
+      .map((value) => value.slice(0, 10));
     largest = findLatest([largest, ...dates.filter((date) => isRealDay(date) && date <= cap)]);
     const watermark = findLatest([resumed.watermark, largest]);
     const next: Cursor = atEnd
       ? { ...resumed, query: null, meaning, lastId: null, largestSeen: null, watermark }
       : { ...resumed, query, meaning, lastId, largestSeen: largest };
     const isUnchanged = isSameCursor(current, next) && (stored.completed || !atEnd);
-    await inTurn(() => commitWithCursor(context, stream, page, pass, isUnchanged ? null : next, atEnd));
+    await inTurn(() =>
+      commitWithCursor(context, stream, page, pass, isUnchanged ? null : next, atEnd),
+    );
     current = next;
     return pages >= maxPages && !atEnd ? 'stop' : undefined;
   };
@@ -351,12 +420,22 @@ function isSameCursor(a: Cursor, b: Cursor): boolean {
 }
 
 function findLatest(dates: readonly (string | null)[]): string | null {
-  return dates.reduce((later, date) => (date !== null && (later === null || date > later) ? date : later), null);
+  return dates.reduce(
+    (later, date) => (date !== null && (later === null || date > later) ? date : later),
+    null,
+  );
 }
 
-function warnOfWalk(context: PullContext, pass: string, { steppedBack, full }: WalkedPage<StreamPage>): void {
+function warnOfWalk(
+  context: PullContext,
+  pass: string,
+  { steppedBack, full }: WalkedPage<StreamPage>,
+): void {
   if (steppedBack)
-    warn(context, `${pass}: rows had left the list, or the service refused the cursor; it stepped back and read again`);
+    warn(
+      context,
+      `${pass}: rows had left the list, or the service refused the cursor; it stepped back and read again`,
+    );
   if (full)
     warn(
       context,
@@ -395,7 +474,8 @@ async function readWaiting(
   const quarantined = waits ? await findQuarantinedDue(db, client, stream.name) : [];
   await readByIds(context, stream, interleave([requested, unread, missing, quarantined], limit), {
     writeExtra: async (transaction, { absent, readNo }) => ({
-      changes: rereads?.absent === 'unlisted' ? await unlist(transaction, stream, absent, readNo) : [],
+      changes:
+        rereads?.absent === 'unlisted' ? await unlist(transaction, stream, absent, readNo) : [],
       result: null,
     }),
     unsettled: async ({ trx }, ids) => {
@@ -416,7 +496,9 @@ async function postponeUnsettled(
   const open = new Set(await findStillOpen(db, client, kind, ids));
   const unsettled = found.filter(({ id }) => open.has(id));
   if (unsettled.length === 0) return;
-  await writeStream(db, run, kind.stream, (transaction) => postponeStillOpen(transaction, unsettled));
+  await writeStream(db, run, kind.stream, (transaction) =>
+    postponeStillOpen(transaction, unsettled),
+  );
 }
 
 /** Takes at most `limit` ids (null: all) from the lists in turn, so that a long list does not delay the others. */

@@ -26,9 +26,15 @@ export interface ReadBatch extends CommittedPage {
 /** Functions that run in the transaction of each batch. */
 export interface ByIdOptions<Result> {
   /** Writes something in the transaction of each batch, which may run more than once. */
-  readonly writeExtra: (transaction: RunTransaction, batch: ReadBatch) => Promise<ExtraWrites<Result>>;
+  readonly writeExtra: (
+    transaction: RunTransaction,
+    batch: ReadBatch,
+  ) => Promise<ExtraWrites<Result>>;
   /** Returns those of the found and decoded ids that should be read again later; default: none. */
-  readonly unsettled?: (transaction: RunTransaction, ids: readonly number[]) => Promise<readonly number[]>;
+  readonly unsettled?: (
+    transaction: RunTransaction,
+    ids: readonly number[],
+  ) => Promise<readonly number[]>;
 }
 
 /**
@@ -54,10 +60,15 @@ export async function readByIds<Result>(
     const document = { data: batch.data, included: [], escaped: batch.escaped };
     const decoded = await decodePage(document, stream.decoder(context.zone));
     const reading = { readNo, pages: 0, resources: batch.data.length, decoded };
-    const { result } = await commitReading(context, stream, reading, async (transaction, committed) => {
-      await updateRereads(transaction, batch, committed, options.unsettled);
-      return options.writeExtra(transaction, { ...committed, absent: batch.absent, readNo });
-    });
+    const { result } = await commitReading(
+      context,
+      stream,
+      reading,
+      async (transaction, committed) => {
+        await updateRereads(transaction, batch, committed, options.unsettled);
+        return options.writeExtra(transaction, { ...committed, absent: batch.absent, readNo });
+      },
+    );
     if (result !== null) results.push(result);
     if (batch.outage) throw batch.outage;
   }
@@ -78,7 +89,11 @@ async function updateRereads(
     transaction,
     decoded.filter((id) => !unsettled.has(id)),
   );
-  await postponeRereads(transaction, [...undecoded, ...unsettled], 'undecodable or still open at the last read');
+  await postponeRereads(
+    transaction,
+    [...undecoded, ...unsettled],
+    'undecodable or still open at the last read',
+  );
   await postponeRereads(transaction, absent, unknownToService);
   await postponeRereads(transaction, failed, couldNotBeRead);
 }
@@ -102,27 +117,41 @@ async function readBatch(
   ids: readonly number[],
 ): Promise<FetchedBatch> {
   if (stream.get === null) throw new Error(`${stream.name} has no read by id`);
-  const batch: FetchedBatch = { data: [], escaped: false, tried: 0, found: [], absent: [], failed: [], outage: null };
+  const batch: FetchedBatch = {
+    data: [],
+    escaped: false,
+    tried: 0,
+    found: [],
+    absent: [],
+    failed: [],
+    outage: null,
+  };
   const query = stream.include.length > 0 ? encodeQuery({ include: stream.include }) : '';
   let [failedInARow, characters] = [0, 0];
   for (const id of ids) {
     if (characters > batchCharacters) return batch;
     batch.tried++;
     try {
-      const document = await context.warehouse.get(stream.get, id, query, { signal: context.signal });
+      const document = await context.warehouse.get(stream.get, id, query, {
+        signal: context.signal,
+      });
       if (document === null) {
         batch.absent.push(id);
         failedInARow = 0;
         continue;
       }
       batch.found.push(id);
-      for (const resource of document.data) batch.data.push(moveIncludedInside(resource, document.included));
+      for (const resource of document.data)
+        batch.data.push(moveIncludedInside(resource, document.included));
       batch.escaped ||= document.escaped;
       characters += document.size;
       failedInARow = 0;
     } catch (error) {
       if (!isErrorOfOneResource(error)) throw error;
-      warn(context, `${stream.name} by id: ${error.message}; it will be tried again (sync.rereads)`);
+      warn(
+        context,
+        `${stream.name} by id: ${error.message}; it will be tried again (sync.rereads)`,
+      );
       batch.failed.push(id);
       if (error.outcome === 'refused') continue;
       failedInARow++;
@@ -143,7 +172,11 @@ function moveIncludedInside(resource: Json, onTop: readonly Json[]): Json {
 
 /** Returns true if an error may concern this resource alone. Bad credentials or no connection concern all. */
 function isErrorOfOneResource(error: unknown): error is WarehouseError {
-  if (!(error instanceof WarehouseError) || error.code === 'connect_failed' || error.code === 'redirected')
+  if (
+    !(error instanceof WarehouseError) ||
+    error.code === 'connect_failed' ||
+    error.code === 'redirected'
+  )
     return false;
   return error.code !== 'credentials_refused' && ![401, 403, 429].includes(error.status ?? 0);
 }

@@ -36,8 +36,18 @@ export async function refreshSettings(context: RunContext): Promise<void> {
   const { client, db, run, warehouse, signal } = context;
   const lists = await fetchServiceLists(warehouse, signal);
   const { totals, keptLists } = await underLease(db, run.lease, async (trx) => {
-    const { keptLists, changes, created, updated, removed } = await storeServiceLists(trx, client, lists);
-    const totals = addCounts(context, { pages: 1, fetched: lists.options.length, created, updated, removed });
+    const { keptLists, changes, created, updated, removed } = await storeServiceLists(
+      trx,
+      client,
+      lists,
+    );
+    const totals = addCounts(context, {
+      pages: 1,
+      fetched: lists.options.length,
+      created,
+      updated,
+      removed,
+    });
     await recordProgress({ trx, run }, totals);
     await appendChanges(trx, client, changes);
     return { totals, keptLists };

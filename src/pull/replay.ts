@@ -20,7 +20,10 @@ export interface ReplayCounts {
  * Decodes the quarantined resources of a stream again, for use after an upgrade. Each keeps the number of its reading,
  * so it does not replace a newer stored row.
  */
-export async function replayQuarantine(context: PullContext, stream: Stream): Promise<ReplayCounts> {
+export async function replayQuarantine(
+  context: PullContext,
+  stream: Stream,
+): Promise<ReplayCounts> {
   const { db, client, zone, signal } = context;
   let released = 0;
   let kept = 0;
@@ -36,11 +39,16 @@ export async function replayQuarantine(context: PullContext, stream: Stream): Pr
         continue;
       }
       const reading = { readNo, pages: 0, resources: data.length, decoded };
-      const { page } = await commitReading(context, stream, reading, async ({ trx }, { families }) => {
-        // By the entry's id: the resource's id may have been unreadable when it was quarantined.
-        if (families.length > 0) await releaseQuarantineRow(trx, id);
-        return { changes: [], result: null };
-      });
+      const { page } = await commitReading(
+        context,
+        stream,
+        reading,
+        async ({ trx }, { families }) => {
+          // By the entry's id: the resource's id may have been unreadable when it was quarantined.
+          if (families.length > 0) await releaseQuarantineRow(trx, id);
+          return { changes: [], result: null };
+        },
+      );
       if (page.families.length > 0) released++;
       else kept++;
     }

@@ -17,14 +17,17 @@ import { findOrdersOfShipments } from './streams/orders.ts';
  */
 export async function reconcileAll(context: RunContext, streams: readonly Stream[]): Promise<void> {
   const { db, client, run, dueNotBefore } = context;
-  const doneAt = run.trigger === 'manual' ? new Map<string, Date>() : await readReconciledTimes(db, client);
+  const doneAt =
+    run.trigger === 'manual' ? new Map<string, Date>() : await readReconciledTimes(db, client);
   const isDue = ({ name }: Stream) => {
     const done = doneAt.get(name);
     const turn = done === undefined ? null : dueNotBefore(done, 0);
     return turn === null || turn <= run.startedAt;
   };
   await runEach(context, [
-    ...streams.filter(isDue).map((one) => () => reconcileStream(withColumnComparison(context), one, 'worker')),
+    ...streams
+      .filter(isDue)
+      .map((one) => () => reconcileStream(withColumnComparison(context), one, 'worker')),
     () => rereadAuthorizations(withColumnComparison(context)),
     () => requestMissingParcels(context),
     () => findOrdersOfShipments(toPullContext(context)),
@@ -38,20 +41,29 @@ async function requestMissingParcels(context: RunContext): Promise<void> {
   let count = 0;
   for (let after: number | null = 0; after !== null; ) {
     const from: number = after;
-    const page = await underLease(db, run.lease, (trx) => requestMissingParcelReads(trx, client, from, now));
+    const page = await underLease(db, run.lease, (trx) =>
+      requestMissingParcelReads(trx, client, from, now),
+    );
     count += page.requested;
     after = page.last;
   }
   if (count > 0)
-    warn(context, `${count} shipped shipments had no look-up of their packages; pull-parcels makes up for it`);
+    warn(
+      context,
+      `${count} shipped shipments had no look-up of their packages; pull-parcels makes up for it`,
+    );
 }
 
 /** Runs the backfills that were requested for the background, oldest first. */
-export async function backfillRequested(context: RunContext, streams: readonly Stream[]): Promise<void> {
+export async function backfillRequested(
+  context: RunContext,
+  streams: readonly Stream[],
+): Promise<void> {
   const rescans = await findBackgroundBackfills(context.db, context.client);
   const backfill = async (rescan: Rescan) => {
     const stream = streams.find(({ name }) => name === rescan.stream);
-    if (stream === undefined) throw new Error(`backfill ${rescan.id}: there is no stream ${rescan.stream}`);
+    if (stream === undefined)
+      throw new Error(`backfill ${rescan.id}: there is no stream ${rescan.stream}`);
     return backfillStream(withColumnComparison(context), stream, rescan);
   };
   const tasks = rescans.map((rescan) => () => backfill(rescan));
@@ -66,7 +78,10 @@ export const withColumnComparison = (context: RunContext): PullContext => ({
 });
 
 /** Does all tasks, also after a failure. Throws the first error at the end; further ones become warnings. */
-async function runEach(context: RunContext, tasks: readonly (() => Promise<unknown>)[]): Promise<void> {
+async function runEach(
+  context: RunContext,
+  tasks: readonly (() => Promise<unknown>)[],
+): Promise<void> {
   const failures: unknown[] = [];
   for (const task of tasks) {
     try {

@@ -13,7 +13,13 @@ import { readByIds } from './read-by-ids.ts';
 import { forgetFindings } from './sql/findings.ts';
 import type { Family } from './sql/mirror-tables.ts';
 import { findLastWalked, type WalkedReconciliation } from './sql/reconciliations.ts';
-import { type DayWindow, finishRescan, openRescan, type Rescan, startRescan } from './sql/rescans.ts';
+import {
+  type DayWindow,
+  finishRescan,
+  openRescan,
+  type Rescan,
+  startRescan,
+} from './sql/rescans.ts';
 import { findOldestDay } from './sql/rows-in-windows.ts';
 import { drawReadNo } from './sql/stream-transaction.ts';
 import type { UpsertResult } from './sql/upsert.ts';
@@ -47,7 +53,11 @@ export const toWindow = (from: string | null, to: string | null): DayWindow => (
  */
 export function planReconcileWindows(
   { recentDays }: RescanPlan,
-  now: { readonly today: string; readonly oldest: string | null; readonly lastSliceEnd: string | null },
+  now: {
+    readonly today: string;
+    readonly oldest: string | null;
+    readonly lastSliceEnd: string | null;
+  },
 ): DayWindow[] {
   if (recentDays === null) return [everything];
   const edge = addDays(now.today, -recentDays);
@@ -97,7 +107,12 @@ export async function reconcileStream(
   const wholeList = async () => [everything];
   const usualWindows = (today: string, last: WalkedReconciliation | null) =>
     chooseWindows(context, stream, today, last);
-  const begun = await beginRescan(context, stream, opened, acceptMissing ? wholeList : usualWindows);
+  const begun = await beginRescan(
+    context,
+    stream,
+    opened,
+    acceptMissing ? wholeList : usualWindows,
+  );
   const walked = await walkWindows(context, stream, begun);
   const { rescan, doubts } = await checkUnseen(context, stream, walked, acceptMissing);
   const doubt = doubts.length === 0 ? null : new TooManyExtrasError(stream.name, doubts);
@@ -108,7 +123,11 @@ export async function reconcileStream(
 }
 
 /** Reads a span of days, or everything if it has no bounds, and heals what differs. */
-export async function backfillStream(context: PullContext, stream: Stream, rescan: Rescan): Promise<Rescan> {
+export async function backfillStream(
+  context: PullContext,
+  stream: Stream,
+  rescan: Rescan,
+): Promise<Rescan> {
   const { from, to } = rescan;
   const begun = await beginRescan(context, stream, rescan, async () => [toWindow(from, to)]);
   const isInside = ({ parent }: Family) => {
@@ -143,7 +162,11 @@ export async function refetch(
   return found;
 }
 
-function toRefetchResult(found: number, written: UpsertResult, absent: number): RefetchResult | null {
+function toRefetchResult(
+  found: number,
+  written: UpsertResult,
+  absent: number,
+): RefetchResult | null {
   if (absent > 0) return 'absent';
   if (written.inserted.length > 0) return 'missing';
   if (written.changed.length > 0) return 'stale';
@@ -188,9 +211,15 @@ async function beginRescan(
   const whole = rescan.kind === 'reconcile' || (rescan.from === null && rescan.to === null);
   const expected = whole ? (last?.fetched ?? null) : null;
   const readNo = await drawReadNo(db);
-  return underLease(db, run.lease, (trx) => startRescan(trx, rescan.id, { windows, expected, readNo }));
+  return underLease(db, run.lease, (trx) =>
+    startRescan(trx, rescan.id, { windows, expected, readNo }),
+  );
 }
 
-async function endRescan({ db, run }: PullContext, { id }: Rescan, error: string | null): Promise<void> {
+async function endRescan(
+  { db, run }: PullContext,
+  { id }: Rescan,
+  error: string | null,
+): Promise<void> {
   await underLease(db, run.lease, (trx) => finishRescan(trx, id, error));
 }

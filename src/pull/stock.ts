@@ -2,9 +2,19 @@ import { toStopError, WarehouseError } from '../core/errors.ts';
 import { addCounts, pause, type RunContext, warn } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import { recordProgress } from '../schedule/sql/ledger.ts';
-import { decodeStock, decodeStockList, type ListedStock, type StockList } from '../service/decoding/decode-stock.ts';
+import {
+  decodeStock,
+  decodeStockList,
+  type ListedStock,
+  type StockList,
+} from '../service/decoding/decode-stock.ts';
 import { appendChanges } from './sql/feed.ts';
-import { findWatchedArticles, removeUnwatchedLevels, type StockAnswer, storeStock } from './sql/stock-rows.ts';
+import {
+  findWatchedArticles,
+  removeUnwatchedLevels,
+  type StockAnswer,
+  storeStock,
+} from './sql/stock-rows.ts';
 
 const operation = 'oldest.stock.bulk';
 /** Number of articles that are stored in one transaction. */
@@ -18,7 +28,10 @@ const assumedPathWarning =
  * so that nothing depends on what the service remembers of earlier requests.
  * @param skus the watched articles
  */
-async function pullStockList(context: RunContext, skus: readonly string[]): Promise<ArticleAnswer[]> {
+async function pullStockList(
+  context: RunContext,
+  skus: readonly string[],
+): Promise<ArticleAnswer[]> {
   if (skus.length === 0) return [];
   const { articles, nameless } = await requestList(context);
   const answers = matchArticles(skus, articles);
@@ -37,22 +50,30 @@ async function requestList(context: RunContext): Promise<StockList> {
   } catch (error) {
     const isUnusable =
       error instanceof WarehouseError &&
-      (['undecodable', 'body_too_large'].includes(error.code) || [403, 404, 405].includes(error.status ?? 0));
+      (['undecodable', 'body_too_large'].includes(error.code) ||
+        [403, 404, 405].includes(error.status ?? 0));
     if (isUnusable) warn(context, assumedPathWarning);
     throw error;
   }
 }
 
 /** Finds the answer for each watched article. A sku in the same case is preferred to one in another case. */
-export function matchArticles(skus: readonly string[], articles: readonly ListedStock[]): ArticleAnswer[] {
+export function matchArticles(
+  skus: readonly string[],
+  articles: readonly ListedStock[],
+): ArticleAnswer[] {
   const exact = Map.groupBy(articles, ({ sku }) => sku);
   const anyCase = Map.groupBy(articles, ({ sku }) => sku.toLowerCase());
-  return skus.map((sku) => ({ sku, ...toStock(exact.get(sku) ?? anyCase.get(sku.toLowerCase()) ?? []) }));
+  return skus.map((sku) => ({
+    sku,
+    ...toStock(exact.get(sku) ?? anyCase.get(sku.toLowerCase()) ?? []),
+  }));
 }
 
 function toStock(found: readonly ListedStock[]): Pick<ArticleAnswer, 'stock' | 'problem'> {
   const stocks = new Set(found.map(({ stock }) => stock));
-  if (stocks.size > 1) return { stock: null, problem: 'the list has it more than once, with different stock' };
+  if (stocks.size > 1)
+    return { stock: null, problem: 'the list has it more than once, with different stock' };
   const [stock] = stocks;
   if (stock === undefined) return { stock: null, problem: 'the list does not have it' };
   return { stock, problem: stock === null ? 'its stock is not a number' : null };
@@ -85,7 +106,10 @@ export async function pullStock(context: RunContext): Promise<void> {
 }
 
 /** Asks for articles one by one, and stores the answers after every 50: an interrupted run loses little. */
-async function pullArticles(context: RunContext, skus: readonly string[]): Promise<ArticleAnswer[]> {
+async function pullArticles(
+  context: RunContext,
+  skus: readonly string[],
+): Promise<ArticleAnswer[]> {
   const all: ArticleAnswer[] = [];
   for (let start = 0; start < skus.length; start += batchSize) {
     const answers: ArticleAnswer[] = [];
@@ -104,11 +128,17 @@ async function pullArticles(context: RunContext, skus: readonly string[]): Promi
 
 async function askStock({ warehouse, signal }: RunContext, sku: string): Promise<ArticleAnswer> {
   try {
-    const stock = decodeStock(await warehouse.ask({ operation: 'oldest.stock.get', path: { sku } }, { signal }));
+    const stock = decodeStock(
+      await warehouse.ask({ operation: 'oldest.stock.get', path: { sku } }, { signal }),
+    );
     return { sku, stock, problem: stock === null ? 'the answer is not a number' : null };
   } catch (error) {
     // A refusal concerns this article alone; any other error concerns all articles.
-    if (!(error instanceof WarehouseError) || error.outcome !== 'refused' || error.code === 'credentials_refused')
+    if (
+      !(error instanceof WarehouseError) ||
+      error.outcome !== 'refused' ||
+      error.code === 'credentials_refused'
+    )
       throw error;
     return { sku, stock: null, problem: error.message };
   }
@@ -123,7 +153,11 @@ export interface ArticleAnswer extends StockAnswer {
  * Stores answers with their feed entries, and counts them.
  * @param requests number of requests that gave them
  */
-async function storeAnswers(context: RunContext, answers: readonly ArticleAnswer[], requests: number): Promise<void> {
+async function storeAnswers(
+  context: RunContext,
+  answers: readonly ArticleAnswer[],
+  requests: number,
+): Promise<void> {
   if (answers.length === 0) return;
   const { db, client, run, state } = context;
   const totals = await underLease(db, run.lease, async (trx) => {

@@ -6,13 +6,30 @@
 import type { OperationName } from '../../config/operations.ts';
 import { isObject, type Json } from '../core/json.ts';
 import type { DatePass } from '../schedule/sql/ledger.ts';
-import { decodeRow, type Erasing, type ResourceFields, toColumn } from '../service/decoding/fields.ts';
-import { type Children, findChildren, type IncludedIndex, type Resource, readId } from '../service/decoding/jsonapi.ts';
+import {
+  decodeRow,
+  type Erasing,
+  type ResourceFields,
+  toColumn,
+} from '../service/decoding/fields.ts';
+import {
+  type Children,
+  findChildren,
+  type IncludedIndex,
+  type Resource,
+  readId,
+} from '../service/decoding/jsonapi.ts';
 import type { DecodedFamily, DecodedResource, DecodeResource } from './decode.ts';
 import type { PullContext } from './pull-context.ts';
 import type { AgeColumns } from './sql/age.ts';
 import type { Change } from './sql/feed.ts';
-import type { ChildTable, Family, MirrorRow, MirrorTable, MirrorTables } from './sql/mirror-tables.ts';
+import type {
+  ChildTable,
+  Family,
+  MirrorRow,
+  MirrorTable,
+  MirrorTables,
+} from './sql/mirror-tables.ts';
 import type { OpenKind, OpenRow } from './sql/rereads.ts';
 import type { StreamTransaction } from './sql/stream-transaction.ts';
 
@@ -85,7 +102,10 @@ export interface Stream extends MirroredResource {
   readonly rescan: RescanPlan;
   readonly passes: Passes;
   /** Returns those of the ids unknown to the service that may be marked as unlisted; absent: all may. */
-  readonly mayBeGone?: (transaction: StreamTransaction, ids: readonly number[]) => Promise<readonly number[]>;
+  readonly mayBeGone?: (
+    transaction: StreamTransaction,
+    ids: readonly number[],
+  ) => Promise<readonly number[]>;
   /** Table of lines that no relationship lists, and the operation that reads one, to find out whether it is gone. */
   readonly lines?: { readonly table: string; readonly get: OperationName };
   /** Requests what else is to be read again after a refetch. */
@@ -93,7 +113,8 @@ export interface Stream extends MirroredResource {
 }
 
 /** A resource that `refetch` reads by id: a stream, or a resource that the service does not list. */
-export type RefetchableResource = MirroredResource & Partial<Pick<Stream, 'mayBeGone' | 'afterRefetch'>>;
+export type RefetchableResource = MirroredResource &
+  Partial<Pick<Stream, 'mayBeGone' | 'afterRefetch'>>;
 
 /** The filter by which a pass limits a list to recent dates. */
 export interface DateWindow {
@@ -108,7 +129,9 @@ export interface DateWindow {
 
 /** What the passes of a poll have found; undefined if the pass failed or is not declared. */
 export interface PassResults {
-  readonly open: { readonly ids: ReadonlySet<number>; readonly whole: boolean; readonly readNo: number } | undefined;
+  readonly open:
+    | { readonly ids: ReadonlySet<number>; readonly whole: boolean; readonly readNo: number }
+    | undefined;
   readonly window: { readonly rows: number; readonly whole: boolean } | undefined;
 }
 
@@ -128,7 +151,11 @@ interface Passes {
    * Reads rows that are stored as open but that the list of open rows lacked, in fewer requests than by id. Returns the
    * ids that it found.
    */
-  readonly settle?: (context: PullContext, stream: Stream, rows: readonly OpenRow[]) => Promise<ReadonlySet<number>>;
+  readonly settle?: (
+    context: PullContext,
+    stream: Stream,
+    rows: readonly OpenRow[],
+  ) => Promise<ReadonlySet<number>>;
   /** Reads by id what the lists did not show, and what waits for it. */
   readonly rereads?: {
     /** How long a requested reread is repeated: until a read was answered, or until its row is unlisted. */
@@ -136,7 +163,10 @@ interface Passes {
     /** What happens to a stored row that the service does not know by id. */
     readonly absent: 'unlisted' | 'kept';
     /** Finds further ids to read; at most `limit`. */
-    readonly findMissing?: (context: PullContext, limit: number | null) => Promise<readonly number[]>;
+    readonly findMissing?: (
+      context: PullContext,
+      limit: number | null,
+    ) => Promise<readonly number[]>;
   };
   /** Runs after the other passes. */
   readonly last?: (context: PullContext, results: PassResults) => Promise<void>;
@@ -161,7 +191,9 @@ export interface RescanPlan {
 }
 
 /** Declares a stream, or a resource that the service does not list. */
-export function declareStream<Of extends MirroredResource>(declared: Omit<Of, 'tables' | 'decoder'>): Of {
+export function declareStream<Of extends MirroredResource>(
+  declared: Omit<Of, 'tables' | 'decoder'>,
+): Of {
   const { resource } = declared as Pick<Of, 'resource'>;
   const decoder = (zone: string) => (received: Resource, onTop: IncludedIndex) =>
     decodeFamily(resource, received, onTop, zone);
@@ -171,17 +203,25 @@ export function declareStream<Of extends MirroredResource>(declared: Omit<Of, 't
 function makeTables({ table, fields, kept, children }: ResourceDeclaration): MirrorTables {
   const parent: MirrorTable = { name: table, columns: listColumns(fields) };
   const derived = kept && { [kept.column]: { type: 'jsonb', dependsOn: kept.dependsOn } };
-  const tables = children.map(({ table: name, fields: ofChild, parentColumn, constants = {}, key }): ChildTable => {
-    const own = Object.keys(constants).map((column) => [column, 'text']);
-    const columns = { [parentColumn]: 'bigint', ...Object.fromEntries(own), ...listColumns(ofChild) };
-    return { name, columns, parentColumn, ...(key && { key }) };
-  });
+  const tables = children.map(
+    ({ table: name, fields: ofChild, parentColumn, constants = {}, key }): ChildTable => {
+      const own = Object.keys(constants).map((column) => [column, 'text']);
+      const columns = {
+        [parentColumn]: 'bigint',
+        ...Object.fromEntries(own),
+        ...listColumns(ofChild),
+      };
+      return { name, columns, parentColumn, ...(key && { key }) };
+    },
+  );
   const byName = new Map(tables.map((child) => [child.name, child]));
   return { parent: { ...parent, ...(derived && { derived }) }, children: [...byName.values()] };
 }
 
 const listColumns = ({ columns }: ResourceFields): Readonly<Record<string, string>> =>
-  Object.fromEntries(columns.flatMap(({ column, field: { sql } }) => (sql === null ? [] : [[column, sql]])));
+  Object.fromEntries(
+    columns.flatMap(({ column, field: { sql } }) => (sql === null ? [] : [[column, sql]])),
+  );
 
 /** Decodes a resource and its included resources into the rows of a family. */
 function decodeFamily(
@@ -196,11 +236,20 @@ function decodeFamily(
   const children: Family['children'][number][] = [];
   let isComplete = true;
   for (const child of declaration.children) {
-    const found = findChildren(resource, child.fields.type, findListedIds(declaration.fields, child, row), onTop);
+    const found = findChildren(
+      resource,
+      child.fields.type,
+      findListedIds(declaration.fields, child, row),
+      onTop,
+    );
     const decoded = decodeChildren(child, row.id, found, zone);
     if ('problem' in decoded) return decoded;
     isComplete &&= found.complete;
-    children.push({ table: child.table, rows: decoded.rows, complete: found.complete && child.removes !== false });
+    children.push({
+      table: child.table,
+      rows: decoded.rows,
+      complete: found.complete && child.removes !== false,
+    });
   }
   const parent = { ...row, raw: withoutIncluded(resource) };
   const { kept, incomplete, complement } = declaration;
@@ -218,7 +267,8 @@ function findListedIds(
   row: MirrorRow,
 ): readonly number[] | null {
   if (listedIn === null) return null;
-  if (relationships[listedIn]?.sql === null) return row[`${toColumn(listedIn)}_ids`] as readonly number[] | null;
+  if (relationships[listedIn]?.sql === null)
+    return row[`${toColumn(listedIn)}_ids`] as readonly number[] | null;
   const id = row[`${toColumn(listedIn)}_id`] as number | null;
   return id === null ? [] : [id];
 }
@@ -233,7 +283,9 @@ function decodeChildren(
   parentId: number,
   { resources }: Children,
   zone: string,
-): { readonly rows: readonly MirrorRow[] } | Extract<DecodedResource, { readonly problem: unknown }> {
+):
+  | { readonly rows: readonly MirrorRow[] }
+  | Extract<DecodedResource, { readonly problem: unknown }> {
   const rows: MirrorRow[] = [];
   for (const resource of resources) {
     const read = decodeRow(fields, resource, zone);
@@ -250,7 +302,11 @@ function decodeChildren(
  * Returns the resource that a column keeps, null if none is linked, or undefined if it was not included. One without an
  * id can only be in the `included` of its parent.
  */
-function findKept({ relationship }: KeptResource, resource: Resource, onTop: IncludedIndex): Json | undefined {
+function findKept(
+  { relationship }: KeptResource,
+  resource: Resource,
+  onTop: IncludedIndex,
+): Json | undefined {
   const link = isObject(resource.relationships) ? resource.relationships[relationship] : null;
   const data = isObject(link) ? link.data : null;
   if (data === null || data === undefined) return null;
@@ -273,7 +329,10 @@ export function toOpenKind({ name, tables, passes: { open } }: Stream): OpenKind
 }
 
 /** Returns the ids of the parents that an upsert wrote. */
-export const findChangedIds = ({ tables }: MirroredResource, changes: readonly Change[]): number[] =>
+export const findChangedIds = (
+  { tables }: MirroredResource,
+  changes: readonly Change[],
+): number[] =>
   changes.filter(({ entity }) => entity === tables.parent.name).map(({ id }) => id as number);
 
 /** Returns the table and date columns of a stream, for SQL statements about the age of rows. */

@@ -6,13 +6,21 @@ import { inTransaction, isDataRefused } from '../db/transaction.ts';
 import { addCounts, type RunContext, warn } from '../schedule/run.ts';
 import { closeGate, type Gate, passGate } from '../schedule/sql/gates.ts';
 import { recordProgress } from '../schedule/sql/ledger.ts';
-import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../service/decoding/decode-parcels.ts';
+import {
+  decodeTrackTraces,
+  type TrackTrace,
+  type TrackTraceList,
+} from '../service/decoding/decode-parcels.ts';
 import { checkQuarantineShare, makeQuarantineEntry } from './decode.ts';
 import { findRefused } from './find-refused.ts';
 import { appendChanges } from './sql/feed.ts';
 import { postponeListedParcelReads, requestParcelReads } from './sql/parcel-reads.ts';
 import { storeListedParcels } from './sql/parcel-rows.ts';
-import { type QuarantineEntry, quarantineResources, releaseOlderQuarantined } from './sql/quarantine.ts';
+import {
+  type QuarantineEntry,
+  quarantineResources,
+  releaseOlderQuarantined,
+} from './sql/quarantine.ts';
 import { requestRereads } from './sql/rereads.ts';
 import { drawReadNo, writeStream } from './sql/stream-transaction.ts';
 import { storeTrackTraces, type TrackTraceResult } from './sql/track-trace-rows.ts';
@@ -38,7 +46,10 @@ export async function pullTrackTrace(context: RunContext): Promise<void> {
   const call: TrackTraceCall = { passage: null, readNo: 0 };
   try {
     const beforeSend = () => enterGate(context, call);
-    const result = await warehouse.askOnce({ operation: 'v2.shipment.trackTrace' }, { signal, beforeSend });
+    const result = await warehouse.askOnce(
+      { operation: 'v2.shipment.trackTrace' },
+      { signal, beforeSend },
+    );
     await storeList(context, decodeTrackTraces(result, zone), call);
   } catch (error) {
     if (error instanceof WarehouseError && [403, 404, 405].includes(error.status ?? 0))
@@ -57,7 +68,10 @@ interface TrackTraceCall {
 }
 
 /** Returns the gate of the track-trace list of an account. Everything that asks for the list passes it. */
-export const toTrackTraceGate = ({ identity, client }: Pick<Gate, 'identity' | 'client'>): Gate => ({
+export const toTrackTraceGate = ({
+  identity,
+  client,
+}: Pick<Gate, 'identity' | 'client'>): Gate => ({
   name,
   identity,
   client,
@@ -73,14 +87,21 @@ export const toCallSpanMs = (timeoutMs: number) => hourMs + maxPassMs + 2 * time
 async function enterGate(context: RunContext, call: TrackTraceCall): Promise<void> {
   call.readNo = await drawReadNo(context.db);
   const askedAtMs = performance.now();
-  const passage = await passGate(context.db, toTrackTraceGate(context), toCallSpanMs(context.config.HTTP_TIMEOUT_MS));
+  const passage = await passGate(
+    context.db,
+    toTrackTraceGate(context),
+    toCallSpanMs(context.config.HTTP_TIMEOUT_MS),
+  );
   if (!passage.passed) {
     context.state.end.dueAt = context.dueNotBefore(passage.opensAt, trackTraceGapMs);
     throw new NotYetError('track-trace may be requested only once an hour', passage.opensAt);
   }
   call.passage = passage.number;
   if (performance.now() - askedAtMs > maxPassMs)
-    throw new CodedError('gate_spent', 'The database took too long to open the gate, so track-trace was not requested');
+    throw new CodedError(
+      'gate_spent',
+      'The database took too long to open the gate, so track-trace was not requested',
+    );
 }
 
 /**
@@ -90,7 +111,12 @@ async function enterGate(context: RunContext, call: TrackTraceCall): Promise<voi
 async function leaveGate(context: RunContext, passage: number, error: unknown): Promise<void> {
   const isReceived = !hasCode(error, 'connect_failed');
   const opensAt = await inTransaction(context.db, (trx) =>
-    closeGate(trx, toTrackTraceGate(context), passage, isReceived ? trackTraceGapMs : pauses.unsentTrackTrace.firstMs),
+    closeGate(
+      trx,
+      toTrackTraceGate(context),
+      passage,
+      isReceived ? trackTraceGapMs : pauses.unsentTrackTrace.firstMs,
+    ),
   );
   if (opensAt === null) return;
   const dueAt = context.dueNotBefore(opensAt, trackTraceGapMs);
@@ -98,7 +124,11 @@ async function leaveGate(context: RunContext, passage: number, error: unknown): 
   context.state.end.dueAt = isReceived || dueAt === null ? dueAt : opensAt;
 }
 
-async function storeList(context: RunContext, list: TrackTraceList, call: TrackTraceCall): Promise<void> {
+async function storeList(
+  context: RunContext,
+  list: TrackTraceList,
+  call: TrackTraceCall,
+): Promise<void> {
   const { rows, contradictions } = keepLatestPerPackage(list.items.filter(isStorable));
   const quarantineItems: QuarantineItem[] = [
     ...list.undecodable.map((item) => ({
@@ -115,7 +145,9 @@ async function storeList(context: RunContext, list: TrackTraceList, call: TrackT
   } catch (error) {
     if (!isDataRefused(error)) throw error;
     const { client, db, run } = context;
-    const refused = await findRefused(db, run.lease, rows, (trx, some) => storeTrackTraces(trx, client, some, null));
+    const refused = await findRefused(db, run.lease, rows, (trx, some) =>
+      storeTrackTraces(trx, client, some, null),
+    );
     if (refused.size === 0) throw error;
     written = await writeReading(context, moveRefused(reading, refused), call);
   }
@@ -157,7 +189,9 @@ async function writeReading(
   const { rows, quarantineItems, fetched } = reading;
   const entries = quarantineItems.map(({ entry }) => entry);
   checkQuarantineShare(entries.length, fetched, entries[0]);
-  const presentIds = quarantineItems.map(({ shipmentId }) => shipmentId).filter((id) => id !== null);
+  const presentIds = quarantineItems
+    .map(({ shipmentId }) => shipmentId)
+    .filter((id) => id !== null);
   const stored = await writeStream(db, run, name, async (transaction) => {
     const { trx } = transaction;
     const result = await storeTrackTraces(
@@ -183,7 +217,14 @@ async function writeReading(
     await releaseOlderQuarantined(transaction, readNo);
     const { created, updated, unlisted } = result;
     const unchanged = rows.length - created - updated;
-    const counts = { pages: 1, fetched, created, updated: updated + unlisted, unchanged, quarantined };
+    const counts = {
+      pages: 1,
+      fetched,
+      created,
+      updated: updated + unlisted,
+      unchanged,
+      quarantined,
+    };
     const sum = addCounts(context, counts);
     await recordProgress(transaction, sum);
     const opensAt = await closeGate(trx, toTrackTraceGate(context), passage ?? 0, trackTraceGapMs);
@@ -191,7 +232,8 @@ async function writeReading(
     return { sum, opensAt, result };
   });
   Object.assign(context.state.totals, stored.sum);
-  if (stored.opensAt !== null) context.state.end.dueAt = context.dueNotBefore(stored.opensAt, trackTraceGapMs);
+  if (stored.opensAt !== null)
+    context.state.end.dueAt = context.dueNotBefore(stored.opensAt, trackTraceGapMs);
   return stored.result;
 }
 
@@ -201,7 +243,10 @@ function moveRefused(
 ): TrackTraceReading {
   return {
     rows: rows.filter((row) => !refused.has(row)),
-    quarantineItems: [...quarantineItems, ...[...refused].map(([item, reason]) => toQuarantineItem(item, reason))],
+    quarantineItems: [
+      ...quarantineItems,
+      ...[...refused].map(([item, reason]) => toQuarantineItem(item, reason)),
+    ],
     fetched,
   };
 }
@@ -210,13 +255,17 @@ function moveRefused(
  * Keeps one item for each package: the one with the latest time, or the later one in the list if the times are equal.
  * Counts the packages whose items differ.
  */
-function keepLatestPerPackage(items: readonly TrackTrace[]): { rows: readonly TrackTrace[]; contradictions: number } {
+function keepLatestPerPackage(items: readonly TrackTrace[]): {
+  rows: readonly TrackTrace[];
+  contradictions: number;
+} {
   const rows = new Map<string, TrackTrace>();
   const contradicted = new Set<string>();
   for (const item of items) {
     const key = `${item.shipmentId}:${item.packageNumber}`;
     const other = rows.get(key);
-    if (other !== undefined && JSON.stringify(other.raw) !== JSON.stringify(item.raw)) contradicted.add(key);
+    if (other !== undefined && JSON.stringify(other.raw) !== JSON.stringify(item.raw))
+      contradicted.add(key);
     if (other === undefined || readTimeMs(item) >= readTimeMs(other)) rows.set(key, item);
   }
   return { rows: [...rows.values()], contradictions: contradicted.size };

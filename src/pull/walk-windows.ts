@@ -1,7 +1,12 @@
 import { dayMs } from '../core/time.ts';
 import { serviceNow, warn } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
-import { type CommittedPage, commitReading, type ExtraWrites, makeEmptyReading } from './commit-reading.ts';
+import {
+  type CommittedPage,
+  commitReading,
+  type ExtraWrites,
+  makeEmptyReading,
+} from './commit-reading.ts';
 import type { PullContext } from './pull-context.ts';
 import { type ReadBatch, readByIds } from './read-by-ids.ts';
 import { recordFindings } from './sql/findings.ts';
@@ -35,9 +40,16 @@ async function checkUnseenLines(
   if (lines === undefined || table === undefined || rescan.kind !== 'reconcile') return rescan;
   const { client, db, warehouse, signal, run } = context;
   const parents = families.map(({ parent }) => parent.id);
-  const seen = families.flatMap(({ children }) => children.flatMap(({ rows }) => rows.map(({ id }) => id as number)));
+  const seen = families.flatMap(({ children }) =>
+    children.flatMap(({ rows }) => rows.map(({ id }) => id as number)),
+  );
   const before = rescan.startedAt ?? run.startedAt;
-  const unseen = await findUnseenChildren(db, client, table, { parents, seen, before, limit: maxAsked + 1 });
+  const unseen = await findUnseenChildren(db, client, table, {
+    parents,
+    seen,
+    before,
+    limit: maxAsked + 1,
+  });
   if (unseen.length > maxAsked)
     warn(
       context,
@@ -49,11 +61,22 @@ async function checkUnseenLines(
   for (const id of unseen.slice(0, maxAsked))
     if (!(await warehouse.hasResource(lines.get, id, { signal }))) gone.push(id);
   if (gone.length === 0) return rescan;
-  const { result } = await commitReading(context, stream, makeEmptyReading(readNo), async (transaction) => {
-    const changes = await markChildrenUnlisted(transaction, stream.tables.parent.name, table, gone, readNo);
-    const step = { ...rescan, ...zeroCounts, extra: changes.length };
-    return { changes, result: await saveRescan(transaction.trx, rescan, step, []) };
-  });
+  const { result } = await commitReading(
+    context,
+    stream,
+    makeEmptyReading(readNo),
+    async (transaction) => {
+      const changes = await markChildrenUnlisted(
+        transaction,
+        stream.tables.parent.name,
+        table,
+        gone,
+        readNo,
+      );
+      const step = { ...rescan, ...zeroCounts, extra: changes.length };
+      return { changes, result: await saveRescan(transaction.trx, rescan, step, []) };
+    },
+  );
   return result ?? rescan;
 }
 
@@ -73,43 +96,57 @@ export async function walkWindows(
   for (const window of (begun.windows ?? []).slice(begun.step)) {
     const { filter: attribute } = stream.rescan;
     const filter = attribute === null ? {} : toDateFilter(attribute, window);
-    await walkList(context, stream, filter, rescan, async ({ page, query, meaning, lastId, atEnd, full }) => {
-      const before = rescan;
-      const fullList = before.fullList && !full;
-      const samePlace = { query, lastId, meaning, fullList, step: before.step };
-      const nextPlace = { ...samePlace, query: null, lastId: null, step: before.step + 1 };
-      const write = async (transaction: RunTransaction, committed: CommittedPage) => {
-        const counts = await countHealed(transaction, context, stream, before, committed);
-        // If the last page has resources to read by id, its window ends after those reads. An interruption repeats it.
-        const place = atEnd && committed.mustReadById.size === 0 ? nextPlace : samePlace;
-        const next: RescanStep = { ...place, ...counts, pages: page.pages, extra: 0, fetched: page.data.length };
-        const ids = before.kind === 'reconcile' ? readIds(page.data) : [];
-        return { changes: [], result: await saveRescan(transaction.trx, before, next, ids) };
-      };
-      const committed = await commitReading(context, stream, page, write, keep);
-      // Reads by id must not wait for memory while the page holds some.
-      page.release();
-      const { families, mustReadById } = committed.page;
-      rescan = committed.result ?? rescan;
-      const complete = families.filter(({ parent }) => !mustReadById.has(parent.id));
-      rescan = await checkUnseenLines(context, stream, rescan, complete, page.pages);
-      if (mustReadById.size > 0) {
-        const unlinkedIds = families.map(({ parent }) => parent.id).filter((id) => mustReadById.has(id));
-        rescan = await readRescanByIds(
-          context,
-          stream,
-          rescan,
-          await chooseForReadById(context, stream, begun, unlinkedIds),
-        );
-      }
-      if (atEnd && mustReadById.size > 0) {
-        const done = rescan;
-        rescan = await underLease(context.db, context.run.lease, (trx) =>
-          saveRescan(trx, done, { ...nextPlace, ...zeroCounts }, []),
-        );
-      }
-      context.onProgress?.(rescan);
-    });
+    await walkList(
+      context,
+      stream,
+      filter,
+      rescan,
+      async ({ page, query, meaning, lastId, atEnd, full }) => {
+        const before = rescan;
+        const fullList = before.fullList && !full;
+        const samePlace = { query, lastId, meaning, fullList, step: before.step };
+        const nextPlace = { ...samePlace, query: null, lastId: null, step: before.step + 1 };
+        const write = async (transaction: RunTransaction, committed: CommittedPage) => {
+          const counts = await countHealed(transaction, context, stream, before, committed);
+          // If the last page has resources to read by id, its window ends after those reads. An interruption repeats it.
+          const place = atEnd && committed.mustReadById.size === 0 ? nextPlace : samePlace;
+          const next: RescanStep = {
+            ...place,
+            ...counts,
+            pages: page.pages,
+            extra: 0,
+            fetched: page.data.length,
+          };
+          const ids = before.kind === 'reconcile' ? readIds(page.data) : [];
+          return { changes: [], result: await saveRescan(transaction.trx, before, next, ids) };
+        };
+        const committed = await commitReading(context, stream, page, write, keep);
+        // Reads by id must not wait for memory while the page holds some.
+        page.release();
+        const { families, mustReadById } = committed.page;
+        rescan = committed.result ?? rescan;
+        const complete = families.filter(({ parent }) => !mustReadById.has(parent.id));
+        rescan = await checkUnseenLines(context, stream, rescan, complete, page.pages);
+        if (mustReadById.size > 0) {
+          const unlinkedIds = families
+            .map(({ parent }) => parent.id)
+            .filter((id) => mustReadById.has(id));
+          rescan = await readRescanByIds(
+            context,
+            stream,
+            rescan,
+            await chooseForReadById(context, stream, begun, unlinkedIds),
+          );
+        }
+        if (atEnd && mustReadById.size > 0) {
+          const done = rescan;
+          rescan = await underLease(context.db, context.run.lease, (trx) =>
+            saveRescan(trx, done, { ...nextPlace, ...zeroCounts }, []),
+          );
+        }
+        context.onProgress?.(rescan);
+      },
+    );
   }
   return rescan;
 }
@@ -144,7 +181,10 @@ export async function readRescanByIds(
   stream: Stream,
   rescan: Rescan,
   ids: readonly number[],
-  onAbsent: (transaction: RunTransaction, batch: ReadBatch) => Promise<ExtraWrites<Rescan> | null> = async () => null,
+  onAbsent: (
+    transaction: RunTransaction,
+    batch: ReadBatch,
+  ) => Promise<ExtraWrites<Rescan> | null> = async () => null,
 ): Promise<Rescan> {
   const batches = await readByIds(context, stream, ids, {
     writeExtra: async (transaction, batch) => {

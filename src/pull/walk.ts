@@ -12,7 +12,12 @@ import type { CursorMeaning } from '../schedule/sql/ledger.ts';
 import type { ListPage, Warehouse } from '../service/client.ts';
 import { readId } from '../service/decoding/jsonapi.ts';
 import { toClientHold } from '../service/health/client-hold.ts';
-import { encodeQuery, type QueryParameters, readPageCursor, setPageCursor } from '../service/transport/query.ts';
+import {
+  encodeQuery,
+  type QueryParameters,
+  readPageCursor,
+  setPageCursor,
+} from '../service/transport/query.ts';
 import type { Reading } from './commit-reading.ts';
 import { type DecodedPage, decodePage, QuarantineShareError, type ReadById } from './decode.ts';
 import type { PullContext } from './pull-context.ts';
@@ -28,7 +33,11 @@ const pageSize = 100;
 export type StreamPage = ListPage & Reading & { readonly release: () => void };
 
 /** Returns the query of a list's first page. Without `page[size]`, pages have 100 rows (docs/interface.md, 2.4 Paging). */
-const toListQuery = ({ warehouse }: PullContext, { list, include }: Stream, parameters: QueryParameters): string =>
+const toListQuery = (
+  { warehouse }: PullContext,
+  { list, include }: Stream,
+  parameters: QueryParameters,
+): string =>
   encodeQuery({
     ...(warehouse.takesPageSize(list) ? { 'page[size]': pageSize } : {}),
     ...(include.length > 0 ? { include } : {}),
@@ -52,7 +61,8 @@ export function walkList(
 ): Promise<void> {
   const { signal } = context;
   const firstQuery = toListQuery(context, stream, parameters);
-  const fetch = (query: string, walkSignal: AbortSignal) => fetchPage(context, stream, query, walkSignal);
+  const fetch = (query: string, walkSignal: AbortSignal) =>
+    fetchPage(context, stream, query, walkSignal);
   return walkAhead({ firstQuery, start, fetch, signal, pageSize, sorted }, streamPageJoiner, write);
 }
 
@@ -215,11 +225,14 @@ export async function walkAhead<P extends WalkablePage>(
     abandoned.signal.aborted ||
     (arrived.length < maxPagesAhead && arrived.every(isSmall) && inHand.flat().every(isSmall));
   let end: { readonly error?: unknown } | null = null;
-  const fetching = walk({ ...options, signal: AbortSignal.any([options.signal, abandoned.signal]) }, async (walked) => {
-    arrived.push(walked);
-    reportChange();
-    while (!mayFetch()) await change.promise;
-  })
+  const fetching = walk(
+    { ...options, signal: AbortSignal.any([options.signal, abandoned.signal]) },
+    async (walked) => {
+      arrived.push(walked);
+      reportChange();
+      while (!mayFetch()) await change.promise;
+    },
+  )
     .then(
       () => ({}),
       (error: unknown) => ({ error }),
@@ -273,7 +286,10 @@ function groupPages<P extends WalkablePage>(
 }
 
 /** Joins a group into one page. Its place is that of the last page with rows. */
-function joinGroup<P extends WalkablePage>(walked: PageGroup<P>, { join }: PageJoiner<P>): WalkedPage<P> {
+function joinGroup<P extends WalkablePage>(
+  walked: PageGroup<P>,
+  { join }: PageJoiner<P>,
+): WalkedPage<P> {
   const [first, ...more] = walked;
   if (more.length === 0) return first;
   const last = more.at(-1) ?? first;
@@ -308,7 +324,11 @@ export async function walk<P extends WalkablePage>(
     return options.fetch(query, signal);
   };
   // Keeps nothing of a page but what the next step needs: a page may take a large part of the memory.
-  const handOver = async ({ query, page, steppedBack }: WalkPosition<P>): Promise<NextStep | null> => {
+  const handOver = async ({
+    query,
+    page,
+    steppedBack,
+  }: WalkPosition<P>): Promise<NextStep | null> => {
     const lastId = readIds(page.data).at(-1) ?? null;
     const rows = page.data.length;
     // An empty page is the end of the list, even if it has a next link.
@@ -323,7 +343,11 @@ export async function walk<P extends WalkablePage>(
     if (problem !== null) throw problem;
     return typeof next === 'string' ? { query: next, rows, meaning, lastId } : null;
   };
-  const begin = async () => ({ query: firstQuery, page: await fetch(firstQuery), steppedBack: false });
+  const begin = async () => ({
+    query: firstQuery,
+    page: await fetch(firstQuery),
+    steppedBack: false,
+  });
   let step = await handOver(
     start.query === null ? await begin() : await resumeWalk(start.query, start, options, fetch),
   );
@@ -381,13 +405,18 @@ class ProgressGuard {
     this.#followed.add(toHash(query));
     if (next === null) return null;
     const hash = toHash(next);
-    const failure = (code: ErrorCode, text: string) => new WarehouseError(code, text, { outcome: 'refused' });
-    if (this.#followed.has(hash)) return failure('link_repeats', 'The list leads back to a page that was read already');
+    const failure = (code: ErrorCode, text: string) =>
+      new WarehouseError(code, text, { outcome: 'refused' });
+    if (this.#followed.has(hash))
+      return failure('link_repeats', 'The list leads back to a page that was read already');
     if (this.#pages >= this.#maxPages) {
       return failure('too_many_pages', `The list did not end after ${this.#maxPages} pages`);
     }
     if (this.#stepsBack > maxStepsBack) {
-      return failure('list_unstable', `Rows left the list ${this.#stepsBack} times while it was walked`);
+      return failure(
+        'list_unstable',
+        `Rows left the list ${this.#stepsBack} times while it was walked`,
+      );
     }
     this.#followed.add(hash);
     return null;
@@ -433,7 +462,8 @@ async function resumeWalk<P extends WalkablePage>(
     return null;
   });
   const continuesList = (candidate: P) =>
-    lastId === null || readIds(candidate.data).some((id) => id === lastId || (sorted && id < lastId));
+    lastId === null ||
+    readIds(candidate.data).some((id) => id === lastId || (sorted && id < lastId));
   if (page && (meaning === 'id' || query === firstQuery || continuesList(page)))
     return { query, page, steppedBack: false };
   page?.release();
@@ -476,9 +506,13 @@ export async function* listPages(
   let query: string | null = encodeQuery(filter);
   for (let pages = 0; query !== null; pages++) {
     if (pages === maxPages)
-      throw new WarehouseError('endless_list', `${operation}: the list has more than ${maxPages} pages`, {
-        outcome: 'unknown',
-      });
+      throw new WarehouseError(
+        'endless_list',
+        `${operation}: the list has more than ${maxPages} pages`,
+        {
+          outcome: 'unknown',
+        },
+      );
     const page: ListPage = await warehouse.list(operation, query, { signal });
     if (page.next instanceof WarehouseError) throw page.next;
     yield page;
@@ -488,4 +522,5 @@ export async function* listPages(
 
 /** Returns true if the error concerns the page that was read, and not the whole client, database or lease. */
 export const isErrorOfOnePass = (error: unknown) =>
-  error instanceof QuarantineShareError || (error instanceof WarehouseError && toClientHold(error) === null);
+  error instanceof QuarantineShareError ||
+  (error instanceof WarehouseError && toClientHold(error) === null);

@@ -8,7 +8,10 @@ import type { OutboxDetail } from './sql/read-outbox.ts';
  * Returns the payload of an outbox row as it is shown to a person. Personal data and members that the row's kind does
  * not know are masked.
  */
-export function toShownPayload(row: { readonly kind: string; readonly payload: string }, revealed: boolean): Json {
+export function toShownPayload(
+  row: { readonly kind: string; readonly payload: string },
+  revealed: boolean,
+): Json {
   try {
     const payload = parseExact(row.payload, maxPayloadValues);
     const kind = outboxKinds.find(({ name }) => name === row.kind);

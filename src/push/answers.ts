@@ -1,6 +1,12 @@
 import { makeUndecodableError } from '../core/errors.ts';
 import { decodeRow, type ResourceFields, type RowOf } from '../service/decoding/fields.ts';
-import { addIncluded, type Document, findChildren, indexIncluded, type Resource } from '../service/decoding/jsonapi.ts';
+import {
+  addIncluded,
+  type Document,
+  findChildren,
+  indexIncluded,
+  type Resource,
+} from '../service/decoding/jsonapi.ts';
 import type { HttpAnswer } from '../service/transport/http.ts';
 
 /**
@@ -37,7 +43,8 @@ export function readResources<Of extends ResourceFields>(
   return document.data.map((data) => {
     const resource = addIncluded(data, onTop);
     const read = decodeRow(fields, resource);
-    if ('row' in read) return { row: read.row, resource: resource as Resource, escaped: document.escaped };
+    if ('row' in read)
+      return { row: read.row, resource: resource as Resource, escaped: document.escaped };
     throw makeUndecodableError(`${failure}: ${read.problem.path}: ${read.problem.reason}`);
   });
 }
@@ -67,16 +74,22 @@ interface Line {
  * Compares lines by sku and quantity. A sku whose quantity the row leaves open is compared without it.
  * @returns the difference in words; null if they are equal
  */
-export function describeLineDifference(asked: readonly Line[], found: readonly Line[]): string | null {
+export function describeLineDifference(
+  asked: readonly Line[],
+  found: readonly Line[],
+): string | null {
   const isOpen = ({ quantity }: Line) => quantity === undefined || quantity === null;
   const open = new Set(asked.filter(isOpen).map(({ sku }) => sku ?? ''));
   const [wanted, seen] = [sumLines(asked, open), sumLines(found, open)];
-  return wanted === seen ? null : `it has ${seen || 'no lines'}, but the row asks for ${wanted || 'no lines'}`;
+  return wanted === seen
+    ? null
+    : `it has ${seen || 'no lines'}, but the row asks for ${wanted || 'no lines'}`;
 }
 
 function sumLines(lines: readonly Line[], open: ReadonlySet<string>): string {
   const sums = new Map<string, number>();
-  for (const { sku, quantity } of lines) sums.set(sku ?? '', (sums.get(sku ?? '') ?? 0) + (quantity ?? 0));
+  for (const { sku, quantity } of lines)
+    sums.set(sku ?? '', (sums.get(sku ?? '') ?? 0) + (quantity ?? 0));
   return [...sums]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([sku, sum]) => (open.has(sku) ? `any x ${sku}` : `${sum} x ${sku}`))

@@ -30,7 +30,10 @@ const idle = new Set<ChildProcess>();
  * @param stop ends the reading
  * @throws CodedError if it was stopped, or the reader process ended unexpectedly
  */
-export async function findDocumentProblem(content: string, stop: AbortSignal): Promise<string | null> {
+export async function findDocumentProblem(
+  content: string,
+  stop: AbortSignal,
+): Promise<string | null> {
   if (content.length > (maxBytes * 4) / 3 + 4) return `is larger than ${maxBytes / 1024 / 1024} MB`;
   if (running < maxReaders) running++;
   else await new Promise<void>((resolve) => waiting.push(resolve));
@@ -69,16 +72,24 @@ async function readInProcess(content: string, stop: AbortSignal): Promise<string
 /** The answer of a reader; `fault` is null if it took too much time or memory. */
 type ReaderAnswer = { readonly problem: string | null } | { readonly fault: string | null };
 
-async function askReader(reader: ChildProcess, content: string, stop: AbortSignal): Promise<ReaderAnswer> {
+async function askReader(
+  reader: ChildProcess,
+  content: string,
+  stop: AbortSignal,
+): Promise<ReaderAnswer> {
   reader.ref();
   reader.channel?.ref();
   const ended = new AbortController();
   const { signal } = ended;
   // V8 ends a process with these signals if its memory does not suffice.
   const describeExit = ([code, by]: unknown[]) =>
-    by === 'SIGABRT' || by === 'SIGTRAP' ? null : `the process that reads documents ended: ${code ?? by}`;
+    by === 'SIGABRT' || by === 'SIGTRAP'
+      ? null
+      : `the process that reads documents ended: ${code ?? by}`;
   const first = Promise.race<ReaderAnswer>([
-    once(reader, 'message', { signal }).then(([problem]) => ({ problem: problem as string | null })),
+    once(reader, 'message', { signal }).then(([problem]) => ({
+      problem: problem as string | null,
+    })),
     once(reader, 'exit', { signal }).then((exit) => ({ fault: describeExit(exit) })),
     once(stop, 'abort', { signal }).then(() => ({ fault: 'stopped' })),
     wait(deadlineMs, { fault: null }, { signal, ref: false }),

@@ -52,7 +52,8 @@ export async function findValueProblems(
 ): Promise<readonly string[]> {
   const payload = JSON.stringify(value);
   const bytes = Buffer.byteLength(payload);
-  if (bytes > maxBytes) return [`payload: has ${bytes} bytes; at most ${maxBytes} (16 MB) are taken`];
+  if (bytes > maxBytes)
+    return [`payload: has ${bytes} bytes; at most ${maxBytes} (16 MB) are taken`];
   const unstorable = findUnstorableReason(payload);
   if (unstorable !== null) return [`payload: ${unstorable}`];
   try {
@@ -70,7 +71,9 @@ function parse(text: string): { read: Json } | { problem: string } {
   } catch (error) {
     if (error instanceof ShapeError) return { problem: error.message };
     if (!(error instanceof SyntaxError)) throw error;
-    return { problem: `is not JSON that can be read: ${error.message}${describePlace(text, error.message)}` };
+    return {
+      problem: `is not JSON that can be read: ${error.message}${describePlace(text, error.message)}`,
+    };
   }
 }
 

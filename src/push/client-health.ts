@@ -1,7 +1,13 @@
 import { describeError, WarehouseError } from '../core/errors.ts';
 import type { Warehouse } from '../service/client.ts';
 import type { Evidence, HoldCode } from '../service/health/push-health.ts';
-import { type CurrentHealth, isHeld, noteEvidence, recordProof, takeQuestion } from '../service/sql/holds.ts';
+import {
+  type CurrentHealth,
+  isHeld,
+  noteEvidence,
+  recordProof,
+  takeQuestion,
+} from '../service/sql/holds.ts';
 import { isServiceAnswer, type ScopedEvidence } from './push-outcome.ts';
 import type { PushDeps } from './send-row.ts';
 
@@ -20,7 +26,10 @@ export interface ClientHealthOptions {
    * Called when fewer rows of a client (kind empty) or kind may be sent than before: those that wait are to be returned.
    * `hold`: why and how long they are held; null if only a window has changed.
    */
-  readonly onLess: (kind: string, hold: { readonly code: HoldCode; readonly ms: number } | null) => Promise<void>;
+  readonly onLess: (
+    kind: string,
+    hold: { readonly code: HoldCode; readonly ms: number } | null,
+  ) => Promise<void>;
 }
 
 /**
@@ -93,7 +102,10 @@ export class ClientHealth {
   }
 
   /** Decides whether the client or only the kind is failing: the client, if status/get fails, too. */
-  async #noteNoAnswer(kind: string, { reason, row }: Extract<ScopedEvidence, { evidence: 'ask' }>): Promise<void> {
+  async #noteNoAnswer(
+    kind: string,
+    { reason, row }: Extract<ScopedEvidence, { evidence: 'ask' }>,
+  ): Promise<void> {
     const outage = await this.#askStatus();
     if (outage !== null) return this.#noteEvidence('', outage);
     if (this.#troubled.has('')) await this.#noteEvidence('', { seen: 'success' });
@@ -113,7 +125,12 @@ export class ClientHealth {
 
   async #noteEvidence(kind: string, evidence: Evidence, isAnswer = false): Promise<void> {
     const { deps, onLess } = this.#options;
-    const { health, heldMs } = await noteEvidence(deps.db, { client: deps.client, kind }, evidence, isAnswer);
+    const { health, heldMs } = await noteEvidence(
+      deps.db,
+      { client: deps.client, kind },
+      evidence,
+      isAnswer,
+    );
     if (health === null) this.#troubled.delete(kind);
     else this.#troubled.add(kind);
     const isLess = evidence.seen !== 'success' && evidence.seen !== 'answered';
@@ -123,7 +140,10 @@ export class ClientHealth {
 }
 
 /** Returns evidence if signing in fails; null if it works. */
-async function findSignInProblem(warehouse: Warehouse, signal: AbortSignal): Promise<Evidence | null> {
+async function findSignInProblem(
+  warehouse: Warehouse,
+  signal: AbortSignal,
+): Promise<Evidence | null> {
   try {
     await warehouse.signIn(signal);
     return null;
@@ -148,8 +168,12 @@ async function findOutage(warehouse: Warehouse, signal: AbortSignal): Promise<Ev
     const late = `common.status.get: no answer within ${statusWithinMs / 1_000} s`;
     if (deadline.aborted) return { seen: 'no answer', reason: late };
     // An answer in any form shows that the service is reachable.
-    const isAnswer = error instanceof WarehouseError && ((error.status ?? 500) < 500 || error.code === 'undecodable');
-    return isAnswer || isServiceAnswer(error) ? null : { seen: 'no answer', reason: describeError(error) };
+    const isAnswer =
+      error instanceof WarehouseError &&
+      ((error.status ?? 500) < 500 || error.code === 'undecodable');
+    return isAnswer || isServiceAnswer(error)
+      ? null
+      : { seen: 'no answer', reason: describeError(error) };
   }
 }
 

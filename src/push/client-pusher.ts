@@ -80,7 +80,12 @@ export class ClientPusher {
     this.#isFilling = true;
     let postponed = 0;
     try {
-      while (this.#rowsMayBeDue && !this.#isStopping && this.#buffer.room.rows > 0 && this.#health.maySend('')) {
+      while (
+        this.#rowsMayBeDue &&
+        !this.#isStopping &&
+        this.#buffer.room.rows > 0 &&
+        this.#health.maySend('')
+      ) {
         const changes = this.#changes;
         this.#rowsMayBeDue = false;
         const claim = await this.#claim();
@@ -148,7 +153,11 @@ export class ClientPusher {
 
   /** Does `work` within a trace of its own. */
   async #inSpan(row: ClaimedRow, work: () => Promise<void>): Promise<void> {
-    const attributes = { 'fulfilment.client': row.client, 'fulfilment.outbox': row.id, 'fulfilment.kind': row.kind };
+    const attributes = {
+      'fulfilment.client': row.client,
+      'fulfilment.outbox': row.id,
+      'fulfilment.kind': row.kind,
+    };
     const span = tracer.startSpan(`push ${row.kind}`, { root: true, attributes });
     await context.with(trace.setSpan(ROOT_CONTEXT, span), work);
     span.end();
@@ -159,7 +168,8 @@ export class ClientPusher {
     const { settlement, evidence } = outcome;
     if (outcome.fault !== undefined) this.#events.onError('push', outcome.fault);
     trace.getActiveSpan()?.setAttribute('fulfilment.status', settlement.status);
-    if (settlement.status !== 'done') trace.getActiveSpan()?.setStatus({ code: SpanStatusCode.ERROR });
+    if (settlement.status !== 'done')
+      trace.getActiveSpan()?.setStatus({ code: SpanStatusCode.ERROR });
     const settled = this.#settler.settle(outcome, row.kind);
     try {
       await this.#health.note(evidence, row.kind);
@@ -189,7 +199,9 @@ export class ClientPusher {
    * @param kind only rows of this kind; empty: all rows
    */
   async #return(kind: string): Promise<void> {
-    await this.#buffer.return(kind).catch((error: unknown) => this.#events.onError('give back', error));
+    await this.#buffer
+      .return(kind)
+      .catch((error: unknown) => this.#events.onError('give back', error));
   }
 
   /** The claims that this process holds and has to renew. */
@@ -239,7 +251,12 @@ export class ClientPusher {
   }
 
   get #isIdle(): boolean {
-    return this.#buffer.isEmpty && this.#settler.isIdle && !this.#isFilling && this.#backgroundTasks.size === 0;
+    return (
+      this.#buffer.isEmpty &&
+      this.#settler.isIdle &&
+      !this.#isFilling &&
+      this.#backgroundTasks.size === 0
+    );
   }
 
   #checkIdle(): void {
@@ -266,13 +283,20 @@ export class ClientPusher {
 
 /** Returns what a claim has to know about the kinds. */
 function toKindRules(kinds: readonly AnyKind[], timeoutMs: number): KindRules {
-  const findNames = (isWanted: (kind: AnyKind) => boolean) => kinds.filter(isWanted).map(({ name }) => name);
+  const findNames = (isWanted: (kind: AnyKind) => boolean) =>
+    kinds.filter(isWanted).map(({ name }) => name);
   return {
     names: findNames(() => true),
     stamped: findNames(
-      ({ unknown }) => unknown.do === 'look up' && unknown.lookUp.whenAbsent === 'resend' && !unknown.lookUp.byTarget,
+      ({ unknown }) =>
+        unknown.do === 'look up' &&
+        unknown.lookUp.whenAbsent === 'resend' &&
+        !unknown.lookUp.byTarget,
     ),
-    lingering: { names: findNames(({ unknown }) => unknown.do === 'resend'), ms: minAbsenceAgeMs(timeoutMs) },
+    lingering: {
+      names: findNames(({ unknown }) => unknown.do === 'resend'),
+      ms: minAbsenceAgeMs(timeoutMs),
+    },
     waits: kinds.flatMap(({ name, waitsFor }) => (waitsFor ? [{ kind: name, for: waitsFor }] : [])),
   };
 }
@@ -320,7 +344,8 @@ class RowBuffer {
 
   /** What may be claimed now. No rows unless half of the places are free: one claim should bring many rows. */
   get room() {
-    const rows = this.#waiting.length * 2 <= this.#maxWaiting ? this.#maxWaiting - this.#waiting.length : 0;
+    const rows =
+      this.#waiting.length * 2 <= this.#maxWaiting ? this.#maxWaiting - this.#waiting.length : 0;
     let bytes = maxBytes;
     let takesLarge = true;
     for (const row of this.#held) {

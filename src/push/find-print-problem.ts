@@ -15,7 +15,10 @@ export async function findPrintProblem(content: string): Promise<string | null> 
   const { PDFDocument } = await import('@cantoo/pdf-lib');
   let sizes: { width: number; height: number }[];
   try {
-    const document = await PDFDocument.load(bytes, { updateMetadata: false, ignoreEncryption: true });
+    const document = await PDFDocument.load(bytes, {
+      updateMetadata: false,
+      ignoreEncryption: true,
+    });
     sizes = document.getPages().map((page) => page.getSize());
   } catch (error) {
     // The error may quote the document, so its text is not used.
@@ -32,5 +35,7 @@ function findFormat({ width, height }: { width: number; height: number }): strin
   const [short, long] = [Math.min(width, height), Math.max(width, height)];
   const isNear = (points: number, wanted: number) => Math.abs(points - wanted) <= tolerancePoints;
   const names = Object.keys(formats) as (keyof typeof formats)[];
-  return names.find((name) => isNear(short, formats[name][0]) && isNear(long, formats[name][1])) ?? null;
+  return (
+    names.find((name) => isNear(short, formats[name][0]) && isNear(long, formats[name][1])) ?? null
+  );
 }

@@ -1,6 +1,12 @@
 import { growPauseMs, longestWaitMs, pauses } from '../core/backoff.ts';
 import { minuteMs } from '../core/time.ts';
-import { findGiveUpReason, operatorChoices, type PushPolicy, type RefusedAs, type Verdict } from './push-outcome.ts';
+import {
+  findGiveUpReason,
+  operatorChoices,
+  type PushPolicy,
+  type RefusedAs,
+  type Verdict,
+} from './push-outcome.ts';
 
 /**
  * What an answer without the row is worth. `read`: the resource that the row changes was read itself. `newer list`: the
@@ -80,7 +86,8 @@ export function judgeAbsence(
   });
   const backoffMs = growPauseMs(pauses.lookUp, row.lookups + 1);
   const isTooOld = row.ageMs >= policy.maxAgeMs;
-  if (seen === 'no answer' && !isTooOld) return again(Math.max(backoffMs, Math.min(longestWaitMs, row.retryAfterMs)));
+  if (seen === 'no answer' && !isTooOld)
+    return again(Math.max(backoffMs, Math.min(longestWaitMs, row.retryAfterMs)));
   if (sinceWrittenMs === null) return { status: 'dead', error: refusal ?? 'it was refused' };
   if (seen === 'no answer') return leaveToOperator(`${why}, for longer than PUSH_MAX_AGE`);
 
@@ -89,9 +96,13 @@ export function judgeAbsence(
     return leaveToOperator(`${why}; an earlier attempt may be what it means, but no list shows it`);
   }
 
-  const fromMs = seen === 'list' ? Math.max(longestListLagMs, minAbsenceAgeMs(timeoutMs)) : minAbsenceAgeMs(timeoutMs);
+  const fromMs =
+    seen === 'list'
+      ? Math.max(longestListLagMs, minAbsenceAgeMs(timeoutMs))
+      : minAbsenceAgeMs(timeoutMs);
   const believedInMs = fromMs - sinceWrittenMs;
-  if (believedInMs > 0) return again(Math.min(limitPauseMs(row, backoffMs, timeoutMs), believedInMs));
+  if (believedInMs > 0)
+    return again(Math.min(limitPauseMs(row, backoffMs, timeoutMs), believedInMs));
 
   const betweenAbsencesMs = pauses.secondAbsence.firstMs;
   if (row.absences === 0 || row.sinceAbsentMs === null) return again(betweenAbsencesMs, true);
@@ -109,7 +120,11 @@ function mayBeTaken({ refusedAs }: LookedUpRow, seen: AbsenceBasis): boolean {
  * Returns the pause before the next look-up of a row that is absent in a list which may be too old. The list may show
  * any moment that it is new enough.
  */
-function limitPauseMs({ sinceWrittenMs }: LookedUpRow, backoffMs: number, timeoutMs: number): number {
+function limitPauseMs(
+  { sinceWrittenMs }: LookedUpRow,
+  backoffMs: number,
+  timeoutMs: number,
+): number {
   const isOldEnough = (sinceWrittenMs ?? 0) >= minAbsenceAgeMs(timeoutMs);
   return isOldEnough ? Math.min(backoffMs, pauses.secondAbsence.firstMs) : backoffMs;
 }
@@ -117,10 +132,14 @@ function limitPauseMs({ sinceWrittenMs }: LookedUpRow, backoffMs: number, timeou
 /** Decides about a row that two look-ups, far enough apart, did not find. */
 function confirmAbsence(row: LookedUpRow, policy: PushPolicy): AbsenceVerdict {
   if (row.refusal !== null) return { status: 'dead', error: row.refusal };
-  if (row.whenAbsent === 'ask operator') return leaveToOperator('not found at the service, looked up twice');
+  if (row.whenAbsent === 'ask operator')
+    return leaveToOperator('not found at the service, looked up twice');
   const giveUpReason = findGiveUpReason(row, policy);
   if (giveUpReason !== null)
-    return { status: 'dead', error: `not at the service, looked up twice; given up ${giveUpReason}` };
+    return {
+      status: 'dead',
+      error: `not at the service, looked up twice; given up ${giveUpReason}`,
+    };
   const error = 'not at the service, looked up twice: sent again';
   return { status: 'pending', error, delayMs: 0, countsAsAttempt: true, counts: true };
 }

@@ -84,7 +84,12 @@ export interface CodeFinder {
    * Returns the id of a code.
    * @param idMember member of the payload that takes an id instead of the code
    */
-  readonly find: (list: SettingList, code: string, idMember: string, signal: AbortSignal) => Promise<CodeResult>;
+  readonly find: (
+    list: SettingList,
+    code: string,
+    idMember: string,
+    signal: AbortSignal,
+  ) => Promise<CodeResult>;
   /** Returns the problem of a code that a list lacks, as `describeUnlisted` does; null if there is none. */
   readonly findListProblem: (
     list: SettingList,
@@ -96,7 +101,11 @@ export interface CodeFinder {
    * Returns the warehouses that offer a main shipping method; none if unknown.
    * @param wanted should be among them
    */
-  readonly findWarehouses: (methodId: number, wanted: readonly string[], signal: AbortSignal) => Promise<string[]>;
+  readonly findWarehouses: (
+    methodId: number,
+    wanted: readonly string[],
+    signal: AbortSignal,
+  ) => Promise<string[]>;
 }
 
 /** The id of a code; or why it has none or several, in words. */
@@ -112,7 +121,10 @@ export interface CheckContext {
 
 /** The context of one push. */
 export interface PushContext extends CheckContext {
-  readonly row: Pick<ClaimedRow, 'id' | 'client' | 'kind' | 'reference' | 'knownId' | 'knownCount' | 'maybeCarriedOut'>;
+  readonly row: Pick<
+    ClaimedRow,
+    'id' | 'client' | 'kind' | 'reference' | 'knownId' | 'knownCount' | 'maybeCarriedOut'
+  >;
   /** IANA time zone of the client's times without a zone. */
   readonly zone: string;
   readonly db: Database;
@@ -186,7 +198,8 @@ export function toNoAnswer(error: unknown): Extract<LookUpResult, { readonly see
 }
 
 /** The context of a look-up. */
-export interface LookUpContext extends Pick<PushContext, 'zone' | 'db' | 'warehouse' | 'operations' | 'signal'> {
+export interface LookUpContext
+  extends Pick<PushContext, 'zone' | 'db' | 'warehouse' | 'operations' | 'signal'> {
   readonly client: string;
 }
 
@@ -203,7 +216,11 @@ export interface LookUpRule<P> {
   /** What the result notes if no attempt of the row created the found resource: what `differs` does not compare. */
   readonly othersNote?: string;
   /** Returns the row's `result` for a found resource. */
-  readonly resultOf: (resource: Resource, payload: P, operations: Operations) => PushResult['result'];
+  readonly resultOf: (
+    resource: Resource,
+    payload: P,
+    operations: Operations,
+  ) => PushResult['result'];
   /** The next step if look-ups have not found the resource: send the row again, or let a person decide. */
   readonly whenAbsent: 'resend' | 'ask operator';
   /** True if a refusal counts only after a look-up finds nothing: an earlier attempt may have created it. */
@@ -253,7 +270,11 @@ export interface OutboxKind<P> {
   /** The way to settle rows whose outcome is unknown. */
   readonly unknown: UnknownOutcome<P>;
   /** Returns problems that the schema cannot find. The payload may have others, too: all are named at once. */
-  readonly check?: (payload: JsonObject, reference: string, context: CheckContext) => Promise<readonly string[]>;
+  readonly check?: (
+    payload: JsonObject,
+    reference: string,
+    context: CheckContext,
+  ) => Promise<readonly string[]>;
   /** Sends the row. */
   readonly push: (payload: P, context: PushContext) => Promise<PushResult>;
   /**
@@ -263,7 +284,9 @@ export interface OutboxKind<P> {
   readonly followUps?: (payload: JsonObject) => readonly FollowUp[];
   readonly waitsFor?: Prerequisite;
   /** Returns the parts of the kind that differ if the service takes these further members in an update. */
-  readonly withTaken?: (taken: readonly TakenMember[]) => Partial<Pick<OutboxKind<P>, 'schema' | 'refused' | 'check'>>;
+  readonly withTaken?: (
+    taken: readonly TakenMember[],
+  ) => Partial<Pick<OutboxKind<P>, 'schema' | 'refused' | 'check'>>;
 }
 
 /** A kind whose payload type does not matter, as lists of kinds hold it. */
@@ -289,7 +312,10 @@ export function applyOperations(kind: AnyKind, operations: Operations): AnyKind 
 
 /** Returns a schema in which these members may be absent or null, such as `items.sku` of each entry of `items`. */
 const makeOptional = <P>(schema: z.ZodType<P>, members: readonly string[]): z.ZodType<P> =>
-  members.reduce<z.ZodType>((changed, member) => relax(changed, member.split('.')), schema) as z.ZodType<P>;
+  members.reduce<z.ZodType>(
+    (changed, member) => relax(changed, member.split('.')),
+    schema,
+  ) as z.ZodType<P>;
 
 function relax(schema: z.ZodType, path: readonly string[]): z.ZodType {
   if (schema instanceof z.ZodOptional) return relax(schema.unwrap() as z.ZodType, path).optional();
@@ -297,7 +323,9 @@ function relax(schema: z.ZodType, path: readonly string[]): z.ZodType {
   if (schema instanceof z.ZodArray)
     return schema.clone({ ...schema.def, element: relax(schema.element as z.ZodType, path) });
   const [name = '', ...rest] = path;
-  const member = schema instanceof z.ZodObject ? (schema.shape[name] as z.ZodType | undefined) : undefined;
-  if (!(schema instanceof z.ZodObject) || member === undefined) throw new TypeError(`no payload has a member ${name}`);
+  const member =
+    schema instanceof z.ZodObject ? (schema.shape[name] as z.ZodType | undefined) : undefined;
+  if (!(schema instanceof z.ZodObject) || member === undefined)
+    throw new TypeError(`no payload has a member ${name}`);
   return schema.extend({ [name]: rest.length === 0 ? member.nullish() : relax(member, rest) });
 }

@@ -54,7 +54,11 @@ export async function lookUpDueRows(
 }
 
 /** Looks up the due unknown rows of one kind, and returns the outcome of each. */
-async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): Promise<LookUpRound> {
+async function lookUpRows(
+  deps: PushDeps,
+  kind: AnyKind,
+  signal: AbortSignal,
+): Promise<LookUpRound> {
   if (kind.unknown.do !== 'look up') return { outcomes: [], evidence: [] };
   const { lookUp } = kind.unknown;
   const rows = await takeUnknownRows(deps.db, deps.client, kind.name, maxRows);
@@ -70,15 +74,22 @@ async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): P
   const found = await lookUp.find(readable, { ...deps, signal }).catch((error: unknown) => {
     const why = `${describeError(error)}; the look-up is tried again`;
     const cause = error instanceof WarehouseError ? { cause: error } : {};
-    return new Map<number, LookUpResult>(rows.map(({ id }) => [id, { seen: 'no answer', why, ...cause }]));
+    return new Map<number, LookUpResult>(
+      rows.map(({ id }) => [id, { seen: 'no answer', why, ...cause }]),
+    );
   });
   const lagMs = findLongestLagMs(rows, found);
   if (lagMs !== null) await recordListLag(deps.db, deps.client, lagMs);
   // Rows of one request share one cause.
-  const causes = new Set([...found.values()].flatMap((seen) => (seen.seen === 'no answer' ? (seen.cause ?? []) : [])));
+  const causes = new Set(
+    [...found.values()].flatMap((seen) => (seen.seen === 'no answer' ? (seen.cause ?? []) : [])),
+  );
   const durationMs = Math.round(performance.now() - startedAtMs);
   const outcomes = read.map((row): PushOutcome => {
-    const why = row.payloadRead === null ? 'this version cannot read its payload' : 'the look-up gave no result for it';
+    const why =
+      row.payloadRead === null
+        ? 'this version cannot read its payload'
+        : 'the look-up gave no result for it';
     const seen = found.get(row.id) ?? { seen: 'no answer' as const, why };
     const { verdict, pushed } = concludeLookUp(deps, lookUp, row, seen);
     const settlement = toSettlement(row, 'looked up', verdict, {
@@ -98,7 +109,10 @@ async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): P
 }
 
 /** Returns the longest lag of the lists that showed these rows; null if none is known. */
-function findLongestLagMs(rows: readonly UnknownRow[], found: ReadonlyMap<number, LookUpResult>): number | null {
+function findLongestLagMs(
+  rows: readonly UnknownRow[],
+  found: ReadonlyMap<number, LookUpResult>,
+): number | null {
   let longestMs: number | null = null;
   for (const row of rows) {
     const seen = found.get(row.id);
@@ -132,9 +146,17 @@ function concludeLookUp(
   // The service refused every attempt that it was asked for, so the row was not carried out.
   const isRefused = row.refusal !== null && row.sinceWrittenMs === null;
   if (seen.seen === 'several')
-    return { verdict: isRefused ? { status: 'dead', error: why } : leaveToOperator(why), pushed: null };
+    return {
+      verdict: isRefused ? { status: 'dead', error: why } : leaveToOperator(why),
+      pushed: null,
+    };
   const retryAfterMs = seen.seen === 'no answer' ? (seen.cause?.retryAfterMs ?? 0) : 0;
-  const lookedUp = { ...row, attempts: row.countedAttempts, whenAbsent: rule.whenAbsent, retryAfterMs };
+  const lookedUp = {
+    ...row,
+    attempts: row.countedAttempts,
+    whenAbsent: rule.whenAbsent,
+    retryAfterMs,
+  };
   const missed = { seen: toBasis(seen, isRefused), why };
   return { verdict: judgeAbsence(lookedUp, missed, deps.timeoutMs, deps.policy), pushed: null };
 }
@@ -155,7 +177,14 @@ function concludeFound(
   { operations }: PushDeps,
   rule: LookUpRule<unknown>,
   row: UnknownRow & { readonly payloadRead: unknown },
-  { resource, escaped, isOlder, lost, alsoInResult, reread }: LookUpResult & { readonly seen: 'there' },
+  {
+    resource,
+    escaped,
+    isOlder,
+    lost,
+    alsoInResult,
+    reread,
+  }: LookUpResult & { readonly seen: 'there' },
 ): Conclusion {
   const reading = { stream: rule.stream, resource, escaped };
   const isOthers = !row.replaced && (row.sinceWrittenMs === null || isOlder === true);
@@ -164,7 +193,8 @@ function concludeFound(
     : isOthers
       ? describeOthersVersion(rule.differs(row.payloadRead, resource))
       : (lost ?? null);
-  if (error !== null) return { verdict: { status: 'dead', error }, pushed: { result: {}, reading } };
+  if (error !== null)
+    return { verdict: { status: 'dead', error }, pushed: { result: {}, reading } };
   return {
     verdict: null,
     pushed: {

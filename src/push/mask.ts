@@ -6,7 +6,13 @@ import { toPayloadSchema } from './payload.ts';
 
 const masked = '•••';
 
-const plainTypes: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean', 'null']);
+const plainTypes: ReadonlySet<unknown> = new Set([
+  'string',
+  'number',
+  'integer',
+  'boolean',
+  'null',
+]);
 
 /** Returns true if a JSON Schema allows only plain values, such as texts and numbers. `type` is one name or several. */
 const isPlain = ({ type, const: only }: { [member: string]: Json }) =>
@@ -50,11 +56,14 @@ function maskBy(schema: Json | null, value: Json): Json {
   );
 }
 
-const cut = (value: Json): Json => (typeof value === 'string' ? shorten(value, maxShownLength) : value);
+const cut = (value: Json): Json =>
+  typeof value === 'string' ? shorten(value, maxShownLength) : value;
 
 function mapFirst(list: readonly Json[], mask: (entry: Json) => Json): Json[] {
   const shown = list.slice(0, maxShownEntries).map(mask);
-  return shown.length < list.length ? [...shown, `… and ${list.length - shown.length} more`] : shown;
+  return shown.length < list.length
+    ? [...shown, `… and ${list.length - shown.length} more`]
+    : shown;
 }
 
 /** Masks the members whose names are known, and counts the others. */
@@ -65,9 +74,12 @@ function maskMembers(
 ): Json {
   const names = Object.keys(value);
   const known = names.filter(isKnown);
-  const shown = known.slice(0, maxShownEntries).map((name) => [name, mask(name, value[name] ?? null)] as const);
+  const shown = known
+    .slice(0, maxShownEntries)
+    .map((name) => [name, mask(name, value[name] ?? null)] as const);
   const hidden = names.length - shown.length;
-  const rest = hidden === 0 ? [] : [[masked, `${hidden} unknown member${hidden === 1 ? '' : 's'}`] as const];
+  const rest =
+    hidden === 0 ? [] : [[masked, `${hidden} unknown member${hidden === 1 ? '' : 's'}`] as const];
   return Object.fromEntries([...shown, ...rest]);
 }
 
@@ -94,5 +106,7 @@ export function maskResult(value: Json): Json {
 const interfaceName = /^[a-z][A-Za-z]{0,39}$/;
 
 function hide(value: Json): Json {
-  return typeof value === 'string' && value.length > 500 ? `${masked} (${value.length} characters)` : masked;
+  return typeof value === 'string' && value.length > 500
+    ? `${masked} (${value.length} characters)`
+    : masked;
 }

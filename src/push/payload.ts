@@ -3,7 +3,13 @@ import { z } from 'zod';
 import { isObject, type Json, parseExact, ShapeError } from '../core/json.ts';
 import { quote } from '../core/quote.ts';
 import { findDocumentProblem } from './check-document.ts';
-import { type AnyKind, type CheckContext, type JsonObject, maxProblems, PayloadError } from './kind.ts';
+import {
+  type AnyKind,
+  type CheckContext,
+  type JsonObject,
+  maxProblems,
+  PayloadError,
+} from './kind.ts';
 import { documentContent } from './payloads/members.ts';
 
 /** Maximum number of entries of an array, and of members of an object. One with more is not checked any further. */
@@ -24,8 +30,12 @@ export function asNumber(value: number | string): Json {
 }
 
 /** Returns the members that are neither absent nor null. */
-export function pickGiven<T extends Record<string, unknown>>(members: T): { [K in keyof T]?: NonNullable<T[K]> } {
-  const entries = Object.entries(members).filter(([, value]) => value !== undefined && value !== null);
+export function pickGiven<T extends Record<string, unknown>>(
+  members: T,
+): { [K in keyof T]?: NonNullable<T[K]> } {
+  const entries = Object.entries(members).filter(
+    ([, value]) => value !== undefined && value !== null,
+  );
   return Object.fromEntries(entries) as { [K in keyof T]?: NonNullable<T[K]> };
 }
 
@@ -48,7 +58,11 @@ export async function checkPayload(
   { payload, reference }: { readonly payload: string; readonly reference: string },
   context: CheckContext,
 ): Promise<unknown> {
-  return checkValue(kind, { value: parsePayload(payload), length: payload.length, reference }, context);
+  return checkValue(
+    kind,
+    { value: parsePayload(payload), length: payload.length, reference },
+    context,
+  );
 }
 
 /** A parsed payload, and the length of its text. */
@@ -72,7 +86,9 @@ export async function checkValue(
   await giveTurn(length);
   const { problems, read } = readMembers(kind, value);
   await giveTurn(length);
-  const further = isObject(value) ? [...((await kind.check?.(value, reference, context)) ?? [])] : [];
+  const further = isObject(value)
+    ? [...((await kind.check?.(value, reference, context)) ?? [])]
+    : [];
   if (reference.trim() === '') further.unshift('reference: must not be empty');
   if (problems.length + further.length > 0) throw new PayloadError([...problems, ...further]);
   return read;
@@ -129,7 +145,8 @@ function checkInPieces(schema: z.ZodType, value: Json): Checked {
       Array.isArray(member) ? member.slice(from, from + pieceLength) : member,
     ]);
     const checked = checkWhole(schema, Object.fromEntries(piece));
-    if ('issues' in checked) for (const issue of moveIssues(checked.issues, from)) found.push(issue);
+    if ('issues' in checked)
+      for (const issue of moveIssues(checked.issues, from)) found.push(issue);
   }
   return found.length > 0 ? { issues: found } : checkWhole(schema, value);
 }
@@ -141,7 +158,10 @@ const findLongestList = (value: Json): number =>
   );
 
 /** Returns the issues of the entries of a piece, with their places in the whole list; of the first piece, all issues. */
-function moveIssues(issues: readonly z.core.$ZodIssue[], from: number): readonly z.core.$ZodIssue[] {
+function moveIssues(
+  issues: readonly z.core.$ZodIssue[],
+  from: number,
+): readonly z.core.$ZodIssue[] {
   if (from === 0) return issues;
   return issues.flatMap((issue) => {
     const [list, place, ...rest] = issue.path;
@@ -151,7 +171,9 @@ function moveIssues(issues: readonly z.core.$ZodIssue[], from: number): readonly
 }
 
 /** Finds the first array or object with too many entries. Its path begins with the innermost part. */
-function findCrowded(value: Json): { readonly path: (string | number)[]; readonly count: number } | null {
+function findCrowded(
+  value: Json,
+): { readonly path: (string | number)[]; readonly count: number } | null {
   if (!Array.isArray(value) && !isObject(value)) return null;
   const names = Array.isArray(value) ? null : Object.keys(value);
   const members = Array.isArray(value) ? value : Object.values(value);
@@ -206,7 +228,8 @@ const passedThrough: ReadonlySet<string> = new Set(['pickUpPoint', 'metadata']);
  */
 function normalizeNumbers(value: Json): Json {
   if (typeof value !== 'object' || value === null) return value;
-  if (JSON.isRawJSON(value)) return Number.isSafeInteger(Number(value.rawJSON)) ? Number(value.rawJSON) : value.rawJSON;
+  if (JSON.isRawJSON(value))
+    return Number.isSafeInteger(Number(value.rawJSON)) ? Number(value.rawJSON) : value.rawJSON;
   // Only what changes is copied: a copy of everything takes as long as a check.
   if (Array.isArray(value)) {
     const list = value.map(normalizeNumbers);
@@ -226,7 +249,9 @@ function withMembers(
   changed: readonly (readonly [string, Json])[],
 ): { [member: string]: Json } {
   const values = new Map(changed);
-  return Object.fromEntries(Object.entries(object).map(([name, member]) => [name, values.get(name) ?? member]));
+  return Object.fromEntries(
+    Object.entries(object).map(([name, member]) => [name, values.get(name) ?? member]),
+  );
 }
 
 /** What is wrong with a member. */
@@ -253,7 +278,10 @@ export function describeIssues(
   return found.slice(0, maxProblems + 1);
 }
 
-function describeIssue(issue: z.core.$ZodIssue, refused: Readonly<Record<string, string>>): readonly MemberProblem[] {
+function describeIssue(
+  issue: z.core.$ZodIssue,
+  refused: Readonly<Record<string, string>>,
+): readonly MemberProblem[] {
   const path = formatPath(issue.path);
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.slice(0, maxProblems + 1).map((key) => {
@@ -267,9 +295,15 @@ function describeIssue(issue: z.core.$ZodIssue, refused: Readonly<Record<string,
   const place = path === '' ? 'payload' : path;
   if (issue.code === 'invalid_type')
     return [
-      { path: place, problem: issue.input === undefined ? 'is missing' : `must be ${withArticle(issue.expected)}` },
+      {
+        path: place,
+        problem:
+          issue.input === undefined ? 'is missing' : `must be ${withArticle(issue.expected)}`,
+      },
     ];
-  return [{ path: place, problem: `${issue.message.charAt(0).toLowerCase()}${issue.message.slice(1)}` }];
+  return [
+    { path: place, problem: `${issue.message.charAt(0).toLowerCase()}${issue.message.slice(1)}` },
+  ];
 }
 
 const withArticle = (type: string) =>
@@ -284,7 +318,11 @@ const withArticle = (type: string) =>
 function formatPath(path: readonly PropertyKey[]): string {
   return path.reduce<string>(
     (text, part) =>
-      typeof part === 'number' ? `${text}[${part}]` : text === '' ? String(part) : `${text}.${String(part)}`,
+      typeof part === 'number'
+        ? `${text}[${part}]`
+        : text === ''
+          ? String(part)
+          : `${text}.${String(part)}`,
     '',
   );
 }

@@ -7,7 +7,8 @@ const parentCheckMs = 1_000;
 
 if (isMainThread) {
   // Ignores signals to the process group: the worker handles them, and waits for its documents.
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.on(signal, () => undefined);
   // Another thread checks the worker, because reading a document may block this one forever.
   new Worker(import.meta.filename, { execArgv: [] }).unref();
   process.on('message', async (content: string) => {

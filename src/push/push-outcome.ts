@@ -103,14 +103,22 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
     const doubtedFrom = error.status === 429 ? maxRefusalsAsEvidence : 0;
     const step = Math.max(0, failed.refusedForOthers - doubtedFrom) + 1;
     const delayMs = toPauseMs(pauses.push, step, random, error.retryAfterMs);
-    return { status: 'pending', error: sharedRefusal, delayMs, countsAsAttempt: false, isRefusedForOthers: true };
+    return {
+      status: 'pending',
+      error: sharedRefusal,
+      delayMs,
+      countsAsAttempt: false,
+      isRefusedForOthers: true,
+    };
   }
   // A refused read is not a refusal of the change.
   const outcome = failed.sent ? error.outcome : 'not_executed';
   if (error.code === 'stopped' && !failed.sent)
     return { status: 'pending', error: error.message, delayMs: 0, countsAsAttempt: false };
   if (outcome === 'refused') {
-    return failed.doubtsRefusal ? toDoubtedRefusal(error) : { status: 'dead', error: error.message };
+    return failed.doubtsRefusal
+      ? toDoubtedRefusal(error)
+      : { status: 'dead', error: error.message };
   }
   if (outcome === 'unknown' && failed.rule === 'look up')
     return {
@@ -120,10 +128,16 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
       written: true,
     };
   if (outcome === 'unknown' && failed.rule === 'ask operator')
-    return { status: 'unknown', error: `${error.message}. ${operatorChoices}`, delayMs: null, written: true };
+    return {
+      status: 'unknown',
+      error: `${error.message}. ${operatorChoices}`,
+      delayMs: null,
+      written: true,
+    };
   const written = outcome === 'unknown';
   const giveUpReason = findGiveUpReason(failed, policy);
-  if (giveUpReason !== null) return { status: 'dead', error: `${error.message}; given up ${giveUpReason}`, written };
+  if (giveUpReason !== null)
+    return { status: 'dead', error: `${error.message}; given up ${giveUpReason}`, written };
   // If only reads failed, wait longer: they fail for all rows in the same way.
   const step = failed.sent ? failed.attempts : failed.attempts + readsFailedStep;
   const delayMs = toPauseMs(pauses.push, step, random, error.retryAfterMs);
@@ -148,7 +162,9 @@ export function findGiveUpReason(
 ): string | null {
   if (attempts >= policy.maxAttempts) return `after ${attempts} attempts (PUSH_MAX_ATTEMPTS)`;
   // The first attempt may come late: after a dead row of its lane, or because the daemon was off.
-  return attempts > 1 && ageMs >= policy.maxAgeMs ? `after ${Math.round(ageMs / hourMs)} hours (PUSH_MAX_AGE)` : null;
+  return attempts > 1 && ageMs >= policy.maxAgeMs
+    ? `after ${Math.round(ageMs / hourMs)} hours (PUSH_MAX_AGE)`
+    : null;
 }
 
 /**
@@ -157,7 +173,8 @@ export function findGiveUpReason(
  */
 function findSharedRefusal(failed: FailedAttempt): string | null {
   const { error } = failed;
-  if (error.code === 'credentials_refused' || error.status === 401 || error.status === 429) return error.message;
+  if (error.code === 'credentials_refused' || error.status === 401 || error.status === 429)
+    return error.message;
   return isWrongRoute(failed) ? describeWrongRoute(error) : null;
 }
 
@@ -172,7 +189,10 @@ function isWrongRoute({ error, sent, documented, notFoundMeansRoute }: FailedAtt
 }
 
 /** Returns true if an answer to an assumed operation may mean that the service does not have the route. */
-export function mayBeNoRoute({ status, jsonBody, explained }: WarehouseError, notFoundMeansRoute: boolean): boolean {
+export function mayBeNoRoute(
+  { status, jsonBody, explained }: WarehouseError,
+  notFoundMeansRoute: boolean,
+): boolean {
   if (explained) return false;
   return status === 403 || status === 405 || (status === 404 && (notFoundMeansRoute || !jsonBody));
 }
@@ -185,33 +205,46 @@ export function readEvidence(failed: FailedAttempt): ScopedEvidence[] {
   const isNew = failed.attempts <= 1 && failed.refusedForOthers === 0;
   if (error.code === 'credentials_refused')
     return [{ of: 'client', evidence: { seen: 'credentials refused', reason } }];
-  if (isWrongRoute(failed)) return [{ of: 'kind', evidence: { seen: 'no route', reason: describeWrongRoute(error) } }];
-  if (error.code === 'token_refused') return [{ of: 'kind', evidence: { seen: 'failure', reason, isNew } }];
+  if (isWrongRoute(failed))
+    return [{ of: 'kind', evidence: { seen: 'no route', reason: describeWrongRoute(error) } }];
+  if (error.code === 'token_refused')
+    return [{ of: 'kind', evidence: { seen: 'failure', reason, isNew } }];
   const wait = readWaitEvidence(error);
   if (wait.length > 0)
-    return error.retryAfterMs !== undefined || failed.refusedForOthers < maxRefusalsAsEvidence ? wait : [];
+    return error.retryAfterMs !== undefined || failed.refusedForOthers < maxRefusalsAsEvidence
+      ? wait
+      : [];
   return readAnswerEvidence(failed, isNew);
 }
 
 /** Returns evidence that the service asked to wait or to send less, or nothing if it did not ask. */
-function readWaitEvidence({ status, outcome, retryAfterMs, message: reason }: WarehouseError): ScopedEvidence[] {
+function readWaitEvidence({
+  status,
+  outcome,
+  retryAfterMs,
+  message: reason,
+}: WarehouseError): ScopedEvidence[] {
   if (retryAfterMs === undefined)
     return status === 429 ? [{ of: 'client', evidence: { seen: 'too fast', reason } }] : [];
   if (outcome === 'refused') return [];
   const ms = Math.min(retryAfterMs, longestWaitMs);
-  return [{ of: 'client', evidence: { seen: 'asked to wait', reason: `${reason}; asked to wait`, ms } }];
+  return [
+    { of: 'client', evidence: { seen: 'asked to wait', reason: `${reason}; asked to wait`, ms } },
+  ];
 }
 
 function readAnswerEvidence({ error, sent }: FailedAttempt, isNew: boolean): ScopedEvidence[] {
   if (error.status === 401 || error.status === 425) return [];
-  if (!isServiceAnswer(error)) return [{ of: 'client', evidence: 'ask', reason: error.message, row: { isNew } }];
+  if (!isServiceAnswer(error))
+    return [{ of: 'client', evidence: 'ask', reason: error.message, row: { isNew } }];
   return sent ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
 }
 
 /** Returns the evidence of a failed look-up about the client's service. */
 export function readLookUpEvidence(error: WarehouseError): ScopedEvidence[] {
   const { code, message: reason } = error;
-  if (code === 'credentials_refused') return [{ of: 'client', evidence: { seen: 'credentials refused', reason } }];
+  if (code === 'credentials_refused')
+    return [{ of: 'client', evidence: { seen: 'credentials refused', reason } }];
   const wait = readWaitEvidence(error);
   if (wait.length > 0) return wait;
   return isServiceAnswer(error) ? [] : [{ of: 'client', evidence: 'ask', reason, row: null }];
@@ -222,5 +255,10 @@ export function isServiceAnswer(error: unknown): boolean {
   if (!(error instanceof WarehouseError)) return false;
   if (error.code === 'nok' || error.code === 'credentials_refused') return true;
   const { status, jsonBody } = error;
-  return status !== undefined && status < 500 && status >= 400 && (jsonBody || [401, 425, 429].includes(status));
+  return (
+    status !== undefined &&
+    status < 500 &&
+    status >= 400 &&
+    (jsonBody || [401, 425, 429].includes(status))
+  );
 }

@@ -69,7 +69,10 @@ export class Pusher {
       (error) => events.onError('release', error),
     );
     this.#pushers = new Map(
-      clients.map((deps) => [deps.client, new ClientPusher(deps, slots, signal, { ...events, onDue })]),
+      clients.map((deps) => [
+        deps.client,
+        new ClientPusher(deps, slots, signal, { ...events, onDue }),
+      ]),
     );
     this.#kindNames = {
       names: kinds.map(({ name }) => name),
@@ -162,7 +165,8 @@ export class Pusher {
         this.#lookWithin(busyLookMs);
       }
       this.#nextLookAtMs = Math.max(this.#nextLookAtMs, beganAtMs + minLookMs);
-      for (let ms = this.#msToLook; ms > 0 && !this.#isStopping; ms = this.#msToLook) await this.#pause(ms);
+      for (let ms = this.#msToLook; ms > 0 && !this.#isStopping; ms = this.#msToLook)
+        await this.#pause(ms);
     }
   }
 
@@ -216,6 +220,7 @@ export class Pusher {
     if (unknownInMs === 0) pusher.lookUp();
     if (pendingInMs === 0) pusher.claimDue();
     // What is due but cannot begin now is looked at again soon.
-    for (const inMs of [pendingInMs, unknownInMs]) if (inMs !== null) this.#lookWithin(inMs === 0 ? busyLookMs : inMs);
+    for (const inMs of [pendingInMs, unknownInMs])
+      if (inMs !== null) this.#lookWithin(inMs === 0 ? busyLookMs : inMs);
   }
 }

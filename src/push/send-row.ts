@@ -72,14 +72,19 @@ class ClaimLostError extends CodedError {
 }
 
 /** Sends one claimed row. Every error becomes an outcome. Returns null only if the claim was lost. */
-export async function sendRow(deps: PushDeps, row: ClaimedRow, signal: AbortSignal): Promise<PushOutcome | null> {
+export async function sendRow(
+  deps: PushDeps,
+  row: ClaimedRow,
+  signal: AbortSignal,
+): Promise<PushOutcome | null> {
   const kind = deps.kinds.get(row.kind);
   if (kind === undefined) throw new Error(`a row of the unknown kind ${row.kind} was claimed`);
   const progress = { sent: false };
   try {
     if (await mustBeLookedUp(deps, kind, row)) {
       readPayload(kind, row.payload);
-      const error = 'an earlier attempt may have been carried out; it is looked up before the row is sent again';
+      const error =
+        'an earlier attempt may have been carried out; it is looked up before the row is sent again';
       return toOutcome(row, { status: 'unknown', error, delayMs: 0, code: null }, progress);
     }
     const context = createContext(deps, row, signal, progress);
@@ -101,7 +106,11 @@ export async function sendRow(deps: PushDeps, row: ClaimedRow, signal: AbortSign
  * Returns true if an earlier attempt may have been carried out, and no two look-ups missed it. An order that has reached
  * our tables since then may be what they missed, unless it is the one that the row replaces.
  */
-async function mustBeLookedUp({ db }: PushDeps, { unknown }: AnyKind, row: ClaimedRow): Promise<boolean> {
+async function mustBeLookedUp(
+  { db }: PushDeps,
+  { unknown }: AnyKind,
+  row: ClaimedRow,
+): Promise<boolean> {
   if (unknown.do !== 'look up' || !row.maybeCarriedOut) return false;
   if (!row.cleared) return true;
   if (row.knownId === null || !unknown.lookUp.doubtsRefusal) return false;
@@ -121,11 +130,13 @@ function createContext(
   const beforeSend = async (target: PushTarget | undefined) => {
     // A worker that was suspended must not send a row that others have taken over. For kinds that can be looked up, the
     // claim itself recorded the send.
-    const isFresh = row.stamped && !progress.sent && performance.now() - row.claimedAtMs < claimMs / 3;
+    const isFresh =
+      row.stamped && !progress.sent && performance.now() - row.claimedAtMs < claimMs / 3;
     if (!isFresh) {
       const stampedAtMs = performance.now();
       const isHeld = await stampSent(db, row, target);
-      if (!isHeld || performance.now() - stampedAtMs > claimMs / 3) throw new ClaimLostError(row.id);
+      if (!isHeld || performance.now() - stampedAtMs > claimMs / 3)
+        throw new ClaimLostError(row.id);
     }
     sent.note(row);
     progress.sent = true;
@@ -136,10 +147,16 @@ function createContext(
 }
 
 /** What a row shows that the service has carried out. */
-export const evidenceOfSuccess: readonly ScopedEvidence[] = [{ of: 'kind', evidence: { seen: 'success' } }];
+export const evidenceOfSuccess: readonly ScopedEvidence[] = [
+  { of: 'kind', evidence: { seen: 'success' } },
+];
 
 type AttemptVerdict =
-  | { readonly status: 'done'; readonly pushed: PushResult; readonly followUps: readonly FollowUp[] }
+  | {
+      readonly status: 'done';
+      readonly pushed: PushResult;
+      readonly followUps: readonly FollowUp[];
+    }
   | (Verdict & {
       readonly code: string | null;
       readonly error: string;
@@ -156,16 +173,29 @@ async function judgeError(
   error: unknown,
   sent: boolean,
 ): Promise<AttemptVerdict> {
-  if (error instanceof PayloadError) return { status: 'dead', error: error.message, code: error.code };
-  if (error instanceof NotFoundError) return { status: 'dead', error: error.message, code: error.code, cause: error };
+  if (error instanceof PayloadError)
+    return { status: 'dead', error: error.message, code: error.code };
+  if (error instanceof NotFoundError)
+    return { status: 'dead', error: error.message, code: error.code, cause: error };
   if (error instanceof LostMembersError) {
     const { code, message, reading } = error;
-    const carriedOut = { written: true, evidence: evidenceOfSuccess, pushed: { result: {}, reading } };
+    const carriedOut = {
+      written: true,
+      evidence: evidenceOfSuccess,
+      pushed: { result: {}, reading },
+    };
     return { status: 'dead', error: message, code, cause: error, ...carriedOut };
   }
   if (error instanceof PostponedError) {
     const { code, message, retryMs } = error;
-    return { status: 'pending', error: message, delayMs: retryMs, countsAsAttempt: false, code, cause: error };
+    return {
+      status: 'pending',
+      error: message,
+      delayMs: retryMs,
+      countsAsAttempt: false,
+      code,
+      cause: error,
+    };
   }
   const failure = toWarehouseError(error);
   const failed = {
@@ -181,13 +211,23 @@ async function judgeError(
   };
   // A defect of this program or of the database shows nothing about the service.
   const evidence = error instanceof WarehouseError ? readEvidence(failed) : [];
-  return { ...judgeFailure(failed, deps.policy, Math.random()), code: failure.code, cause: error, evidence };
+  return {
+    ...judgeFailure(failed, deps.policy, Math.random()),
+    code: failure.code,
+    cause: error,
+    evidence,
+  };
 }
 
 /** Returns true if a kind's method and path are known to be right. Reads the database only in doubt. */
-async function isKnownRoute(deps: PushDeps, kind: AnyKind, error: WarehouseError): Promise<boolean> {
+async function isKnownRoute(
+  deps: PushDeps,
+  kind: AnyKind,
+  error: WarehouseError,
+): Promise<boolean> {
   const { documented, method, path } = deps.operations[kind.operation];
-  if (documented || deps.proven.has(kind.name) || !mayBeNoRoute(error, kind.notFoundMeansRoute)) return true;
+  if (documented || deps.proven.has(kind.name) || !mayBeNoRoute(error, kind.notFoundMeansRoute))
+    return true;
   const proof = { client: deps.client, kind: kind.name, method, path };
   // Without the database nothing is known of the path. The answer must not be lost: the kind is treated as not proven.
   const isKnown = await isProven(deps.db, proof).catch(() => false);
@@ -202,20 +242,36 @@ function toWarehouseError(error: unknown): WarehouseError {
   return new WarehouseError(code, describeError(error), { outcome: 'unknown', cause: error });
 }
 
-function toOutcome(row: ClaimedRow, conclusion: AttemptVerdict, { sent }: { readonly sent: boolean }): PushOutcome {
+function toOutcome(
+  row: ClaimedRow,
+  conclusion: AttemptVerdict,
+  { sent }: { readonly sent: boolean },
+): PushOutcome {
   const isUnsent = !sent;
   const durationMs = Math.round(performance.now() - row.claimedAtMs);
   const readNo = row.claimNo;
   if (conclusion.status === 'done') {
     const { pushed, followUps } = conclusion;
-    const settlement = toSettlement(row, 'sent', null, { durationMs, isUnsent, result: pushed.result, followUps });
+    const settlement = toSettlement(row, 'sent', null, {
+      durationMs,
+      isUnsent,
+      result: pushed.result,
+      followUps,
+    });
     return { settlement, pushed, readNo, evidence: evidenceOfSuccess };
   }
   const { code: errorCode, cause, evidence = [], pushed = null } = conclusion;
   // It was no attempt if only the payload was checked, or if it failed for a reason outside this row.
-  const refund = cause === undefined || (conclusion.status === 'pending' && !conclusion.countsAsAttempt);
-  const settlement = toSettlement(row, 'sent', conclusion, { durationMs, isUnsent, errorCode, refund });
-  const isFault = cause !== undefined && (!(cause instanceof CodedError) || cause.code === 'database_lost');
+  const refund =
+    cause === undefined || (conclusion.status === 'pending' && !conclusion.countsAsAttempt);
+  const settlement = toSettlement(row, 'sent', conclusion, {
+    durationMs,
+    isUnsent,
+    errorCode,
+    refund,
+  });
+  const isFault =
+    cause !== undefined && (!(cause instanceof CodedError) || cause.code === 'database_lost');
   return { settlement, pushed, readNo, evidence, ...(isFault ? { fault: cause } : {}) };
 }
 

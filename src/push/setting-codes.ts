@@ -2,7 +2,12 @@ import { pauses } from '../core/backoff.ts';
 import { quote } from '../core/quote.ts';
 import type { Database } from '../db/pool.ts';
 import { readListsNow } from '../pull/refresh-settings.ts';
-import { readServiceLists, type ServiceLists, type StoredOption, takeListsTurn } from '../pull/sql/service-lists.ts';
+import {
+  readServiceLists,
+  type ServiceLists,
+  type StoredOption,
+  takeListsTurn,
+} from '../pull/sql/service-lists.ts';
 import type { Warehouse } from '../service/client.ts';
 import type { SettingList } from '../service/decoding/decode-service-lists.ts';
 import type { ClientAccount } from '../service/sql/clients.ts';
@@ -39,22 +44,38 @@ export class SettingCodes implements CodeFinder {
    * @throws WarehouseError if the settings could not be read
    * @throws PostponedError if they cannot be read now: reading them failed recently, or another worker reads them
    */
-  async find(list: SettingList, code: string, idMember: string, signal: AbortSignal): Promise<CodeResult> {
-    if (filterByCode((await this.#lists()).options, list, code).length === 0) await this.#refresh(signal);
+  async find(
+    list: SettingList,
+    code: string,
+    idMember: string,
+    signal: AbortSignal,
+  ): Promise<CodeResult> {
+    if (filterByCode((await this.#lists()).options, list, code).length === 0)
+      await this.#refresh(signal);
     return findCode((await this.#lists()).options, list, code, idMember);
   }
 
   /** @throws as `find` does */
-  async findListProblem(list: SettingList, code: string, form: RegExp, signal: AbortSignal): Promise<string | null> {
+  async findListProblem(
+    list: SettingList,
+    code: string,
+    form: RegExp,
+    signal: AbortSignal,
+  ): Promise<string | null> {
     if (describeUnlisted((await this.#lists()).options, list, code, form) === null) return null;
     await this.#refresh(signal);
     return describeUnlisted((await this.#lists()).options, list, code, form);
   }
 
   /** @throws as `find` does */
-  async findWarehouses(methodId: number, wanted: readonly string[], signal: AbortSignal): Promise<string[]> {
+  async findWarehouses(
+    methodId: number,
+    wanted: readonly string[],
+    signal: AbortSignal,
+  ): Promise<string[]> {
     const offered = filterWarehouses(await this.#lists(), methodId);
-    if (offered.length === 0 || wanted.every((warehouse) => offered.includes(warehouse))) return offered;
+    if (offered.length === 0 || wanted.every((warehouse) => offered.includes(warehouse)))
+      return offered;
     await this.#refresh(signal);
     return filterWarehouses(await this.#lists(), methodId);
   }
@@ -77,7 +98,12 @@ export class SettingCodes implements CodeFinder {
   }
 
   async #read(signal: AbortSignal): Promise<void> {
-    const turn = await takeListsTurn(this.#db, this.#account.client, refreshPauseMs, pauses.serviceLists.firstMs);
+    const turn = await takeListsTurn(
+      this.#db,
+      this.#account.client,
+      refreshPauseMs,
+      pauses.serviceLists.firstMs,
+    );
     if (turn === 'recent') return;
     if (turn === 'later')
       throw new PostponedError(
@@ -109,7 +135,8 @@ export async function findCodeProblems(
   path = '',
 ): Promise<string[]> {
   const given = Number(isGiven(value, byCode)) + Number(isGiven(value, byId));
-  if (given === 2 || (required && given === 0)) return [`${path}${byCode}: give either ${byCode} (code) or ${byId}`];
+  if (given === 2 || (required && given === 0))
+    return [`${path}${byCode}: give either ${byCode} (code) or ${byId}`];
   const code = value[byCode];
   if (typeof code !== 'string' || code === '') return [];
   const found = await codes.find(list, code, byId, signal);
@@ -142,8 +169,11 @@ export const anyCode: CodeFinder = {
 };
 
 /** Returns the entries of a list that have a code. */
-const filterByCode = (options: readonly StoredOption[], list: SettingList, code: string): StoredOption[] =>
-  options.filter((option) => option.list === list && option.code === code);
+const filterByCode = (
+  options: readonly StoredOption[],
+  list: SettingList,
+  code: string,
+): StoredOption[] => options.filter((option) => option.list === list && option.code === code);
 
 /**
  * Returns the id of a code; or a problem in words, with what can be used instead, if no entry or several entries have it.
@@ -160,7 +190,9 @@ export function findCode(
   if (first === undefined) return { problem: describeUnknownCode(options, list, code, idMember) };
   if (others.length === 0) return { id: first.id };
   const ids = found.map(({ id }) => id).join(', ');
-  return { problem: `several entries have the code ${nameCode(code)} (ids ${ids}), so use ${idMember} instead` };
+  return {
+    problem: `several entries have the code ${nameCode(code)} (ids ${ids}), so use ${idMember} instead`,
+  };
 }
 
 /**
@@ -174,21 +206,31 @@ export function describeUnlisted(
   form: RegExp,
 ): string | null {
   const codes = options.filter((option) => option.list === list).map((option) => option.code ?? '');
-  if (codes.length === 0 || codes.includes(code) || !codes.every((one) => form.test(one))) return null;
+  if (codes.length === 0 || codes.includes(code) || !codes.every((one) => form.test(one)))
+    return null;
   return `there is no code ${nameCode(code)} (known codes: ${[...new Set(codes)].join(', ')})`;
 }
 
 /** Names a code of a payload. What is no plain code may be any text, also a personal one: it is quoted. */
-export const nameCode = (code: string): string => (/^[\w.-]{1,64}$/.test(code) ? code : quote(code));
+export const nameCode = (code: string): string =>
+  /^[\w.-]{1,64}$/.test(code) ? code : quote(code);
 
 /** Returns the warehouses that offer a main shipping method. */
 export const filterWarehouses = ({ offers }: ServiceLists, methodId: number): string[] =>
   offers.filter((offer) => offer.methodId === methodId).map(({ warehouse }) => warehouse);
 
-function describeUnknownCode(options: readonly StoredOption[], list: SettingList, code: string, idMember: string) {
+function describeUnknownCode(
+  options: readonly StoredOption[],
+  list: SettingList,
+  code: string,
+  idMember: string,
+) {
   const listed = options.filter((option) => option.list === list);
   const codes = [...new Set(listed.flatMap((option) => option.code || []))].join(', ') || 'none';
   const ids = listed.flatMap((option) => (option.code ? [] : [option.id])).sort((a, b) => a - b);
-  const uncoded = ids.length === 0 ? '' : `; entries without a code: ids ${ids.join(', ')}, which ${idMember} takes`;
+  const uncoded =
+    ids.length === 0
+      ? ''
+      : `; entries without a code: ids ${ids.join(', ')}, which ${idMember} takes`;
   return `there is no code ${nameCode(code)} (known codes: ${codes}${uncoded})`;
 }

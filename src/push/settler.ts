@@ -66,7 +66,9 @@ export class Settler {
     this.#deps = deps;
     this.#signal = signal;
     this.#events = events;
-    this.#lanes = new LaneReleaser(deps.db, signal, onReleased, (error) => events.onError('release', error));
+    this.#lanes = new LaneReleaser(deps.db, signal, onReleased, (error) =>
+      events.onError('release', error),
+    );
   }
 
   /** False if no further row may be sent before some are settled. */
@@ -106,11 +108,14 @@ export class Settler {
       try {
         const { settled, locked, freed } = await settleOutcomes(this.#deps, outcomes);
         for (const { outcome, kind, inSpan } of batch)
-          if (settled.has(outcome.settlement.id)) inSpan(() => this.#report(outcome.settlement, kind));
+          if (settled.has(outcome.settlement.id))
+            inSpan(() => this.#report(outcome.settlement, kind));
         const left = batch.filter(({ outcome }) => locked.has(outcome.settlement.id));
         if (left.length > 0) void this.#settleLater(left);
         // The next transaction need not wait for the lanes.
-        void this.#lanes.release(freed).then(() => end(batch.filter((answered) => !left.includes(answered))));
+        void this.#lanes
+          .release(freed)
+          .then(() => end(batch.filter((answered) => !left.includes(answered))));
         return;
       } catch (error) {
         this.#events.onError('settle', error);
@@ -152,15 +157,22 @@ interface OutcomeResult extends SettleResult {
  * waits for an outbox row that somebody has locked. If the database refuses data of an outcome, or a resource is locked
  * or takes too long, the outcomes are settled in parts. The resource of the outcome at fault is left to the next reading.
  */
-async function settleOutcomes(deps: PushDeps, outcomes: readonly PushOutcome[]): Promise<OutcomeResult> {
+async function settleOutcomes(
+  deps: PushDeps,
+  outcomes: readonly PushOutcome[],
+): Promise<OutcomeResult> {
   try {
-    return await inTransaction(deps.db, (trx) => settleAll(trx, deps, outcomes), { waitForLocks: false });
+    return await inTransaction(deps.db, (trx) => settleAll(trx, deps, outcomes), {
+      waitForLocks: false,
+    });
   } catch (error) {
     if (!isDataRefused(error) && !isCancelled(error) && !isLockTimeout(error)) throw error;
     const [only, ...others] = outcomes;
     if (only === undefined) throw error;
     if (others.length === 0)
-      return settleOutcomes(deps, [isDataRefused(error) ? leaveOutContent(only, error) : leaveOutReading(only, error)]);
+      return settleOutcomes(deps, [
+        isDataRefused(error) ? leaveOutContent(only, error) : leaveOutReading(only, error),
+      ]);
     const [first, second] = await workOnHalves(outcomes, (half) => settleOutcomes(deps, half));
     return {
       settled: new Map([...first.settled, ...second.settled]),
@@ -179,7 +191,10 @@ function leaveOutReading(outcome: PushOutcome, error: unknown): PushOutcome {
   if (pushed === null || (pushed.reading === undefined && pushed.gone === undefined)) throw error;
   const { reading, gone, reread, result } = pushed;
   const id = reading === undefined ? null : readId(reading.resource);
-  const later = reread ?? gone ?? (reading === undefined || id === null ? undefined : { stream: reading.stream, id });
+  const later =
+    reread ??
+    gone ??
+    (reading === undefined || id === null ? undefined : { stream: reading.stream, id });
   return { ...outcome, pushed: { result, ...(later === undefined ? {} : { reread: later }) } };
 }
 
@@ -190,17 +205,25 @@ function leaveOutReading(outcome: PushOutcome, error: unknown): PushOutcome {
 function leaveOutContent(outcome: PushOutcome, error: unknown): PushOutcome {
   if (outcome.pushed !== null) return { ...outcome, pushed: null };
   const { settlement } = outcome;
-  if (settlement.error === unstorable || (settlement.error === null && isEmpty(settlement.result))) throw error;
+  if (settlement.error === unstorable || (settlement.error === null && isEmpty(settlement.result)))
+    throw error;
   const texts = settlement.error === null ? {} : { error: unstorable };
   const refusal = settlement.refusal === null ? {} : { refusal: unstorable };
   return {
     ...outcome,
-    settlement: { ...settlement, ...texts, ...refusal, result: settlement.result === null ? null : {}, followUps: [] },
+    settlement: {
+      ...settlement,
+      ...texts,
+      ...refusal,
+      result: settlement.result === null ? null : {},
+      followUps: [],
+    },
   };
 }
 
 const unstorable = 'the answer of the service cannot be stored in Postgres';
-const isEmpty = (result: Json | null) => result === null || (isObject(result) && Object.keys(result).length === 0);
+const isEmpty = (result: Json | null) =>
+  result === null || (isObject(result) && Object.keys(result).length === 0);
 
 async function settleAll(
   trx: DatabaseTransaction,
@@ -228,7 +251,9 @@ async function settleAll(
 /** Returns one settlement for each row. Of a late answer and a look-up of the same row, the answer counts. */
 function pickOnePerRow(outcomes: readonly PushOutcome[]): Settlement[] {
   const settlements = outcomes.map(({ settlement }) => settlement);
-  const sorted = settlements.toSorted((a, b) => Number(a.step === 'sent') - Number(b.step === 'sent'));
+  const sorted = settlements.toSorted(
+    (a, b) => Number(a.step === 'sent') - Number(b.step === 'sent'),
+  );
   return [...new Map(sorted.map((settlement) => [settlement.id, settlement])).values()];
 }
 
@@ -239,13 +264,16 @@ async function markAndReread(
   outcomes: readonly PushOutcome[],
 ): Promise<readonly Change[]> {
   const changes: Change[] = [];
-  const gone = outcomes.flatMap(({ pushed, readNo }) => (pushed?.gone ? [{ ...pushed.gone, readNo }] : []));
+  const gone = outcomes.flatMap(({ pushed, readNo }) =>
+    pushed?.gone ? [{ ...pushed.gone, readNo }] : [],
+  );
   for (const [stream, marks] of Map.groupBy(gone, (mark) => mark.stream)) {
     const ids = marks.map(({ id }) => id);
     // A deleted resource does not come back, so the newest reading number serves for all.
     const readNo = marks.reduce((latest, mark) => Math.max(latest, mark.readNo), 0);
     const place = { trx, client, stream: stream.name };
-    for (const change of await markUnlisted(place, stream.tables.parent.name, ids, readNo)) changes.push(change);
+    for (const change of await markUnlisted(place, stream.tables.parent.name, ids, readNo))
+      changes.push(change);
   }
   const rereads = outcomes.flatMap(({ pushed }) => (pushed?.reread ? [pushed.reread] : []));
   for (const [stream, marks] of Map.groupBy(rereads, (mark) => mark.stream)) {
@@ -256,7 +284,9 @@ async function markAndReread(
 }
 
 function findStreams(outcomes: readonly PushOutcome[]): MirroredResource[] {
-  const streams = outcomes.flatMap(({ pushed }) => (pushed?.reading ? [pushed.reading.stream] : []));
+  const streams = outcomes.flatMap(({ pushed }) =>
+    pushed?.reading ? [pushed.reading.stream] : [],
+  );
   return [...new Set(streams)].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
@@ -276,8 +306,15 @@ async function writeReadings(
   );
   const read = await Promise.all(
     answers.map(async ({ resource, escaped, readNo }) => {
-      const page = await decodePage({ data: [resource], included: [], escaped }, stream.decoder(zone));
-      return { page, readNo, id: page.families[0]?.parent.id ?? page.quarantined[0]?.resourceId ?? null };
+      const page = await decodePage(
+        { data: [resource], included: [], escaped },
+        stream.decoder(zone),
+      );
+      return {
+        page,
+        readNo,
+        id: page.families[0]?.parent.id ?? page.quarantined[0]?.resourceId ?? null,
+      };
     }),
   );
   const transaction = { trx, client, stream: stream.name };
@@ -314,7 +351,12 @@ export class LaneReleaser {
    * @param signal ends the retries; other workers find the rows when they look for due rows
    * @param onReleased called if rows are due now
    */
-  constructor(db: Database, signal: AbortSignal, onReleased: () => void, onError: (error: unknown) => void) {
+  constructor(
+    db: Database,
+    signal: AbortSignal,
+    onReleased: () => void,
+    onError: (error: unknown) => void,
+  ) {
     this.#db = db;
     this.#signal = signal;
     this.#onReleased = onReleased;
@@ -343,7 +385,9 @@ export class LaneReleaser {
     this.#retrying = true;
     while (this.#left.size > 0 && !this.#signal.aborted) {
       // The signal ends the wait; the condition of the loop checks it.
-      await wait(pauses.lockedLane.firstMs, undefined, { ref: false, signal: this.#signal }).catch(() => undefined);
+      await wait(pauses.lockedLane.firstMs, undefined, { ref: false, signal: this.#signal }).catch(
+        () => undefined,
+      );
       const lanes = [...this.#left.values()];
       this.#left = new Map();
       await this.release(lanes);

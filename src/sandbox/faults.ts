@@ -5,7 +5,10 @@ import type { Random } from './random.ts';
 
 const maxWaitMs = 600_000;
 /** One step of a path into an answer. Names that every object inherits are excluded. */
-const memberSchema = z.union([z.string().regex(/^(?!(__proto__|constructor|prototype)$)/), z.number()]);
+const memberSchema = z.union([
+  z.string().regex(/^(?!(__proto__|constructor|prototype)$)/),
+  z.number(),
+]);
 
 const effectSchema = z
   .strictObject({
@@ -32,7 +35,9 @@ const effectSchema = z
     empty: z.boolean().optional(),
     contentType: z.string().optional(),
     /** The sandbox sends the body in pieces of `bytes` bytes, one every `everyMs` milliseconds. */
-    drip: z.strictObject({ bytes: z.int().positive(), everyMs: z.int().positive().max(maxWaitMs) }).optional(),
+    drip: z
+      .strictObject({ bytes: z.int().positive(), everyMs: z.int().positive().max(maxWaitMs) })
+      .optional(),
     /** All tokens granted so far become invalid. */
     expireTokens: z.boolean().optional(),
     /** `links.next` names this origin. */
@@ -45,11 +50,16 @@ const effectSchema = z
     /** The row at `index` of this page is hidden from all requests for this many virtual seconds. */
     hideRow: z.strictObject({ index: z.int().min(0), seconds: z.number().positive() }).optional(),
     /** Sets members of the answer by path. A member without a value is removed. */
-    set: z.array(z.strictObject({ path: z.array(memberSchema).min(1), value: z.unknown().optional() })).optional(),
+    set: z
+      .array(z.strictObject({ path: z.array(memberSchema).min(1), value: z.unknown().optional() }))
+      .optional(),
   })
   .refine(
     ({ afterEffect, effectAfterMs, status, noAnswer, reset }) =>
-      (afterEffect === undefined && effectAfterMs === undefined) || status !== undefined || noAnswer || reset,
+      (afterEffect === undefined && effectAfterMs === undefined) ||
+      status !== undefined ||
+      noAnswer ||
+      reset,
     'afterEffect and effectAfterMs go with status, noAnswer or reset',
   );
 export type FaultEffect = z.infer<typeof effectSchema>;
@@ -119,9 +129,11 @@ export class Faults {
     let effect: FaultEffect | null = null;
     for (const rule of this.#rules) {
       const { fault } = rule;
-      if (!matchesOperation(fault.operation, operation) || (fault.client ?? client) !== client) continue;
+      if (!matchesOperation(fault.operation, operation) || (fault.client ?? client) !== client)
+        continue;
       // Counted even if an earlier rule affects the request: `after` counts all matching requests.
-      if (rule.seen++ < fault.after || (fault.count !== undefined && rule.hits >= fault.count)) continue;
+      if (rule.seen++ < fault.after || (fault.count !== undefined && rule.hits >= fault.count))
+        continue;
       if (effect !== null || !this.random.chance(fault.probability)) continue;
       rule.hits++;
       effect = fault.effect;
@@ -144,7 +156,8 @@ export function isAnswerReplaced({ status, noAnswer, reset }: FaultEffect): bool
 export function changePayload(payload: unknown, effect: FaultEffect, selfUrl: string): unknown {
   if (typeof payload !== 'object' || payload === null) return payload;
   const changed = structuredClone(payload) as Record<string, unknown>;
-  if (effect.nextOrigin) changed.links = { next: `${effect.nextOrigin}${new URL(selfUrl).pathname}?stolen=1` };
+  if (effect.nextOrigin)
+    changed.links = { next: `${effect.nextOrigin}${new URL(selfUrl).pathname}?stolen=1` };
   if (effect.repeatNext) changed.links = { next: selfUrl };
   for (const rows of ['data', 'result'])
     if (Array.isArray(changed[rows])) changed[rows] = changeRows(changed[rows], effect);
@@ -153,7 +166,10 @@ export function changePayload(payload: unknown, effect: FaultEffect, selfUrl: st
 }
 
 /** Returns a stream that sends a body in pieces. */
-export function streamInPieces(body: string, { bytes, everyMs }: NonNullable<FaultEffect['drip']>): Readable {
+export function streamInPieces(
+  body: string,
+  { bytes, everyMs }: NonNullable<FaultEffect['drip']>,
+): Readable {
   const all = Buffer.from(body);
   async function* pieces() {
     for (let start = 0; start < all.length; start += bytes) {
@@ -164,7 +180,10 @@ export function streamInPieces(body: string, { bytes, everyMs }: NonNullable<Fau
   return Readable.from(pieces(), { objectMode: false });
 }
 
-function changeRows(rows: readonly unknown[], { duplicateRow, reverseRows, hideRow }: FaultEffect): unknown[] {
+function changeRows(
+  rows: readonly unknown[],
+  { duplicateRow, reverseRows, hideRow }: FaultEffect,
+): unknown[] {
   const shown = rows.filter((_, index) => index !== hideRow?.index);
   if (duplicateRow && shown.length > 0) shown.push(shown[0]);
   return reverseRows ? shown.reverse() : shown;
@@ -173,7 +192,8 @@ function changeRows(rows: readonly unknown[], { duplicateRow, reverseRows, hideR
 function setMember(root: unknown, path: readonly (string | number)[], value: unknown): void {
   const last = path.at(-1);
   let target = root;
-  for (const member of path.slice(0, -1)) target = (target as Record<string | number, unknown> | undefined)?.[member];
+  for (const member of path.slice(0, -1))
+    target = (target as Record<string | number, unknown> | undefined)?.[member];
   if (typeof target !== 'object' || target === null || last === undefined) return;
   if (value === undefined) delete (target as Record<string | number, unknown>)[last];
   else (target as Record<string | number, unknown>)[last] = value;

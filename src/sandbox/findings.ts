@@ -2,7 +2,8 @@
 
 /** What the sandbox tells the authors of a client, by code. `meant` is what they should send instead. */
 const adviceByCode = {
-  unknown_member: () => 'Leave it out: docs/interface.md does not show this member here, or shows it as read-only',
+  unknown_member: () =>
+    'Leave it out: docs/interface.md does not show this member here, or shows it as read-only',
   unknown_parameter: () => 'Leave it out: docs/interface.md does not show this parameter here',
   odd_case: (meant: string) => `Write ${meant}`,
   given_twice: (meant: string) => `Send ${meant} only; the sandbox ignores this member`,
@@ -13,8 +14,10 @@ const adviceByCode = {
     'Write the commas between values as they are: this one was taken as a separator; the service may refuse it',
   too_often: (meant: string) => `Call it ${meant}`,
   deprecated_call: (meant: string) => `Call ${meant}`,
-  deprecated_member: () => 'Leave it out, unless it is required: docs/interface.md calls it deprecated or obsolete',
-  not_in_description: () => 'Ask whether your service has it: docs/interface.md does not show this call or member',
+  deprecated_member: () =>
+    'Leave it out, unless it is required: docs/interface.md calls it deprecated or obsolete',
+  not_in_description: () =>
+    'Ask whether your service has it: docs/interface.md does not show this call or member',
 } as const;
 type FindingCode = keyof typeof adviceByCode;
 
@@ -80,7 +83,15 @@ export class Findings {
     } else {
       const advice = adviceByCode[code](meant);
       const times = { count: 1, firstAt: now, lastAt: now };
-      this.#findings.set(key, { client, operation, code, member: name, shape: cutText(shape), ...times, advice });
+      this.#findings.set(key, {
+        client,
+        operation,
+        code,
+        member: name,
+        shape: cutText(shape),
+        ...times,
+        advice,
+      });
       this.#countByClient.set(client, count + 1);
     }
   }
@@ -89,7 +100,12 @@ export class Findings {
    * Notes a call of an operation. It is an oddity if it comes too soon after the last one, by the clock of the sandbox and
    * by the real one: a client may live by either.
    */
-  noteCall(client: string | null, operation: string, { everyMs, words }: CallAdvice, virtualMs: number): void {
+  noteCall(
+    client: string | null,
+    operation: string,
+    { everyMs, words }: CallAdvice,
+    virtualMs: number,
+  ): void {
     const key = JSON.stringify([client, operation]);
     const last = this.#lastCalls.get(key);
     const realMs = performance.now();
@@ -102,7 +118,9 @@ export class Findings {
 
   /** The findings of all clients. Those with the latest oddities come first. */
   list(): Finding[] {
-    return [...this.#findings.values()].sort((left, right) => right.lastAt.localeCompare(left.lastAt));
+    return [...this.#findings.values()].sort((left, right) =>
+      right.lastAt.localeCompare(left.lastAt),
+    );
   }
 
   clear(): void {

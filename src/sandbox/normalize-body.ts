@@ -9,33 +9,55 @@ const alternativesBySchema = new WeakMap<z.ZodType, readonly BodySchema[]>();
 export function normalizeBody(body: unknown, schema: z.ZodType, reading: BodyReading): unknown {
   let alternatives = alternativesBySchema.get(schema);
   if (alternatives === undefined) {
-    alternatives = listAlternatives(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as BodySchema);
+    alternatives = listAlternatives(
+      z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as BodySchema,
+    );
     alternativesBySchema.set(schema, alternatives);
   }
   return normalizeValue(body, alternatives, '', reading);
 }
 
-function normalizeValue(value: unknown, schemas: readonly BodySchema[], place: string, reading: BodyReading): unknown {
+function normalizeValue(
+  value: unknown,
+  schemas: readonly BodySchema[],
+  place: string,
+  reading: BodyReading,
+): unknown {
   // A schema without a type takes any value.
-  if (value === null || value === undefined || schemas.some(({ type }) => type === undefined)) return value;
+  if (value === null || value === undefined || schemas.some(({ type }) => type === undefined))
+    return value;
   if (typeof value !== 'object') return adaptScalar(value, schemas, place, reading);
   const wanted = Array.isArray(value) ? 'array' : 'object';
   const fitting = schemas.filter((schema) => hasType(schema, wanted));
   if (fitting.length === 0) {
-    reading.record({ code: 'wrong_type', member: place, shape: describeShape(value), meant: describeTypes(schemas) });
+    reading.record({
+      code: 'wrong_type',
+      member: place,
+      shape: describeShape(value),
+      meant: describeTypes(schemas),
+    });
     return value;
   }
   if (!Array.isArray(value)) return normalizeMembers(value, fitting, place, reading);
   const items = fitting.flatMap((schema) => (schema.items ? listAlternatives(schema.items) : []));
-  return items.length === 0 ? value : value.map((item) => normalizeValue(item, items, `${place}[]`, reading));
+  return items.length === 0
+    ? value
+    : value.map((item) => normalizeValue(item, items, `${place}[]`, reading));
 }
 
-function normalizeMembers(value: object, schemas: readonly BodySchema[], place: string, reading: BodyReading): unknown {
+function normalizeMembers(
+  value: object,
+  schemas: readonly BodySchema[],
+  place: string,
+  reading: BodyReading,
+): unknown {
   const candidates = selectByConstants(value, schemas);
   const isOpen = candidates.some(({ additionalProperties }) => additionalProperties !== false);
   const properties = candidates.flatMap((schema) => Object.entries(schema.properties ?? {}));
   const names = new Set(properties.map(([name]) => name));
-  const namesInAnyCase = new Map(reading.isOlder ? properties.map(([name]) => [name.toLowerCase(), name]) : []);
+  const namesInAnyCase = new Map(
+    reading.isOlder ? properties.map(([name]) => [name.toLowerCase(), name]) : [],
+  );
   const members = new Map<string, unknown>();
   for (const [sent, member] of Object.entries(value)) {
     const name = names.has(sent) ? sent : namesInAnyCase.get(sent.toLowerCase());
@@ -54,7 +76,10 @@ function normalizeMembers(value: object, schemas: readonly BodySchema[], place: 
     const found = properties.filter(([known]) => known === name).map(([, schema]) => schema);
     if (found.some(({ deprecated }) => deprecated)) note('deprecated_member');
     if (found.some((schema) => schema['x-not-in-description'])) note('not_in_description');
-    members.set(name, normalizeValue(member, found.flatMap(listAlternatives), joinPlace(place, name), reading));
+    members.set(
+      name,
+      normalizeValue(member, found.flatMap(listAlternatives), joinPlace(place, name), reading),
+    );
   }
   return Object.fromEntries(members);
 }
@@ -64,7 +89,8 @@ function selectByConstants(value: object, schemas: readonly BodySchema[]): reado
   const given = value as Readonly<Record<string, unknown>>;
   const fitting = schemas.filter(({ properties = {} }) =>
     Object.entries(properties).every(
-      ([name, schema]) => schema.const === undefined || !Object.hasOwn(given, name) || given[name] === schema.const,
+      ([name, schema]) =>
+        schema.const === undefined || !Object.hasOwn(given, name) || given[name] === schema.const,
     ),
   );
   return fitting.length > 0 ? fitting : schemas;
@@ -95,11 +121,17 @@ function adaptScalar(
     return isOlder ? value.replace(' ', 'T') : value;
   }
   // Forms write an empty text for an absent number or date; Odoo writes false for any absent value.
-  const isEmpty = value === '' ? !schemas.some(acceptsAnyText) : value === false && !accepts('boolean');
+  const isEmpty =
+    value === '' ? !schemas.some(acceptsAnyText) : value === false && !accepts('boolean');
   const isForNull = isEmpty && accepts('null');
   if (!isForNull && accepts(typeof value)) return value;
   if (!isForm)
-    record({ code: 'wrong_type', member: place, shape: describeShape(value), meant: describeTypes(schemas) });
+    record({
+      code: 'wrong_type',
+      member: place,
+      shape: describeShape(value),
+      meant: describeTypes(schemas),
+    });
   if (!isOlder) return value;
   if (isForNull) return null;
   return convertScalar(value as Scalar, accepts) ?? value;
@@ -107,7 +139,8 @@ function adaptScalar(
 
 function convertScalar(value: Scalar, accepts: (type: string) => boolean): Scalar | undefined {
   if (typeof value === 'number' && accepts('string')) return String(value);
-  if (typeof value === 'string' && accepts('number') && /^-?\d{1,15}(\.\d{1,10})?$/.test(value)) return Number(value);
+  if (typeof value === 'string' && accepts('number') && /^-?\d{1,15}(\.\d{1,10})?$/.test(value))
+    return Number(value);
   if (accepts('boolean')) return readBoolean(value);
   return undefined;
 }
@@ -139,7 +172,8 @@ function describeShape(value: unknown, depth = maxDepth): string {
   if (value === null) return 'null';
   if (typeof value !== 'object') return typeof value === 'string' ? 'text' : typeof value;
   if (depth === 0) return '…';
-  if (Array.isArray(value)) return value.length === 0 ? '[]' : `[${describeShape(value[0], depth - 1)}]`;
+  if (Array.isArray(value))
+    return value.length === 0 ? '[]' : `[${describeShape(value[0], depth - 1)}]`;
   const members = Object.entries(value).map(
     ([name, member]) => `${name.slice(0, maxNameLength)}: ${describeShape(member, depth - 1)}`,
   );
@@ -211,7 +245,8 @@ export function readForm(text: string, skipsEmpty = false): unknown {
   let members = 0;
   for (const [name, value] of new URLSearchParams(text)) {
     if (skipsEmpty && value.trim() === '') continue;
-    if (++members > maxMembers) throw new Refusal(400, `The form has more than ${maxMembers} members`);
+    if (++members > maxMembers)
+      throw new Refusal(400, `The form has more than ${maxMembers} members`);
     addMember(root, name, value);
   }
   return toLists(root);
@@ -238,6 +273,9 @@ function toLists(node: FormNode | string): unknown {
   const entries = Object.entries(node);
   const isList = entries.length > 0 && entries.every(([name]) => /^\d{1,4}$/.test(name));
   if (!isList) return Object.fromEntries(entries.map(([name, value]) => [name, toLists(value)]));
-  if (entries.some(([name]) => Number(name) > maxIndex)) throw new Refusal(400, `A list counts beyond ${maxIndex}`);
-  return entries.sort(([left], [right]) => Number(left) - Number(right)).map(([, value]) => toLists(value));
+  if (entries.some(([name]) => Number(name) > maxIndex))
+    throw new Refusal(400, `A list counts beyond ${maxIndex}`);
+  return entries
+    .sort(([left], [right]) => Number(left) - Number(right))
+    .map(([, value]) => toLists(value));
 }

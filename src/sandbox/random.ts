@@ -37,6 +37,7 @@ export class Random {
 /** Returns the seed of one client, derived from the seed of the world. Clients thus do not influence each other. */
 export function deriveSeed(seed: number, name: string): number {
   let hash = seed >>> 0;
-  for (const character of name) hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193) >>> 0;
+  for (const character of name)
+    hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193) >>> 0;
   return hash;
 }

@@ -39,16 +39,26 @@ const localName = /^(\[[\da-f:.]+\]|[\d.]+|[^.]+|[^.]+\.localhost)$/i;
 
 /** Refuses a control call by a page of another site. Browsers name the origin of such calls; programs do not. */
 export function refuseOtherSites(request: FastifyRequest): void {
-  if (request.routeOptions.config.operation !== null || request.method === 'GET' || request.method === 'HEAD') return;
+  if (
+    request.routeOptions.config.operation !== null ||
+    request.method === 'GET' ||
+    request.method === 'HEAD'
+  )
+    return;
   const { origin, host = '', 'sec-fetch-site': site } = request.headers;
   const isOtherSite = site !== undefined && site !== 'same-origin' && site !== 'none';
-  const isOtherOrigin = origin !== undefined && (!isFromHost(origin, host) || isForeignName(request, host));
+  const isOtherOrigin =
+    origin !== undefined && (!isFromHost(origin, host) || isForeignName(request, host));
   if (isOtherSite || isOtherOrigin)
-    throw new Refusal(403, 'Pages of other sites must not control the sandbox: open its own page, or use curl');
+    throw new Refusal(
+      403,
+      'Pages of other sites must not control the sandbox: open its own page, or use curl',
+    );
 }
 
 /** Returns whether a URL has the host of a request. Schemes may differ (a proxy); an origin of `null` has no host. */
-export const isFromHost = (url: string, host: string): boolean => URL.canParse(url) && new URL(url).host === host;
+export const isFromHost = (url: string, host: string): boolean =>
+  URL.canParse(url) && new URL(url).host === host;
 
 /** Returns whether a site outside has given its own name to this machine, to be of the same origin as the sandbox. */
 function isForeignName({ socket }: FastifyRequest, host: string): boolean {

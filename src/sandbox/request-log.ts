@@ -49,7 +49,14 @@ export class RequestLog {
 
   add(entry: Omit<LoggedRequest, 'place' | 'status' | 'durationMs' | 'faulty'>): LoggedRequest {
     const [query, place] = [hideSecrets(entry.query), ++this.#place];
-    const logged: LoggedRequest = { ...entry, query, place, status: null, durationMs: null, faulty: false };
+    const logged: LoggedRequest = {
+      ...entry,
+      query,
+      place,
+      status: null,
+      durationMs: null,
+      faulty: false,
+    };
     this.#entries.push(logged);
     if (this.#entries.length > maxEntries) this.#entries = this.#entries.slice(maxEntries / 2);
     return logged;
@@ -57,7 +64,11 @@ export class RequestLog {
 
   /** Keeps the beginnings of the bodies of a request. Drops those of the oldest request if there are too many. */
   keepBodies(place: number, bodies: KeptBodies): void {
-    this.#bodies.set(place, { ...bodies, request: cutBody(bodies.request), answer: cutBody(bodies.answer) });
+    this.#bodies.set(place, {
+      ...bodies,
+      request: cutBody(bodies.request),
+      answer: cutBody(bodies.answer),
+    });
     if (this.#bodies.size > maxKept) this.#bodies.delete(this.#bodies.keys().next().value ?? place);
   }
 
@@ -68,10 +79,17 @@ export class RequestLog {
   }
 
   /** Returns the latest entries that pass a test, newest first. */
-  findLatest(count: number, test: (entry: LoggedRequest, bodies: KeptBodies | undefined) => boolean): LoggedRequest[] {
+  findLatest(
+    count: number,
+    test: (entry: LoggedRequest, bodies: KeptBodies | undefined) => boolean,
+  ): LoggedRequest[] {
     const found: LoggedRequest[] = [];
     const last = this.#entries.length - 1;
-    for (let index = last; index >= 0 && index > last - maxSearched && found.length < count; index--) {
+    for (
+      let index = last;
+      index >= 0 && index > last - maxSearched && found.length < count;
+      index--
+    ) {
       const entry = this.#entries[index];
       if (entry !== undefined && test(entry, this.#bodies.get(entry.place))) found.push(entry);
     }

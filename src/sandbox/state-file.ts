@@ -1,9 +1,30 @@
-import { closeSync, createReadStream, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  createReadStream,
+  fsyncSync,
+  openSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { type Fault, faultSchema } from './faults.ts';
-import { type Strictness, switchesSchema, type WorldOptions, worldOptionsSchema } from './options.ts';
-import type { Authorization, Inbound, Order, Product, ReturnItem, Shipment, Slip } from './store/model.ts';
+import {
+  type Strictness,
+  switchesSchema,
+  type WorldOptions,
+  worldOptionsSchema,
+} from './options.ts';
+import type {
+  Authorization,
+  Inbound,
+  Order,
+  Product,
+  ReturnItem,
+  Shipment,
+  Slip,
+} from './store/model.ts';
 import type { PlannedTask, SimulationState } from './store/simulation.ts';
 import { type SandboxClient, World } from './world.ts';
 
@@ -27,7 +48,10 @@ const rowSchema = z.object({ client: z.string(), is: z.string(), row: z.unknown(
 const endSchema = z.strictObject({ end: z.number() });
 
 /** Returns the rows of a client, by their kind, in the order in which they are saved. */
-const listRows = ({ simulation, visibility }: SandboxClient): Readonly<Record<string, Iterable<unknown>>> => ({
+const listRows = ({
+  simulation,
+  visibility,
+}: SandboxClient): Readonly<Record<string, Iterable<unknown>>> => ({
   product: simulation.store.products.values(),
   order: simulation.store.orders,
   shipment: simulation.store.shipments,
@@ -52,7 +76,8 @@ const addByKind: Readonly<Record<string, AddRow>> = {
     store.shipments.add(row);
     if (row.visibleFromMs <= nowMs) store.showShipment(row, nowMs);
   },
-  authorization: ({ simulation: { store } }, row: Authorization) => store.listedAuthorizations.add(row),
+  authorization: ({ simulation: { store } }, row: Authorization) =>
+    store.listedAuthorizations.add(row),
   returnItem: ({ simulation: { store } }, row: ReturnItem) => {
     store.returnItems.add(row);
     if (row.processedOn !== null) store.listedReturnItems.add(row);
@@ -61,7 +86,8 @@ const addByKind: Readonly<Record<string, AddRow>> = {
   slip: ({ simulation: { store } }, row: Slip, nowMs) => store.addSlip(row, nowMs),
   step: ({ simulation }, row: PlannedTask) => simulation.agenda.push(row),
   hidden: ({ visibility }, row: SandboxClient['visibility']['hidden']) => visibility.restore(row),
-  toldStock: ({ simulation: { store } }, [sku, told]: [string, string]) => store.toldStock.set(sku, told),
+  toldStock: ({ simulation: { store } }, [sku, told]: [string, string]) =>
+    store.toldStock.set(sku, told),
   simulation: ({ simulation }, row: SimulationState) => simulation.restore(row),
 };
 
@@ -83,7 +109,9 @@ function writeWorld(world: World, file: string): void {
     let pending = '';
     for (const line of toLines(world)) {
       // Both characters end a line when the file is read, but JSON.stringify does not escape them.
-      const json = JSON.stringify(line).replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029');
+      const json = JSON.stringify(line)
+        .replaceAll('\u2028', '\\u2028')
+        .replaceAll('\u2029', '\\u2029');
       pending += `${json}\n`;
       if (pending.length < chunkLength) continue;
       writeFileSync(descriptor, pending);
@@ -98,7 +126,10 @@ function writeWorld(world: World, file: string): void {
 
 /** Yields the lines of the file: what belongs to no client, the rows of the clients, and the number of these lines. */
 function* toLines(world: World): Generator<unknown> {
-  const clients = world.clientNames.map((client) => ({ client, rows: listRows(world.requireClient(client)) }));
+  const clients = world.clientNames.map((client) => ({
+    client,
+    rows: listRows(world.requireClient(client)),
+  }));
   const { clock, options, started, switches, faults } = world;
   const rules = faults.rules.map(({ fault, seen, hits }) => ({ fault, seen, hits }));
   const savedFaults = { state: faults.random.state, rules };
@@ -114,7 +145,11 @@ function* toLines(world: World): Generator<unknown> {
 }
 
 /** Loads a saved world, whose time continues. Throws an error that names the file if it is wrong or incomplete. */
-export async function loadWorld(file: string, speed?: number, strictness: Strictness = {}): Promise<World> {
+export async function loadWorld(
+  file: string,
+  speed?: number,
+  strictness: Strictness = {},
+): Promise<World> {
   let [world, count, ended]: [World | null, number, boolean] = [null, 0, false];
   for await (const text of createInterface({ input: createReadStream(file) })) {
     try {

@@ -3,7 +3,13 @@
 import { randomBytes } from 'node:crypto';
 import { Faults } from './faults.ts';
 import { Findings } from './findings.ts';
-import { type Dialect, parseSwitches, type Strictness, type Switches, type WorldOptions } from './options.ts';
+import {
+  type Dialect,
+  parseSwitches,
+  type Strictness,
+  type Switches,
+  type WorldOptions,
+} from './options.ts';
 import { deriveSeed, Random } from './random.ts';
 import { badParameter, Refusal } from './refusal.ts';
 import { RequestLog } from './request-log.ts';
@@ -50,7 +56,11 @@ export class World {
   resets = 0;
 
   /** Creates a world. If it continues a saved one, its clients are empty, and the caller fills them. */
-  constructor(options: WorldOptions, { strict = false, dialect }: Strictness = {}, saved?: SavedWorld) {
+  constructor(
+    options: WorldOptions,
+    { strict = false, dialect }: Strictness = {},
+    saved?: SavedWorld,
+  ) {
     this.strict = strict;
     this.#firstDialect = dialect;
     this.started = saved?.started ?? options;
@@ -62,7 +72,9 @@ export class World {
     this.options = options;
     this.clock = new VirtualClock(saved?.nowMs ?? options.startMs, options.speed);
     this.faults = new Faults(new Random(options.seed));
-    this.switches = saved ? { ...saved.switches, ...(dialect && { dialect }) } : parseSwitches({}, options, dialect);
+    this.switches = saved
+      ? { ...saved.switches, ...(dialect && { dialect }) }
+      : parseSwitches({}, options, dialect);
     this.#simulationOptions = toSimulationOptions(options, this.switches);
     const content = { isNew: saved === undefined, showsExtras: !this.strict };
     this.#clients = createClients(options, this.#simulationOptions, content);
@@ -99,7 +111,8 @@ export class World {
   /** Returns a client without simulating it up to the present. Saving and loading use this. */
   getUnadvancedClient(name: string): SandboxClient {
     const found = this.#clients.get(name);
-    if (found === undefined) throw badParameter('client', `is not one of ${this.clientNames.join(', ')}`);
+    if (found === undefined)
+      throw badParameter('client', `is not one of ${this.clientNames.join(', ')}`);
     return found;
   }
 
@@ -111,7 +124,10 @@ export class World {
     for (const known of this.#tokens.keys()) this.findClientByToken(known);
     const token = randomBytes(24).toString('base64url');
     const { tokenSeconds } = this.switches;
-    this.#tokens.set(token, { client: username, expiresAtMs: performance.now() + tokenSeconds * 1_000 });
+    this.#tokens.set(token, {
+      client: username,
+      expiresAtMs: performance.now() + tokenSeconds * 1_000,
+    });
     const nowMs = this.clock.nowMs();
     return {
       access_token: token,
@@ -137,7 +153,10 @@ export class World {
   }
 }
 
-const toSimulationOptions = ({ ordersPerDay, lateChanges = false }: WorldOptions, switches: Switches) => ({
+const toSimulationOptions = (
+  { ordersPerDay, lateChanges = false }: WorldOptions,
+  switches: Switches,
+) => ({
   ordersPerDay,
   lateChanges,
   ...switches,
@@ -151,7 +170,12 @@ function createClients(
   const entries = clients.map((name, index): [string, SandboxClient] => {
     const random = new Random(deriveSeed(seed, name));
     const ids = new Ids(random, { index, count: clients.length });
-    const store = new ClientStore(name, zone, new ServiceLists({ ...lists, ...ownLists?.[name] }), showsExtras);
+    const store = new ClientStore(
+      name,
+      zone,
+      new ServiceLists({ ...lists, ...ownLists?.[name] }),
+      showsExtras,
+    );
     const simulation = new Simulation(store, random, ids, simulationOptions);
     if (isNew) {
       for (const product of createFirstProducts(ids, store.lists)) store.addProduct(product);
@@ -203,8 +227,16 @@ class ListVisibility {
   /** Records a write: before a row is changed, or with null after it was created. */
   addWrite(type: string, id: number, before: StoredRow | null): void {
     const nowMs = performance.now();
-    this.#writes.push({ atMs: nowMs, key: `${type} ${id}`, before: before && structuredClone(before) });
-    if (this.#writes.length < 2 * maxWrites && (this.#writes[0]?.atMs ?? nowMs) > nowMs - 2 * keepWritesMs) return;
+    this.#writes.push({
+      atMs: nowMs,
+      key: `${type} ${id}`,
+      before: before && structuredClone(before),
+    });
+    if (
+      this.#writes.length < 2 * maxWrites &&
+      (this.#writes[0]?.atMs ?? nowMs) > nowMs - 2 * keepWritesMs
+    )
+      return;
     this.#writes = this.#writes.slice(-maxWrites).filter(({ atMs }) => atMs > nowMs - keepWritesMs);
   }
 

@@ -56,7 +56,8 @@ export type TaskQueue = ReportsErrors &
   >;
 
 /** The part of BullMQ's Worker that we use. It is the same for both backends. */
-type QueueWorker = ReportsErrors & Pick<Worker<JobData>, 'waitUntilReady' | 'run' | 'cancelAllJobs' | 'close'>;
+type QueueWorker = ReportsErrors &
+  Pick<Worker<JobData>, 'waitUntilReady' | 'run' | 'cancelAllJobs' | 'close'>;
 
 /**
  * The place of the queue. The queue only keeps time and dispatches: all data that must not be lost is in the ERP
@@ -111,7 +112,10 @@ export function buildPostgresBackend(pool: PgPool): QueueBackend {
     kind: 'postgres',
     queue: (name) => new backed.Queue<JobData>(name, { ...queueOptions, connection: pool }),
     worker: (name, processor, concurrency) =>
-      new backed.Worker<JobData>(name, processor, { ...makeWorkerOptions('postgres', concurrency), connection: pool }),
+      new backed.Worker<JobData>(name, processor, {
+        ...makeWorkerOptions('postgres', concurrency),
+        connection: pool,
+      }),
   };
 }
 
@@ -178,7 +182,8 @@ export async function assertPostgresQueueFits(pool: PgPool): Promise<void> {
     const message = "The queue's schema is newer than this version; upgrade fulfilment-sync";
     throw new QueueSetupError('queue_schema_too_new', message, { cause });
   }
-  const message = "The tables of the queue's schema were emptied; create it again with: fulfilment-sync migrate";
+  const message =
+    "The tables of the queue's schema were emptied; create it again with: fulfilment-sync migrate";
   throw new QueueSetupError('queue_schema_emptied', message);
 }
 
@@ -198,7 +203,10 @@ export function findRedisProblem(info: string): QueueSetupError | null {
   const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '0.0';
   const [major = 0, minor = 0] = version.split('.').map(Number);
   if (major < minRedisVersion[0] || (major === minRedisVersion[0] && minor < minRedisVersion[1])) {
-    return new QueueSetupError('redis_too_old', `REDIS_URL: Redis ${version} is too old; use 6.2 or newer`);
+    return new QueueSetupError(
+      'redis_too_old',
+      `REDIS_URL: Redis ${version} is too old; use 6.2 or newer`,
+    );
   }
   const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1];
   if (policy === 'noeviction') return null;

@@ -69,7 +69,11 @@ export function openQueuePool(databaseUrl: string, log: Logger): PgPool {
   return openPool(options, log) as unknown as PgPool;
 }
 
-async function openRedisBackend(url: string, databaseUrl: string, log: Logger): Promise<OpenQueueBackend> {
+async function openRedisBackend(
+  url: string,
+  databaseUrl: string,
+  log: Logger,
+): Promise<OpenQueueBackend> {
   const { openRedisConnections } = await import('./open-redis.ts');
   const { producer, consumer, connect, close } = openRedisConnections(url, longestBlockMs, log);
   try {

@@ -134,9 +134,12 @@ function watchRedis(redis: Redis, url: string, report: (error: Error) => void) {
     } catch (error) {
       if (error instanceof Error && error.name === 'ReplyError') throw error;
       // If the other side closes the connection in good order, there is no error that says more.
-      const reason = last ?? (!hasBeenReady && isClosed(error) ? explainRedisError(error, url) : null);
+      const reason =
+        last ?? (!hasBeenReady && isClosed(error) ? explainRedisError(error, url) : null);
       if (reason === null) throw error;
-      throw reason instanceof CodedError ? reason : new CodedError('redis_unreachable', describeError(reason));
+      throw reason instanceof CodedError
+        ? reason
+        : new CodedError('redis_unreachable', describeError(reason));
     }
   };
 }
@@ -148,7 +151,8 @@ function watchRedis(redis: Redis, url: string, report: (error: Error) => void) {
 function explainRedisError(error: Error, url: string): Error {
   const tlsError = findTlsError(error, 'redis');
   if (tlsError !== null) return tlsError;
-  if (!['ECONNRESET', 'EPIPE', 'ETIMEDOUT'].includes(readCode(error)) && !isClosed(error)) return error;
+  if (!['ECONNRESET', 'EPIPE', 'ETIMEDOUT'].includes(readCode(error)) && !isClosed(error))
+    return error;
   const hint = url.startsWith('rediss:')
     ? 'REDIS_URL begins with rediss://, so it must lead to the tls-port of Redis, and redis.conf needs tls-auth-clients no'
     : 'if this port is the tls-port of Redis, REDIS_URL must begin with rediss://';

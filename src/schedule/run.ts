@@ -102,7 +102,16 @@ export const serviceNow = ({ state: { service }, run }: RunContext) =>
   new Date(service.lastMs ?? run.startedAt.getTime());
 
 export function newTotals(): Totals {
-  const counts = { pages: 0, fetched: 0, created: 0, updated: 0, removed: 0, unchanged: 0, stale: 0, quarantined: 0 };
+  const counts = {
+    pages: 0,
+    fetched: 0,
+    created: 0,
+    updated: 0,
+    removed: 0,
+    unchanged: 0,
+    stale: 0,
+    quarantined: 0,
+  };
   return { ...counts, warnings: [] };
 }
 
@@ -150,7 +159,8 @@ export function readStored({ run }: Pick<RunContext, 'run'>): StoredStream {
  * Returns false if no resource of the stream waits to be reread or is in quarantine: nothing waited when the run began,
  * and the run has written nothing since. What somebody else adds meanwhile is left to the next poll.
  */
-export const mayWait = (context: RunContext): boolean => readStored(context).isWaiting || context.state.hasWritten;
+export const mayWait = (context: RunContext): boolean =>
+  readStored(context).isWaiting || context.state.hasWritten;
 
 /** The parts that a run needs. */
 export interface RunDeps {
@@ -225,9 +235,20 @@ export async function makeRun(
   onStart(run);
   const signal = AbortSignal.any([stop, keeper.keep(run.lease)]);
   const context: RunContext = {
-    ...{ client: client.client, identity: client.identity, zone: client.zone, config, db, warehouse, run, signal },
+    ...{
+      client: client.client,
+      identity: client.identity,
+      zone: client.zone,
+      config,
+      db,
+      warehouse,
+      run,
+      signal,
+    },
     dueNotBefore: (earliest, gapMs) =>
-      schedule === undefined ? null : findDueNotBefore(schedule, earliest, gapMs, { client: client.client, job }),
+      schedule === undefined
+        ? null
+        : findDueNotBefore(schedule, earliest, gapMs, { client: client.client, job }),
     state: newRunState(),
   };
   const { totals } = context.state;
@@ -263,7 +284,8 @@ function toRunEnd(failure: unknown, { dueAt, poll }: WorkEnd): RunEnd {
     status: 'failed',
     code: failure instanceof CodedError ? failure.code : 'unexpected',
     message: describeError(failure),
-    retryAfterMs: failure instanceof WarehouseError ? Math.min(failure.retryAfterMs ?? 0, longestWaitMs) : 0,
+    retryAfterMs:
+      failure instanceof WarehouseError ? Math.min(failure.retryAfterMs ?? 0, longestWaitMs) : 0,
     hold: toClientHold(failure),
     dueAt,
   };

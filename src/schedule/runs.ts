@@ -22,7 +22,12 @@ export interface RunnerDeps extends RunDeps {
 
 /** Returns the client of the configuration with the identity of its account. */
 export function toClientIdentity(client: WarehouseClient): RunClient {
-  return { client: client.key, identity: toIdentity(client), baseUrl: client.baseUrl.href, zone: client.timeZone };
+  return {
+    client: client.key,
+    identity: toIdentity(client),
+    baseUrl: client.baseUrl.href,
+    zone: client.timeZone,
+  };
 }
 
 /** Runs one job for one client, and logs one line about it. */
@@ -33,7 +38,13 @@ export function runJob(
   trigger: Trigger,
   stop: AbortSignal,
 ): Promise<RunReport> {
-  return runWork(deps, { ...deps.jobs[job], name: job, schedule: deps.config.schedules[job] }, client, trigger, stop);
+  return runWork(
+    deps,
+    { ...deps.jobs[job], name: job, schedule: deps.config.schedules[job] },
+    client,
+    trigger,
+    stop,
+  );
 }
 
 /** Runs any work for one client under its lease, and logs one line about it. */
@@ -46,10 +57,17 @@ export async function runWork(
 ): Promise<RunReport> {
   const startedAtMs = performance.now();
   const jobKey = { client: client.key, job: work.name };
-  const report = await makeRun(deps, work, toClientIdentity(client), trigger, stop, ({ afterAbandoned, missed }) => {
-    if (afterAbandoned) deps.log.warn({ ...jobKey, event: 'run_abandoned' });
-    if (missed > 0) deps.log.warn({ ...jobKey, event: 'turns_missed', missed });
-  });
+  const report = await makeRun(
+    deps,
+    work,
+    toClientIdentity(client),
+    trigger,
+    stop,
+    ({ afterAbandoned, missed }) => {
+      if (afterAbandoned) deps.log.warn({ ...jobKey, event: 'run_abandoned' });
+      if (missed > 0) deps.log.warn({ ...jobKey, event: 'turns_missed', missed });
+    },
+  );
   const durationMs = Math.round(performance.now() - startedAtMs);
   logReport(deps, jobKey, report, durationMs);
   deps.onRun?.(client.key, work.name, report, durationMs);
@@ -57,7 +75,12 @@ export async function runWork(
 }
 
 /** Logs how a run ended: at error if it failed or was abandoned, at warn if it has new warnings. */
-function logReport({ log, reportedWarnings }: RunnerDeps, jobKey: JobKey, report: RunReport, durationMs: number): void {
+function logReport(
+  { log, reportedWarnings }: RunnerDeps,
+  jobKey: JobKey,
+  report: RunReport,
+  durationMs: number,
+): void {
   if (report.status === 'skipped') {
     const level = report.reason === 'not_due' ? 'debug' : 'info';
     log[level]({ ...jobKey, event: 'run_skipped', reason: report.reason, dueAt: report.dueAt });
@@ -70,7 +93,8 @@ function logReport({ log, reportedWarnings }: RunnerDeps, jobKey: JobKey, report
   const [key, words] = [JSON.stringify(jobKey), JSON.stringify(warnings)];
   const hasNewWarnings = warnings.length > 0 && reportedWarnings.get(key) !== words;
   reportedWarnings.set(key, words);
-  if (status === 'failed' || status === 'abandoned') log.error({ ...fields, ...errorFields(error) });
+  if (status === 'failed' || status === 'abandoned')
+    log.error({ ...fields, ...errorFields(error) });
   else if (hasNewWarnings || counts.quarantined > 0) log.warn(fields);
   else log.info(fields);
 }
@@ -105,12 +129,16 @@ export class Runs {
     this.#stop = stop;
     this.#onOutdated = onOutdated;
     const clients = deps.config.clients.length;
-    this.#slots = { poll: new RunSlots(concurrency, clients), bulk: new RunSlots(concurrency, clients, true) };
+    this.#slots = {
+      poll: new RunSlots(concurrency, clients),
+      bulk: new RunSlots(concurrency, clients, true),
+    };
   }
 
   /** Since when Postgres refuses runs because its disk is full; null if it has refused none for a while. */
   get diskFullSince(): Date | null {
-    if (this.#diskFull === null || performance.now() - this.#diskFull.lastMs > diskFreeMs) return null;
+    if (this.#diskFull === null || performance.now() - this.#diskFull.lastMs > diskFreeMs)
+      return null;
     return this.#diskFull.since;
   }
 
@@ -146,7 +174,8 @@ export class Runs {
     const job = jobNames.find((known) => known === name);
     const client = config.clients.find((known) => known.key === key);
     // A worker of another configuration queued it. That worker runs it.
-    if (job === undefined || client === undefined || config.schedules[job].kind === 'off') return true;
+    if (job === undefined || client === undefined || config.schedules[job].kind === 'off')
+      return true;
     const room = new AbortController();
     const makeRoom = () => {
       log.info({ event: 'run_makes_room', client: key, job });
@@ -158,7 +187,11 @@ export class Runs {
     if (giveSlot === null) return true;
     let hasEnded = true;
     try {
-      const signal = AbortSignal.any([this.#stop, room.signal, ...(cancelled === undefined ? [] : [cancelled])]);
+      const signal = AbortSignal.any([
+        this.#stop,
+        room.signal,
+        ...(cancelled === undefined ? [] : [cancelled]),
+      ]);
       const report = await runJob(this.#deps, job, client, 'schedule', signal);
       if ('error' in report) this.noteFullDisk(report.error);
       hasEnded = report.status !== 'stopped';
@@ -227,7 +260,8 @@ export class RunSlots {
   constructor(slots: number, clients: number, forLongWork = false) {
     this.#slots = slots;
     this.#maxPerClient = clients > 1 ? Math.max(1, Math.floor(slots * maxClientShare)) : slots;
-    this.#maxLong = clients > 1 && !forLongWork ? Math.max(1, Math.floor(slots * maxLongShare)) : slots;
+    this.#maxLong =
+      clients > 1 && !forLongWork ? Math.max(1, Math.floor(slots * maxLongShare)) : slots;
   }
 
   /**
@@ -287,7 +321,8 @@ export class RunSlots {
   /** Returns true if a long run waits for a slot. Forgets runs that are no longer due. */
   #hasWaitingRun(): boolean {
     const earliestMs = performance.now() - maxWaitMs;
-    for (const [key, { askedAtMs }] of this.#waiting) if (askedAtMs < earliestMs) this.#waiting.delete(key);
+    for (const [key, { askedAtMs }] of this.#waiting)
+      if (askedAtMs < earliestMs) this.#waiting.delete(key);
     return this.#waiting.size > 0;
   }
 

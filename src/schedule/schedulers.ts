@@ -35,7 +35,9 @@ export async function findMisfits(
   isExact: boolean,
 ): Promise<Misfits | null> {
   const misfits: Misfits = { set: [], lost: [], removed: [] };
-  const present = new Map((await queue.getJobSchedulers(0, -1)).map((scheduler) => [scheduler.key, scheduler]));
+  const present = new Map(
+    (await queue.getJobSchedulers(0, -1)).map((scheduler) => [scheduler.key, scheduler]),
+  );
   for (const [name, everyMs] of wanted) {
     const { every, next = 0 } = present.get(name) ?? {};
     const isLost = next < Date.now() - lostAfterMs;
@@ -57,7 +59,11 @@ export async function alignSchedulers(
   { set, removed }: Misfits,
 ): Promise<void> {
   for (const name of set)
-    await queue.upsertJobScheduler(name, { every: wanted.get(name) ?? 0 }, { name, data: {}, opts: { attempts: 1 } });
+    await queue.upsertJobScheduler(
+      name,
+      { every: wanted.get(name) ?? 0 },
+      { name, data: {}, opts: { attempts: 1 } },
+    );
   for (const name of removed) await queue.removeJobScheduler(name);
 }
 

@@ -11,7 +11,13 @@ import { endHoldWaits, noteQueue, registerClients } from '../service/sql/clients
 import type { QueueName, TaskQueue } from './backend.ts';
 import type { RunClient } from './run.ts';
 import { type RunnerDeps, toClientIdentity } from './runs.ts';
-import { alignSchedulers, findFiringMs, findMisfits, type Misfits, queueRuns } from './schedulers.ts';
+import {
+  alignSchedulers,
+  findFiringMs,
+  findMisfits,
+  type Misfits,
+  queueRuns,
+} from './schedulers.ts';
 import { recordAudit } from './sql/audit.ts';
 import {
   type DueFilter,
@@ -53,9 +59,14 @@ export class Schedules {
     this.#queues = queues;
     this.#clients = clients.map(toClientIdentity);
     this.#enabled = jobNames.filter((job) => schedules[job].kind !== 'off');
-    const firings: [string, number | null][] = jobNames.map((job) => [job, findFiringMs(schedules[job])]);
+    const firings: [string, number | null][] = jobNames.map((job) => [
+      job,
+      findFiringMs(schedules[job]),
+    ]);
     const all = [...firings, [pushJob.name, pushSweepMs] as const];
-    this.#firings = new Map(all.flatMap(([name, everyMs]) => (everyMs === null ? [] : [[name, everyMs]])));
+    this.#firings = new Map(
+      all.flatMap(([name, everyMs]) => (everyMs === null ? [] : [[name, everyMs]])),
+    );
   }
 
   /** Gives every job of every client its row in `sync.jobs`. A schedule that became shorter takes effect at once. */
@@ -65,7 +76,9 @@ export class Schedules {
     const clients = this.#clients.map(({ client }) => client);
     await endHoldWaits(db, clients);
     const now = await readScheduleClock(db);
-    const wanted = clients.flatMap((client) => jobNames.map((job) => this.#planJob({ client, job }, job, now)));
+    const wanted = clients.flatMap((client) =>
+      jobNames.map((job) => this.#planJob({ client, job }, job, now)),
+    );
     await ensureJobs(db, wanted);
     // Commands may have requested look-ups before a worker had the job.
     await makeParcelJobsDue(db, clients);
@@ -79,7 +92,9 @@ export class Schedules {
     if (next === null) return { ...planned, due: 'never' };
     // The gate of a job with its own pace may open later than the schedule says. A restart must not make it try before.
     const latest =
-      ownPace && schedule.kind === 'every' ? new Date(now.getTime() + schedule.everyMs + ownPaceSlackMs) : next;
+      ownPace && schedule.kind === 'every'
+        ? new Date(now.getTime() + schedule.everyMs + ownPaceSlackMs)
+        : next;
     // Long work first runs when its schedule says so. Before the first load there is nothing to compare.
     return { ...planned, due: queue === 'bulk' ? next : null, latest };
   }
@@ -96,7 +111,10 @@ export class Schedules {
     if (job === undefined || everyMs === undefined) return;
     const queue = this.#queues.get(this.#deps.jobs[job].queue);
     if (queue !== undefined)
-      await queueRuns(queue, await this.#findDue({ jobs: [job], withinMs: everyMs + firingSlackMs }));
+      await queueRuns(
+        queue,
+        await this.#findDue({ jobs: [job], withinMs: everyMs + firingSlackMs }),
+      );
   }
 
   /** Finds the runs that should have begun: those of lost workers, whose leases it ends, and those overdue for a while. */
@@ -127,7 +145,12 @@ export class Schedules {
       const { set, lost, removed } = misfits;
       log.info({ event: 'schedulers_aligned', set, lost, removedSchedulers: removed });
       if (lost.length > 0)
-        await recordAudit(db, { by: worker, action: 'schedulers_set', client: null, detail: lost.join(', ') });
+        await recordAudit(db, {
+          by: worker,
+          action: 'schedulers_set',
+          client: null,
+          detail: lost.join(', '),
+        });
     }
     this.#hasAligned = true;
   }

@@ -5,7 +5,12 @@ import type { Json } from '../core/json.ts';
 import { decodeEnvelope } from './decoding/envelope.ts';
 import { type Document, decodeDocument } from './decoding/jsonapi.ts';
 import { TokenSource } from './transport/auth.ts';
-import { type HttpAnswer, type HttpOptions, type HttpRequest, WarehouseHttp } from './transport/http.ts';
+import {
+  type HttpAnswer,
+  type HttpOptions,
+  type HttpRequest,
+  WarehouseHttp,
+} from './transport/http.ts';
 import { readNextQuery } from './transport/query.ts';
 
 /** One page of a v3 list. */
@@ -56,7 +61,10 @@ function readNextLink(links: Json | undefined, requested: URL): string | null | 
 function namePageSize(operation: OperationName, error: unknown): unknown {
   if (!(error instanceof WarehouseError) || error.code !== 'body_too_large') return error;
   const remedy = `page[size] was not sent; set "pageSize": true for ${operation} in WAREHOUSE_OPERATIONS_FILE to send 100`;
-  return new WarehouseError(error.code, `${error.message}; ${remedy}`, { outcome: error.outcome, cause: error });
+  return new WarehouseError(error.code, `${error.message}; ${remedy}`, {
+    outcome: error.outcome,
+    cause: error,
+  });
 }
 
 /**
@@ -77,7 +85,8 @@ export class Warehouse {
   ) {
     this.#http = shared?.http ?? new WarehouseHttp({ ...options, baseUrl: client.baseUrl });
     this.#tokens =
-      shared?.tokens ?? new TokenSource(this.#http, { username: client.username, password: client.password });
+      shared?.tokens ??
+      new TokenSource(this.#http, { username: client.username, password: client.password });
     this.#retries = shared === undefined;
     this.#client = client;
     this.#options = options;
@@ -117,11 +126,12 @@ export class Warehouse {
 
   /** Reads one page of a v3 list. `query` is encoded, without the question mark. */
   async list(operation: OperationName, query: string, options: ReadOptions): Promise<ListPage> {
-    const answer = await this.#authorized({ operation, query, signal: options.signal }, options).catch(
-      (error: unknown) => {
-        throw this.takesPageSize(operation) ? error : namePageSize(operation, error);
-      },
-    );
+    const answer = await this.#authorized(
+      { operation, query, signal: options.signal },
+      options,
+    ).catch((error: unknown) => {
+      throw this.takesPageSize(operation) ? error : namePageSize(operation, error);
+    });
     const document = decodeDocument(operation, answer.body, 'list');
     return { ...document, next: readNextLink(document.links, answer.url), dateMs: answer.dateMs };
   }
@@ -134,7 +144,10 @@ export class Warehouse {
     options: ReadOptions,
   ): Promise<(Document & Pick<ListPage, 'dateMs'>) | null> {
     try {
-      const answer = await this.#authorized({ operation, path: { id }, query, signal: options.signal }, options);
+      const answer = await this.#authorized(
+        { operation, path: { id }, query, signal: options.signal },
+        options,
+      );
       return { ...decodeDocument(operation, answer.body, 'single'), dateMs: answer.dateMs };
     } catch (error) {
       if (isAbsence(error)) return null;
@@ -158,7 +171,10 @@ export class Warehouse {
    */
   async ask(request: WriteRequest, options: ReadOptions): Promise<Json> {
     const { body, ...rest } = request;
-    const answer = await this.#authorized({ ...rest, ...toJsonContent(body), signal: options.signal }, options);
+    const answer = await this.#authorized(
+      { ...rest, ...toJsonContent(body), signal: options.signal },
+      options,
+    );
     return decodeEnvelope(request.operation, answer.body);
   }
 
@@ -175,17 +191,32 @@ export class Warehouse {
     const { body, ...rest } = request;
     const token = await this.#tokens.get(signal);
     const { headers, ...content } = toJsonContent(body);
-    const authorized = { ...rest, ...content, headers: { ...headers, authorization: `bearer ${token}` }, signal };
+    const authorized = {
+      ...rest,
+      ...content,
+      headers: { ...headers, authorization: `bearer ${token}` },
+      signal,
+    };
     try {
-      return await this.#recordAcceptance(request.operation, token, this.#http.send(authorized, beforeSend));
+      return await this.#recordAcceptance(
+        request.operation,
+        token,
+        this.#http.send(authorized, beforeSend),
+      );
     } catch (error) {
       if (!(error instanceof WarehouseError) || error.status !== 401) throw error;
-      throw this.#tokens.reject(token, request.operation) ? error : makeTokenRefusedError(request.operation, error);
+      throw this.#tokens.reject(token, request.operation)
+        ? error
+        : makeTokenRefusedError(request.operation, error);
     }
   }
 
   /** Waits for an answer, and records that the service accepts the token: every answer but a 401 shows that. */
-  async #recordAcceptance<T>(operation: OperationName, token: string, answer: Promise<T>): Promise<T> {
+  async #recordAcceptance<T>(
+    operation: OperationName,
+    token: string,
+    answer: Promise<T>,
+  ): Promise<T> {
     try {
       const received = await answer;
       this.#tokens.accept(token, operation);
@@ -203,7 +234,9 @@ export class Warehouse {
       const headers = { ...request.headers, authorization: `bearer ${token}` };
       const { beforeSend, keep } = options;
       const authorized = { ...request, headers, ...(keep === undefined ? {} : { keep }) };
-      const answer = this.#retries ? this.#http.read(authorized, beforeSend) : this.#http.send(authorized, beforeSend);
+      const answer = this.#retries
+        ? this.#http.read(authorized, beforeSend)
+        : this.#http.send(authorized, beforeSend);
       return this.#recordAcceptance(request.operation, token, answer);
     };
     const token = await this.#tokens.get(options.signal);
@@ -211,7 +244,8 @@ export class Warehouse {
       return await ask(token);
     } catch (error) {
       if (!(error instanceof WarehouseError) || error.status !== 401) throw error;
-      if (!this.#tokens.reject(token, request.operation)) throw makeTokenRefusedError(request.operation, error);
+      if (!this.#tokens.reject(token, request.operation))
+        throw makeTokenRefusedError(request.operation, error);
       const another = await this.#tokens.get(options.signal);
       try {
         return await ask(another);
@@ -225,7 +259,8 @@ export class Warehouse {
 }
 
 /** Returns true if the service itself, and not a proxy, says that a resource does not exist. */
-const isAbsence = (error: unknown) => error instanceof WarehouseError && error.status === 404 && error.jsonBody;
+const isAbsence = (error: unknown) =>
+  error instanceof WarehouseError && error.status === 404 && error.jsonBody;
 
 /** Makes the error of a 401 that a new token does not cure. */
 function makeTokenRefusedError(operation: OperationName, cause: WarehouseError): WarehouseError {
@@ -238,5 +273,7 @@ function makeTokenRefusedError(operation: OperationName, cause: WarehouseError):
 }
 
 function toJsonContent(body: unknown): Pick<HttpRequest, 'headers' | 'body'> {
-  return body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+  return body === undefined
+    ? {}
+    : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
 }

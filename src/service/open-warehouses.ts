@@ -64,20 +64,34 @@ interface WarehousesOptions {
 }
 
 /** Opens the service of every configured client. Returns them by the keys of the clients. */
-export function openWarehouses(config: Config, { onExchange, log = silentLogger }: WarehousesOptions = {}) {
+export function openWarehouses(
+  config: Config,
+  { onExchange, log = silentLogger }: WarehousesOptions = {},
+) {
   const { options, budgets, close } = openTransport(config, log);
   const open = (client: WarehouseClient) => {
-    const observer = onExchange && { onExchange: (exchange: Exchange) => onExchange(client.key, exchange) };
-    return new Warehouse(client, { ...options, budget: budgets.open(toIdentity(client)), ...observer });
+    const observer = onExchange && {
+      onExchange: (exchange: Exchange) => onExchange(client.key, exchange),
+    };
+    return new Warehouse(client, {
+      ...options,
+      budget: budgets.open(toIdentity(client)),
+      ...observer,
+    });
   };
-  const warehouses: ReadonlyMap<string, Warehouse> = new Map(config.clients.map((one) => [one.key, open(one)]));
+  const warehouses: ReadonlyMap<string, Warehouse> = new Map(
+    config.clients.map((one) => [one.key, open(one)]),
+  );
   return { warehouses, close };
 }
 
 /** Opens the service of one client for questions with any method and path. */
 export function openRawClient(config: Config, client: WarehouseClient) {
   const { options, budgets, close } = openTransport(config, silentLogger);
-  return { rawClient: new RawClient(client, { ...options, budget: budgets.open(toIdentity(client)) }), close };
+  return {
+    rawClient: new RawClient(client, { ...options, budget: budgets.open(toIdentity(client)) }),
+    close,
+  };
 }
 
 /** Opens what the requests of all clients share. `close` lets requests fail that wait or are under way. */

@@ -20,13 +20,18 @@ test('a worker reads a page, sends an order once, and ends on SIGTERM with nothi
   const env = { SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PULL_ORDERS: '1s' };
   const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, env));
   await worker.line('worker_started');
-  await database.query(`insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'SO-1', $1)`, [
-    JSON.stringify(orderPayload('SO-1')),
-  ]);
-  await waitFor('the order', async () => (await database.count(`fulfilment.outbox where status = 'done'`)) === 1);
+  await database.query(
+    `insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'SO-1', $1)`,
+    [JSON.stringify(orderPayload('SO-1'))],
+  );
+  await waitFor(
+    'the order',
+    async () => (await database.count(`fulfilment.outbox where status = 'done'`)) === 1,
+  );
   await waitFor(
     'tables that equal the service',
-    async () => (await compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments'])).length === 0,
+    async () =>
+      (await compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments'])).length === 0,
   );
   const posts = (await sandbox.requestsTo('/v3/orders')).filter(({ method }) => method === 'POST');
   expect(posts).toHaveLength(1);
@@ -45,7 +50,10 @@ test('after kill -9 in the middle of a pull, the next worker continues at the st
     { operation: 'v3.shipments.list', effect: { delayMs: 60_000 } },
   );
   // Orders would give the shipments their numbers, which is a second change of each.
-  const env = workerEnv(database.url, sandbox, { HTTP_TIMEOUT_MS: '120000', SCHEDULE_PULL_ORDERS: 'off' });
+  const env = workerEnv(database.url, sandbox, {
+    HTTP_TIMEOUT_MS: '120000',
+    SCHEDULE_PULL_ORDERS: 'off',
+  });
   const first = processes.cli(['worker'], env);
   await waitFor('some pages', async () => (await database.count('fulfilment.shipments')) >= 200);
   first.kill('SIGKILL');
@@ -61,8 +69,12 @@ test('after kill -9 in the middle of a pull, the next worker continues at the st
   expect(await database.count('fulfilment.shipments')).toBe(1_000);
   expect(await database.count(doubled)).toBe(0);
   expect(await compareWithSandbox(database.db, sandbox.url, ['shipments'])).toEqual([]);
-  const runs = await database.query(`select status from sync.runs where job = 'pull-shipments' order by id`);
+  const runs = await database.query(
+    `select status from sync.runs where job = 'pull-shipments' order by id`,
+  );
   expect(runs).toEqual([{ status: 'abandoned' }, { status: 'done' }]);
-  const pages = (await sandbox.requestsTo('/v3/shipments', place)).filter(({ query }) => !query.includes('filter'));
+  const pages = (await sandbox.requestsTo('/v3/shipments', place)).filter(
+    ({ query }) => !query.includes('filter'),
+  );
   expect(pages[0]?.query).toBe(stored?.query);
 });

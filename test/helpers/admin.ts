@@ -30,7 +30,9 @@ export class Visitor {
     headers: Record<string, string> = {},
   ): Promise<Response> {
     const token =
-      from === undefined ? null : /name="_csrf" value="([^"]+)"/.exec(await (await this.get(from)).text())?.[1];
+      from === undefined
+        ? null
+        : /name="_csrf" value="([^"]+)"/.exec(await (await this.get(from)).text())?.[1];
     const body = new URLSearchParams(token ? { ...fields, _csrf: token } : fields);
     return this.#ask(path, { method: 'POST', body, headers: { accept: 'text/html', ...headers } });
   }
@@ -39,7 +41,10 @@ export class Visitor {
     return this.#cookies.get(name);
   }
 
-  async #ask(path: string, init: RequestInit & { headers: Record<string, string> }): Promise<Response> {
+  async #ask(
+    path: string,
+    init: RequestInit & { headers: Record<string, string> },
+  ): Promise<Response> {
     const cookie = [...this.#cookies].map(([name, value]) => `${name}=${value}`).join('; ');
     const headers = cookie === '' ? init.headers : { ...init.headers, cookie };
     const answer = await fetch(new URL(path, this.base), { ...init, headers, redirect: 'manual' });
@@ -79,7 +84,14 @@ export function useAdmin(database: TestDatabase) {
     const work = new WorkMetrics('0.0.0', kinds);
     const readers = openStateReaders(db ?? database.db, config);
     const { readState } = readers;
-    const metrics = new Metrics({ config, log, work, readState, queues: () => [], sinceLastSweepMs: () => undefined });
+    const metrics = new Metrics({
+      config,
+      log,
+      work,
+      readState,
+      queues: () => [],
+      sinceLastSweepMs: () => undefined,
+    });
     const server = await startAdmin({
       config,
       db: db ?? database.db,

@@ -19,7 +19,9 @@ const makeCaller =
   (port: number, token: string | null = 'erp') =>
   async (path: string, body?: unknown, headers: Record<string, string> = {}) => {
     const answer = await fetch(`http://127.0.0.1:${port}${path}`, {
-      ...(body === undefined ? {} : { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      ...(body === undefined
+        ? {}
+        : { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body) }),
       headers: {
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
         ...(token === null ? {} : { authorization: `Bearer ${token}` }),
@@ -27,7 +29,12 @@ const makeCaller =
       },
     });
     const text = await answer.text();
-    return { status: answer.status, headers: answer.headers, text, json: text === '' ? null : JSON.parse(text) };
+    return {
+      status: answer.status,
+      headers: answer.headers,
+      text,
+      json: text === '' ? null : JSON.parse(text),
+    };
   };
 
 /** Returns a function that starts an API in this process, with the database of the test. It ends with the test. */
@@ -37,12 +44,22 @@ export function useApi(database: TestDatabase) {
     await Promise.all(servers.splice(0).map((server) => server.close()));
   });
   return async ({ isReady = true } = {}) => {
-    const warehouse = { WAREHOUSE_BASE_URL: 'http://127.0.0.1:9', WAREHOUSE_USERNAME: 'u', WAREHOUSE_PASSWORD: 'p' };
+    const warehouse = {
+      WAREHOUSE_BASE_URL: 'http://127.0.0.1:9',
+      WAREHOUSE_USERNAME: 'u',
+      WAREHOUSE_PASSWORD: 'p',
+    };
     const env = { DATABASE_URL: database.url, ...warehouse };
-    const config = { ...readConfig({ database: true, clients: true }, env), API_PORT: 0, apiTokens: someTokens };
+    const config = {
+      ...readConfig({ database: true, clients: true }, env),
+      API_PORT: 0,
+      apiTokens: someTokens,
+    };
     const logged: string[] = [];
     const log = createLogger('trace', { write: (line: string) => logged.push(line) });
-    await registerClients(database.db, [{ client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
+    await registerClients(database.db, [
+      { client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' },
+    ]);
     const server = await startApi({ config, db: database.db, log, isReady: () => isReady });
     servers.push(server);
     return {

@@ -63,16 +63,29 @@ export class ServiceClient {
   async ask(name: string, parts: RequestParts = {}): Promise<Answer> {
     const operation = operations.find((known) => known.name === name);
     if (operation === undefined) throw new Error(`there is no operation ${name}`);
-    const path = operation.path.replaceAll(/:(\w+)/g, (_, part) => encodeURIComponent(parts.path?.[part] ?? ''));
-    const answer = await this.fetch(operation.method, `${path}${parts.query ? `?${parts.query}` : ''}`, parts);
+    const path = operation.path.replaceAll(/:(\w+)/g, (_, part) =>
+      encodeURIComponent(parts.path?.[part] ?? ''),
+    );
+    const answer = await this.fetch(
+      operation.method,
+      `${path}${parts.query ? `?${parts.query}` : ''}`,
+      parts,
+    );
     if (answer.status !== 200) return answer;
     if (this.#control.dialect === 'plain' || !name.startsWith('v3.'))
-      expect(operation.answer.safeParse(answer.body).error?.issues ?? [], `answer of ${name}`).toEqual([]);
+      expect(
+        operation.answer.safeParse(answer.body).error?.issues ?? [],
+        `answer of ${name}`,
+      ).toEqual([]);
     if (answer.body.messageCode !== 'NOK') answered.add(name);
     return answer;
   }
 
-  async fetch(method: string, path: string, { body, form, headers }: RequestParts = {}): Promise<Answer> {
+  async fetch(
+    method: string,
+    path: string,
+    { body, form, headers }: RequestParts = {},
+  ): Promise<Answer> {
     const answer = await fetch(new URL(path, this.#control.url), {
       method,
       headers: {
@@ -81,9 +94,15 @@ export class ServiceClient {
         ...headers,
       },
       ...(form === undefined ? {} : { body: new URLSearchParams(form) }),
-      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      ...(body === undefined
+        ? {}
+        : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
     });
-    return { status: answer.status, date: answer.headers.get('date') ?? '', body: (await answer.json()) as Body };
+    return {
+      status: answer.status,
+      date: answer.headers.get('date') ?? '',
+      body: (await answer.json()) as Body,
+    };
   }
 }
 
@@ -102,7 +121,9 @@ export function describeOperation(name: string, tests: () => void): void {
   describe(name, () => {
     beforeAll(() => answered.clear());
     tests();
-    afterAll(() => expect([...answered], `${name} was never answered with success`).toContain(name));
+    afterAll(() =>
+      expect([...answered], `${name} was never answered with success`).toContain(name),
+    );
   });
 }
 
@@ -138,7 +159,12 @@ export function orderBody(externalOrderNumber: string, parts: OrderParts = {}) {
   return {
     data: {
       type: 'order',
-      attributes: { externalOrderNumber, locale: 'nl-NL', email: 'anna@example.com', ...parts.attributes },
+      attributes: {
+        externalOrderNumber,
+        locale: 'nl-NL',
+        email: 'anna@example.com',
+        ...parts.attributes,
+      },
       relationships: {
         orderType: { data: { id: 31, type: 'orderType' } },
         deliveryAddress: { data: { id: 'd', type: 'address' } },

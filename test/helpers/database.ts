@@ -63,7 +63,10 @@ async function connectForMaintenance(): Promise<pg.Client> {
   return client;
 }
 
-async function maintain<T extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<T[]> {
+async function maintain<T extends pg.QueryResultRow>(
+  text: string,
+  values: unknown[] = [],
+): Promise<T[]> {
   maintenance ??= connectForMaintenance();
   return (await (await maintenance).query<T>(text, values)).rows;
 }
@@ -91,7 +94,9 @@ function openPool(url: string, name: string, max: number): pg.Pool {
 
 async function createDatabase(migrated: boolean): Promise<OpenDatabase> {
   const name = `test_${randomBytes(6).toString('hex')}`;
-  await maintain(`create database ${name} ${migrated ? `template ${templateName} ${inject('copyStrategy')}` : ''}`);
+  await maintain(
+    `create database ${name} ${migrated ? `template ${templateName} ${inject('copyStrategy')}` : ''}`,
+  );
   const address = new URL(inject('postgresUrl'));
   address.pathname = `/${name}`;
   const pool = openPool(address.href, keptName, 6);
@@ -103,7 +108,10 @@ async function closeConnections(database: OpenDatabase): Promise<void> {
   const { runs, pool } = database;
   database.runs = null;
   await Promise.all([runs?.close(), pool.end()]);
-  await waitFor('all connections to be closed', async () => (await countConnections(database.name)) === 0);
+  await waitFor(
+    'all connections to be closed',
+    async () => (await countConnections(database.name)) === 0,
+  );
 }
 
 async function dropDatabase({ name }: OpenDatabase): Promise<void> {
@@ -159,8 +167,10 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
       return open.db;
     },
     query,
-    count: async (from) => (await query<{ n: number }>(`select count(*)::int as n from ${from}`))[0]?.n ?? 0,
-    waitForBlocked: (what) => waitFor(what, async () => (await query<{ pid: number }>(blockedSql))[0]?.pid),
+    count: async (from) =>
+      (await query<{ n: number }>(`select count(*)::int as n from ${from}`))[0]?.n ?? 0,
+    waitForBlocked: (what) =>
+      waitFor(what, async () => (await query<{ pid: number }>(blockedSql))[0]?.pid),
     open: (max = 4) => {
       const pool = openPool(open.url, 'test further', max);
       further.push(pool);
@@ -174,10 +184,16 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
       const { runs } = open;
       open.runs = null;
       await runs?.close();
-      await waitFor('the runs to end', async () => (await countConnections(open.name, [keptName])) === 0);
+      await waitFor(
+        'the runs to end',
+        async () => (await countConnections(open.name, [keptName])) === 0,
+      );
     },
     backUp: () =>
-      reopen(async () => void (await maintain(`create database ${open.name}_backup template ${open.name}`))),
+      reopen(
+        async () =>
+          void (await maintain(`create database ${open.name}_backup template ${open.name}`)),
+      ),
     restore: () =>
       reopen(async () => {
         await maintain(`drop database ${open.name}`);
@@ -204,7 +220,8 @@ async function countConnections(name: string, except: readonly string[] = []): P
 
 /** Returns what a test may not change in the shared database: objects, their definitions, settings and statistics. */
 async function readSchemaState(pool: pg.Pool): Promise<string> {
-  const newest = (catalog: string) => `(select concat(count(*), ' ', max(xmin::text::bigint)) from ${catalog})`;
+  const newest = (catalog: string) =>
+    `(select concat(count(*), ' ', max(xmin::text::bigint)) from ${catalog})`;
   const { rows } = await pool.query<{ state: string }>(`select concat_ws(', ',
     (select md5(string_agg(concat(oid, relname, relnamespace, reloptions), ' ' order by oid)) from pg_class),
     ${['pg_proc', 'pg_trigger', 'pg_attribute', 'pg_constraint', 'pg_namespace'].map(newest)},
@@ -224,7 +241,9 @@ const ownTables = `select c.oid::regclass::text as name from pg_class c
 async function readSeeds(pool: pg.Pool): Promise<Record<string, unknown>> {
   const seeds: Record<string, unknown> = {};
   for (const { name } of (await pool.query<{ name: string }>(ownTables)).rows) {
-    const { rows } = await pool.query<{ seed: unknown }>(`select json_agg(t) as seed from ${name} t`);
+    const { rows } = await pool.query<{ seed: unknown }>(
+      `select json_agg(t) as seed from ${name} t`,
+    );
     if (rows[0]?.seed !== null) seeds[name] = rows[0]?.seed;
   }
   return seeds;

@@ -32,7 +32,11 @@ export async function startReceiver(
   services: ReturnType<typeof useServices>,
   answer: (event: ReceivedEvent) => number = () => 204,
 ) {
-  const attempts: { readonly id: string; readonly status: number; readonly event: ReceivedEvent }[] = [];
+  const attempts: {
+    readonly id: string;
+    readonly status: number;
+    readonly event: ReceivedEvent;
+  }[] = [];
   const { url } = await services.start(async (request, response) => {
     const raw = await text(request);
     const headers = request.headers as Record<string, string>;
@@ -46,7 +50,15 @@ export async function startReceiver(
 }
 
 export const subscribe = (url: URL, more: Partial<Receiver> = {}): Receiver => ({
-  ...{ name: 'default', kind: 'event', url: url.href, secret, types: null, clients: null, personalData: false },
+  ...{
+    name: 'default',
+    kind: 'event',
+    url: url.href,
+    secret,
+    types: null,
+    clients: null,
+    personalData: false,
+  },
   ...more,
 });
 
@@ -73,7 +85,12 @@ export function usePosting(database: TestDatabase, sandbox: SandboxControl) {
 }
 
 /** Stores shipments and their entries in the feed, as a poll does after the first load. */
-export const insertShipments = (database: TestDatabase, first: number, last: number, client = 'default') =>
+export const insertShipments = (
+  database: TestDatabase,
+  first: number,
+  last: number,
+  client = 'default',
+) =>
   database.query(`
     insert into sync.freshness (client, stream, complete_at, loaded_at)
     values ('${client}', 'shipments', now(), '2020-01-01') on conflict do nothing;
@@ -85,7 +102,12 @@ export const insertShipments = (database: TestDatabase, first: number, last: num
     commit`);
 
 /** Enters the outcome of an order.create into the feed, as a settlement does. */
-export const insertOutcome = (database: TestDatabase, number: string, status: 'done' | 'dead', orderId = 0) =>
+export const insertOutcome = (
+  database: TestDatabase,
+  number: string,
+  status: 'done' | 'dead',
+  orderId = 0,
+) =>
   database.query(`
     begin;
     insert into fulfilment.outbox (kind, reference, payload, status, finished_at, next_attempt_at, attempts, result, last_error)

@@ -18,7 +18,12 @@ declare module 'vitest' {
 }
 
 /** Settings of the test server. Its data need not survive a crash, and statistics change only by ANALYZE. */
-const settings = { autovacuum: 'off', synchronous_commit: 'off', wal_level: 'minimal', max_wal_senders: '0' };
+const settings = {
+  autovacuum: 'off',
+  synchronous_commit: 'off',
+  wal_level: 'minimal',
+  max_wal_senders: '0',
+};
 
 /** The first version of Postgres that lets `create database` choose how it copies. */
 const firstWithStrategies = 150_000;
@@ -37,7 +42,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const redis = await openRedis();
   await redis?.stop();
   if (redis === null) {
-    const message = 'No redis-server or valkey-server on PATH and no Docker engine: the Redis lane cannot run';
+    const message =
+      'No redis-server or valkey-server on PATH and no Docker engine: the Redis lane cannot run';
     await (process.env.CI === 'true' ? postgres.stop() : Promise.resolve());
     if (process.env.CI === 'true') throw new Error(message);
     process.stderr.write(`\n*** ${message}; it is SKIPPED. ***\n\n`);

@@ -32,13 +32,18 @@ export const hostileSettings: Readonly<Record<string, readonly [hostile: string,
 };
 
 /** Gives the database of a test the hostile values that this version of Postgres knows, two of them by its role. */
-export async function setHostile(database: TestDatabase, except: readonly string[] = []): Promise<void> {
+export async function setHostile(
+  database: TestDatabase,
+  except: readonly string[] = [],
+): Promise<void> {
   const known = await database.query<{ name: string }>(
     `select name from unnest($1::text[]) n (name) where current_setting(name, true) is not null or name like 'plpgsql.%'`,
     [Object.keys(hostileSettings)],
   );
   for (const { name } of known.filter((one) => !except.includes(one.name))) {
-    const scope = ['DateStyle', 'synchronous_commit'].includes(name) ? 'role current_user in database' : 'database';
+    const scope = ['DateStyle', 'synchronous_commit'].includes(name)
+      ? 'role current_user in database'
+      : 'database';
     await database.query(
       `do $$ begin execute format('alter ${scope} %I set ${name} = %L', current_database(), '${hostileSettings[name]?.[0]}'); end $$`,
     );

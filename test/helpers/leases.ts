@@ -9,7 +9,11 @@ import type { TestDatabase } from './database.ts';
 export async function expireLeases({ db }: TestDatabase): Promise<void> {
   await db.transaction().execute(async (trx) => {
     await sql`set local lock_timeout = '60s'`.execute(trx);
-    await sql`update sync.leases set expires_at = clock_timestamp() where expires_at is not null`.execute(trx);
-    await sql`update fulfilment.outbox set lease_until = clock_timestamp() where status = 'sending'`.execute(trx);
+    await sql`update sync.leases set expires_at = clock_timestamp() where expires_at is not null`.execute(
+      trx,
+    );
+    await sql`update fulfilment.outbox set lease_until = clock_timestamp() where status = 'sending'`.execute(
+      trx,
+    );
   });
 }

@@ -9,7 +9,8 @@ const toAnchor = (heading: string) =>
     .trim()
     .replaceAll(/\s/g, '-');
 
-const removeCode = (text: string) => text.replaceAll(/```.*?```/gs, '').replaceAll(/`[^`\n]*`/g, '');
+const removeCode = (text: string) =>
+  text.replaceAll(/```.*?```/gs, '').replaceAll(/`[^`\n]*`/g, '');
 
 function readAnchors(path: string): string[] {
   const headings = readFileSync(path, 'utf8')

@@ -22,7 +22,12 @@ export function orderPayload(externalOrderNumber: string, changes: Record<string
 }
 
 /** Inserts rows of order.create for the numbers SO-<first> to SO-<last>. */
-export const insertOrders = ({ query }: Pick<TestDatabase, 'query'>, first: number, last: number, client = 'default') =>
+export const insertOrders = (
+  { query }: Pick<TestDatabase, 'query'>,
+  first: number,
+  last: number,
+  client = 'default',
+) =>
   query(
     `insert into fulfilment.outbox (client, kind, reference, payload)
      select $1, 'order.create', 'SO-' || n, jsonb_set($2::jsonb, '{externalOrderNumber}', to_jsonb('SO-' || n))

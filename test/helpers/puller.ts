@@ -58,7 +58,16 @@ export async function runInProcess<T>(
 ): Promise<T> {
   const { db, keeper } = database.forRuns();
   const { warehouses, close } = openWarehouses(config);
-  const deps = { jobs, config, db, keeper, warehouses, worker: 'test', log: silentLogger, reportedWarnings: new Map() };
+  const deps = {
+    jobs,
+    config,
+    db,
+    keeper,
+    warehouses,
+    worker: 'test',
+    log: silentLogger,
+    reportedWarnings: new Map(),
+  };
   const client = config.clients[0];
   if (client === undefined) throw new Error('no client configured');
   try {
@@ -69,12 +78,18 @@ export async function runInProcess<T>(
 }
 
 /** Returns a function that runs jobs in this process, as `fulfilment-sync run` does. */
-export function usePuller(database: Pick<TestDatabase, 'url' | 'forRuns'>, sandbox: SandboxControl): Pull {
+export function usePuller(
+  database: Pick<TestDatabase, 'url' | 'forRuns'>,
+  sandbox: SandboxControl,
+): Pull {
   return async (job, { env, stop = new AbortController().signal, trigger = 'manual' } = {}) => {
     // Otherwise many look-ups of packages wait for each other.
-    const pace: Record<string, string> = job === 'pull-parcels' ? { REQUESTS_PER_SECOND: '1000' } : {};
-    return runInProcess(makeConfig(database, sandbox, { ...pace, ...env }), database, (deps, client) =>
-      runJob(deps, job, client, trigger, stop),
+    const pace: Record<string, string> =
+      job === 'pull-parcels' ? { REQUESTS_PER_SECOND: '1000' } : {};
+    return runInProcess(
+      makeConfig(database, sandbox, { ...pace, ...env }),
+      database,
+      (deps, client) => runJob(deps, job, client, trigger, stop),
     );
   };
 }
@@ -100,6 +115,8 @@ export function useWork(database: TestDatabase, sandbox: SandboxControl) {
 /** Returns the totals of a run. Throws an error if the run is not done. */
 export function done(report: RunReport) {
   if (report.status !== 'done')
-    throw new Error(`The run was ${report.status}`, { cause: 'error' in report ? report.error : undefined });
+    throw new Error(`The run was ${report.status}`, {
+      cause: 'error' in report ? report.error : undefined,
+    });
   return report.totals;
 }

@@ -1,5 +1,9 @@
 import { afterEach, vi } from 'vitest';
-import { openPushConnections, openPusher, type PushConnections } from '../../src/cli/worker/open-pusher.ts';
+import {
+  openPushConnections,
+  openPusher,
+  type PushConnections,
+} from '../../src/cli/worker/open-pusher.ts';
 import { createLogger } from '../../src/operate/logging/create-logger.ts';
 import { toClientIdentity } from '../../src/schedule/runs.ts';
 import { openWarehouses } from '../../src/service/open-warehouses.ts';
@@ -27,7 +31,10 @@ export interface OutboxRow {
 }
 
 /** Inserts rows as an ERP does, pushes in this process as `run push-outbox` does, and reads the rows. */
-export function usePusher(database: Pick<TestDatabase, 'url' | 'db' | 'query'>, sandbox: SandboxControl) {
+export function usePusher(
+  database: Pick<TestDatabase, 'url' | 'db' | 'query'>,
+  sandbox: SandboxControl,
+) {
   const rows = (where = 'true', values: unknown[] = []) =>
     database.query<OutboxRow & Record<string, unknown>>(
       `select * from fulfilment.outbox where ${where} order by id`,
@@ -63,8 +70,12 @@ export function usePusher(database: Pick<TestDatabase, 'url' | 'db' | 'query'>, 
   };
   /** Makes all waiting rows due now, as if their time had passed. */
   const hurry = async (): Promise<void> => {
-    await database.query("update fulfilment.outbox set written_at = written_at - interval '1 hour'");
-    await database.query("update sync.settings_reads set tried_at = tried_at - interval '1 minute'");
+    await database.query(
+      "update fulfilment.outbox set written_at = written_at - interval '1 hour'",
+    );
+    await database.query(
+      "update sync.settings_reads set tried_at = tried_at - interval '1 minute'",
+    );
     await database.query(`
       update fulfilment.outbox set next_attempt_at = now(), absent_at = absent_at - interval '1 hour'
       where status in ('pending', 'unknown') and next_attempt_at is not null`);
@@ -114,7 +125,12 @@ export function usePusher(database: Pick<TestDatabase, 'url' | 'db' | 'query'>, 
       if (row === undefined) throw new Error(`there is no row ${id}`);
       return row;
     },
-    insert: async (kind: string, reference: string, payload: unknown = {}, client = 'default'): Promise<number> => {
+    insert: async (
+      kind: string,
+      reference: string,
+      payload: unknown = {},
+      client = 'default',
+    ): Promise<number> => {
       const [row] = await database.query<{ id: number }>(
         'insert into fulfilment.outbox (client, kind, reference, payload) values ($1, $2, $3, $4) returning id',
         [client, kind, reference, typeof payload === 'string' ? payload : JSON.stringify(payload)],

@@ -7,7 +7,11 @@ import type { TestRedis } from './processes/test-servers.ts';
  * Starts a Redis for the tests of one file, and flushes it after each test. `url` may be read only inside a test. Skip
  * the tests if `available` is false.
  */
-export function useRedis(): { readonly url: string; readonly available: boolean; flush: () => Promise<void> } {
+export function useRedis(): {
+  readonly url: string;
+  readonly available: boolean;
+  flush: () => Promise<void>;
+} {
   let redis: TestRedis | null = null;
   const available = inject('redisAvailable');
   const flush = async () => {

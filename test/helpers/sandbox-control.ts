@@ -33,7 +33,10 @@ export class SandboxControl {
   }
 
   /** Adds shipments with these statuses in turn, spread over the last `spreadDays` days. */
-  seed(shipments: number, { statuses = ['SHIPPED'], client = 'default', spreadDays = 30 }: SeedOptions = {}) {
+  seed(
+    shipments: number,
+    { statuses = ['SHIPPED'], client = 'default', spreadDays = 30 }: SeedOptions = {},
+  ) {
     return this.call('POST', '/_sandbox/seed', { client, shipments, statuses, spreadDays });
   }
 
@@ -92,7 +95,12 @@ export class SandboxControl {
   /** Returns the numbers of the orders that the service has. */
   async orderNumbers(): Promise<string[]> {
     type Orders = { resource: { attributes: { externalOrderNumber: string } } }[];
-    const { clients } = await this.call<{ clients: { orders: Orders }[] }>('GET', '/_sandbox/state?lists=orders');
-    return (clients[0]?.orders ?? []).map(({ resource }) => resource.attributes.externalOrderNumber);
+    const { clients } = await this.call<{ clients: { orders: Orders }[] }>(
+      'GET',
+      '/_sandbox/state?lists=orders',
+    );
+    return (clients[0]?.orders ?? []).map(
+      ({ resource }) => resource.attributes.externalOrderNumber,
+    );
   }
 }

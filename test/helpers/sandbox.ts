@@ -26,9 +26,21 @@ const firstDialect = z.enum(dialects).parse(process.env.SANDBOX_DIALECT ?? 'plai
  */
 export function useSandbox(
   clients: readonly string[] = ['default'],
-  { ordersPerDay = 8, startMs = () => Date.now(), strict = true, unknownProducts }: SandboxOptions = {},
+  {
+    ordersPerDay = 8,
+    startMs = () => Date.now(),
+    strict = true,
+    unknownProducts,
+  }: SandboxOptions = {},
 ): SandboxControl {
-  const fixed = { clients, seed: 1, speed: 0, zone: 'Europe/Amsterdam', ordersPerDay, unknownProducts };
+  const fixed = {
+    clients,
+    seed: 1,
+    speed: 0,
+    zone: 'Europe/Amsterdam',
+    ordersPerDay,
+    unknownProducts,
+  };
   const options = () => ({ ...fixed, startMs: startMs() });
   let app: FastifyInstance;
   let world: World;

@@ -17,11 +17,20 @@ const findViolations = async (page: Page) =>
 
 describe.skipIf(!browser.available)('the page of the sandbox in a browser', () => {
   test('is accessible and fits the screen, narrow or wide, in light and in dark colours', async () => {
-    await client.ask('v3.orders.create', { body: orderBody('WEB-1', { attributes: { colour: 'red' } }) });
+    await client.ask('v3.orders.create', {
+      body: orderBody('WEB-1', { attributes: { colour: 'red' } }),
+    });
     await sandbox.faults({ operation: 'v2.*', effect: { status: 500 } });
     const order = { client: 'default', externalOrderNumber: 'WEB-1' };
-    const { shipmentIds } = await sandbox.call<{ shipmentIds: number[] }>('POST', '/_sandbox/ship', order);
-    await sandbox.call('POST', '/_sandbox/return', { client: 'default', shipmentId: shipmentIds[0] });
+    const { shipmentIds } = await sandbox.call<{ shipmentIds: number[] }>(
+      'POST',
+      '/_sandbox/ship',
+      order,
+    );
+    await sandbox.call('POST', '/_sandbox/return', {
+      client: 'default',
+      shipmentId: shipmentIds[0],
+    });
     await sandbox.call('POST', '/_sandbox/order', { client: 'default', onHold: true });
     const exchange = `/_sandbox/page/requests/${await sandbox.lastPlace()}`;
     for (const [width, colorScheme, paths] of [
@@ -31,7 +40,9 @@ describe.skipIf(!browser.available)('the page of the sandbox in a browser', () =
       const { page, complaints } = await browser.open({ width, colorScheme });
       for (const path of paths) {
         await page.goto(new URL(path, sandbox.url).href);
-        await page.evaluate(`document.querySelectorAll('details').forEach((details) => { details.open = true; })`);
+        await page.evaluate(
+          `document.querySelectorAll('details').forEach((details) => { details.open = true; })`,
+        );
         expect([width, path, await findViolations(page)]).toEqual([width, path, []]);
         const beyond = await page.evaluate(
           'document.documentElement.scrollWidth - document.documentElement.clientWidth',

@@ -16,12 +16,15 @@ describe('a document that takes too much time or memory to read', () => {
     const levels = 30;
     const nodes = Array.from(
       { length: levels },
-      (_, level) => `${level + 3} 0 obj <</Type/Pages/Count 2/Kids[${level + 4} 0 R ${level + 4} 0 R]>> endobj`,
+      (_, level) =>
+        `${level + 3} 0 obj <</Type/Pages/Count 2/Kids[${level + 4} 0 R ${level + 4} 0 R]>> endobj`,
     );
     const leaf = `${levels + 3} 0 obj <</Type/Page/MediaBox[0 0 595 842]>> endobj`;
     const head =
       '%PDF-1.4\n1 0 obj <</Type/Catalog/Pages 2 0 R>> endobj\n2 0 obj <</Type/Pages/Count 2/Kids[3 0 R 3 0 R]>> endobj';
-    return Buffer.from(`${head}\n${nodes.join('\n')}\n${leaf}\ntrailer <</Root 1 0 R>>\n%%EOF`).toString('base64');
+    return Buffer.from(
+      `${head}\n${nodes.join('\n')}\n${leaf}\ntrailer <</Root 1 0 R>>\n%%EOF`,
+    ).toString('base64');
   };
 
   test('makes its row dead and does not block the event loop', async () => {
@@ -39,7 +42,9 @@ describe('a document that takes too much time or memory to read', () => {
     await pushed;
     expect(await outbox.row(id)).toMatchObject({
       status: 'dead',
-      last_error: expect.stringContaining('attachments[0].content: is a pdf document that cannot be read'),
+      last_error: expect.stringContaining(
+        'attachments[0].content: is a pdf document that cannot be read',
+      ),
     });
   });
 

@@ -27,10 +27,13 @@ test('a first load reads a number of table entries that is linear in its rows', 
   await pull('pull-orders');
   await pull('pull-shipments');
   // A session reports its statistics when it ends.
-  await waitFor('the statistics', async () => (await readTableStatistics()).every(({ scans }) => scans > 0));
+  await waitFor('the statistics', async () =>
+    (await readTableStatistics()).every(({ scans }) => scans > 0),
+  );
   const statistics = await readTableStatistics();
   expect(statistics).toHaveLength(4);
-  for (const { table, entries } of statistics) expect({ table, entries }).toSatisfy(() => entries < shipments * 100);
+  for (const { table, entries } of statistics)
+    expect({ table, entries }).toSatisfy(() => entries < shipments * 100);
 });
 
 test('a first load reads as little if the planner statistics cover only other clients', async () => {

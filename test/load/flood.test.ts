@@ -21,7 +21,10 @@ const outbox = usePusher(database, sandbox);
 const flood = 150_000;
 
 /** Inserts rows without the triggers, which would take most of the time. */
-async function insertMany(count: number, toStatement: (from: number, to: number) => string): Promise<void> {
+async function insertMany(
+  count: number,
+  toStatement: (from: number, to: number) => string,
+): Promise<void> {
   for (let from = 1; from <= count; from += 25_000)
     await database.db.transaction().execute(async (trx) => {
       await sql`set local session_replication_role = replica`.execute(trx);
@@ -38,8 +41,12 @@ const insertOrders = (count: number) =>
   );
 
 test('rows of any number of invented clients make no page, metric, list or alert long', async () => {
-  await registerClients(database.db, [{ client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
-  await ensureJobs(database.db, [{ client: 'default', job: 'pull-orders', stream: 'orders', due: null }]);
+  await registerClients(database.db, [
+    { client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' },
+  ]);
+  await ensureJobs(database.db, [
+    { client: 'default', job: 'pull-orders', stream: 'orders', due: null },
+  ]);
   await insertOrders(flood);
   await insertMany(
     flood,
@@ -52,7 +59,8 @@ test('rows of any number of invented clients make no page, metric, list or alert
     const answer = await visitor.get(path);
     const text = await answer.text();
     expect([path, answer.status, text.length < 200_000]).toEqual([path, 200, true]);
-    if (path === '/metrics') expect(text).toContain(`outbox_rows{client="unknown",status="pending"} ${flood}\n`);
+    if (path === '/metrics')
+      expect(text).toContain(`outbox_rows{client="unknown",status="pending"} ${flood}\n`);
   }
   const config = makeConfig(database, sandbox);
   expect(findProblems(await readCurrentState(database.db, config), config).length).toBeLessThan(20);
@@ -62,7 +70,9 @@ test('rows of any number of invented clients make no page, metric, list or alert
 });
 
 test('rows of unknown kinds are dead at once, however many clients were invented before them', async () => {
-  await registerClients(database.db, [{ client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
+  await registerClients(database.db, [
+    { client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' },
+  ]);
   await insertOrders(3_000);
   await database.query(`
     insert into fulfilment.outbox (client, kind, reference)

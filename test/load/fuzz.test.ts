@@ -61,7 +61,10 @@ const garbage: readonly (() => unknown)[] = [
 ];
 
 /** Returns every place in a resource: an object or array, and a key of it. */
-function listPlaces(node: unknown, places: [Node, string | number][] = []): [Node, string | number][] {
+function listPlaces(
+  node: unknown,
+  places: [Node, string | number][] = [],
+): [Node, string | number][] {
   if (typeof node !== 'object' || node === null || JSON.isRawJSON(node)) return places;
   for (const key of Array.isArray(node) ? node.keys() : Object.keys(node)) {
     places.push([node as Node, key]);
@@ -71,7 +74,8 @@ function listPlaces(node: unknown, places: [Node, string | number][] = []): [Nod
 }
 
 /** Copies a value through its JSON text, because structuredClone cannot copy raw JSON numbers. */
-const clone = (value: unknown) => (value === undefined ? undefined : parseExact(JSON.stringify(value)));
+const clone = (value: unknown) =>
+  value === undefined ? undefined : parseExact(JSON.stringify(value));
 
 function mutate(resource: Node, random: Random): unknown {
   for (let left = random.between(0, 3); left > 0; left--) {
@@ -81,7 +85,8 @@ function mutate(resource: Node, random: Random): unknown {
     const kind = random.between(0, 4);
     if (kind === 0 && !Array.isArray(node)) delete node[key];
     else if (kind === 1)
-      node[key] = from[fromKey] === node || listPlaces(from[fromKey]).length > 200 ? 7 : clone(from[fromKey]);
+      node[key] =
+        from[fromKey] === node || listPlaces(from[fromKey]).length > 200 ? 7 : clone(from[fromKey]);
     else if (kind === 2 && typeof node[key] === 'string')
       node[key] = `${node[key]}${random.pick(['\u0000', ' ', '€', 'Z', '0'])}`;
     else node[key] = random.pick(garbage)();
@@ -96,7 +101,10 @@ function moveIncludedToTop(data: readonly unknown[]): object {
     return Array.isArray(nested) ? nested : [];
   });
   const bare = data.map((resource) =>
-    typeof resource === 'object' && resource !== null && !Array.isArray(resource) && !JSON.isRawJSON(resource)
+    typeof resource === 'object' &&
+    resource !== null &&
+    !Array.isArray(resource) &&
+    !JSON.isRawJSON(resource)
       ? { ...resource, included: undefined }
       : resource,
   );
@@ -104,7 +112,10 @@ function moveIncludedToTop(data: readonly unknown[]): object {
 }
 
 /** Reads by id whether `raw` of each family is stored unchanged, and how many rows it has in each child table. */
-async function readStored(stream: Stream, families: readonly Family[]): Promise<Map<number, string>> {
+async function readStored(
+  stream: Stream,
+  families: readonly Family[],
+): Promise<Map<number, string>> {
   const counts = stream.tables.children.map(
     ({ name, parentColumn }) =>
       `(select count(*) from fulfilment.${name} c where c.client = t.client and c.${parentColumn} = t.id and (c.id >= ${firstLineId} or '${name}' = 'order_addresses'))`,
@@ -134,9 +145,13 @@ async function fuzzStream(
       resource.id = nextId++;
       // The child rows of each resource get new ids, so that no two resources share one.
       for (const [, line] of listPlaces({ included: resource.included }).entries())
-        if (line[1] === 'id' && typeof line[0].id === 'number') line[0].id = line[0].id * 10_000_000 + nextId;
-      for (const relation of Object.values(resource.relationships as Record<string, { data: unknown } | null>))
-        if (Array.isArray(relation?.data)) for (const link of relation.data) link.id = link.id * 10_000_000 + nextId;
+        if (line[1] === 'id' && typeof line[0].id === 'number')
+          line[0].id = line[0].id * 10_000_000 + nextId;
+      for (const relation of Object.values(
+        resource.relationships as Record<string, { data: unknown } | null>,
+      ))
+        if (Array.isArray(relation?.data))
+          for (const link of relation.data) link.id = link.id * 10_000_000 + nextId;
       return mutate(resource, random);
     });
     const document = decodeDocument(
@@ -162,7 +177,8 @@ async function fuzzStream(
       expect(found.get(parent.id)).toBe(['t', ...lines].join('/'));
     }
     const quarantinedIds = new Set(page.quarantined.map(({ resourceId }) => resourceId));
-    for (const id of readIds(document.data)) if (!last.has(id)) expect(quarantinedIds.has(id)).toBe(true);
+    for (const id of readIds(document.data))
+      if (!last.has(id)) expect(quarantinedIds.has(id)).toBe(true);
     stored += page.families.length;
     quarantined += page.quarantined.length;
   }
@@ -170,7 +186,9 @@ async function fuzzStream(
 }
 
 // This test computes for minutes. On a slow machine that takes longer than the usual limit for a test.
-test(`${documents} mutated resources: no crash, each stored whole or quarantined`, { timeout: 400_000 }, async () => {
+test(`${documents} mutated resources: no crash, each stored whole or quarantined`, {
+  timeout: 400_000,
+}, async () => {
   await sandbox.advance(40 * 86_400);
   const counts: Record<string, [number, number]> = {};
   const random = new Random(11);

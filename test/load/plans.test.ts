@@ -49,7 +49,8 @@ async function makeKnownClient(): Promise<void> {
   const makeRows = mirrors.map((name) => {
     const { columns = [], ids = [] } = tables.find((table) => table.name === name) ?? {};
     const given: Record<string, string> = { client: `'big'`, raw: `'{}'` };
-    const shown = (column: string) => (ids.includes(column) ? `t.${column} + n * 10000000` : `t.${column}`);
+    const shown = (column: string) =>
+      ids.includes(column) ? `t.${column} + n * 10000000` : `t.${column}`;
     const values = columns.map((column) => given[column] ?? shown(column));
     return `insert into fulfilment.${name} (${columns.join()})
             select ${values.join()} from fulfilment.${name} t, generate_series(1, ${copies}) n;
@@ -97,7 +98,9 @@ async function runAllJobs(): Promise<void> {
 
 /** Deletes the rows of the client `default` and the cursors of its polls. */
 async function forgetClient(): Promise<void> {
-  const deletes = mirrors.map((name) => `delete from fulfilment.${name} where client = 'default';`).join('');
+  const deletes = mirrors
+    .map((name) => `delete from fulfilment.${name} where client = 'default';`)
+    .join('');
   await database.query(`
     set session_replication_role = replica;
     ${deletes}
@@ -108,7 +111,9 @@ async function forgetClient(): Promise<void> {
 /** Returns the statements that touched more rows than `bound`, with the number of rows. */
 const findAbove = (executed: readonly ExecutedStatement[], bound: number) =>
   Object.fromEntries(
-    executed.filter(({ touched }) => touched > bound).map(({ statement, touched }) => [statement, Math.round(touched)]),
+    executed
+      .filter(({ touched }) => touched > bound)
+      .map(({ statement, touched }) => [statement, Math.round(touched)]),
   );
 
 test('the rows that a statement touches depend on its client, known to statistics or not', async () => {
@@ -146,9 +151,10 @@ test('a claim does not read the other orders of its client', async () => {
   const { executed, end } = await watchPlans(database);
   try {
     for (let number = 1; number <= 10; number++)
-      await database.query(`insert into fulfilment.outbox (kind, reference) values ('order.cancel', $1)`, [
-        `NEW-${number}`,
-      ]);
+      await database.query(
+        `insert into fulfilment.outbox (kind, reference) values ('order.cancel', $1)`,
+        [`NEW-${number}`],
+      );
     await push();
   } finally {
     end();
@@ -163,7 +169,8 @@ test('plans that were made while the outbox was empty do not search a later back
   const place = (number: string) => insert('order.create', number, orderPayload(number));
   const { executed, end } = await watchPlans(database);
   // One session, so that each statement of the second push was planned in the first.
-  const open = (name: string) => connectForWriting(database.url, silentLogger, name, 1, undefined, true);
+  const open = (name: string) =>
+    connectForWriting(database.url, silentLogger, name, 1, undefined, true);
   connect({ main: open('push'), claims: open('claims') });
   try {
     await place('FIRST');
@@ -179,7 +186,9 @@ test('plans that were made while the outbox was empty do not search a later back
   } finally {
     end();
   }
-  const settlements = executed.filter(({ statement }) => statement.includes('sync.outbox_attempts'));
+  const settlements = executed.filter(({ statement }) =>
+    statement.includes('sync.outbox_attempts'),
+  );
   expect(settlements.length).toBeGreaterThan(0);
   expect(findAbove(executed, waiting)).toEqual({});
 });
@@ -191,7 +200,12 @@ test('a settlement touches each line of its orders a few times only', async () =
       {
         table: 'order_items',
         complete: true,
-        rows: Array.from({ length: lines }, (_, n) => ({ id: id * 100 + n, order_id: id, sku: 'A', raw: { text } })),
+        rows: Array.from({ length: lines }, (_, n) => ({
+          id: id * 100 + n,
+          order_id: id,
+          sku: 'A',
+          raw: { text },
+        })),
       },
     ],
   });
@@ -224,11 +238,15 @@ test('a session of pushes prepares each statement once, and finds rows by indexe
       from pg_prepared_statements
       where statement like 'select id from fulfilment.outbox%'`.execute(db);
   for (const reference of ['A', 'B', 'C'])
-    await sql`select id from fulfilment.outbox where client = 'default' and reference = ${reference}`.execute(db);
+    await sql`select id from fulfilment.outbox where client = 'default' and reference = ${reference}`.execute(
+      db,
+    );
   expect((await prepared()).rows).toEqual([{ calls: 3 }]);
   expect((await sql`show enable_seqscan`.execute(db)).rows).toEqual([{ enable_seqscan: 'off' }]);
   expect((await sql`show jit`.execute(db)).rows).toEqual([{ jit: 'off' }]);
-  expect((await sql`show plan_cache_mode`.execute(db)).rows).toEqual([{ plan_cache_mode: 'force_generic_plan' }]);
+  expect((await sql`show plan_cache_mode`.execute(db)).rows).toEqual([
+    { plan_cache_mode: 'force_generic_plan' },
+  ]);
   await close();
 });
 
@@ -240,14 +258,23 @@ test('100,000 waiting deliveries, 20,000 of them in one lane, are searched by no
   const turns: string[] = [];
   let lastTurn = '';
   const claim = async () => {
-    const claimed = await claimDeliveries(db, { receiver: 'all', underWay: 0, lastTurn, leaseMs: 60_000 });
+    const claimed = await claimDeliveries(db, {
+      receiver: 'all',
+      underWay: 0,
+      lastTurn,
+      leaseMs: 60_000,
+    });
     lastTurn = claimed.at(-1)?.turn ?? lastTurn;
     turns.push(...claimed.map(({ turn }) => turn));
     for (const delivery of claimed)
-      await settleAttempt(db, { receiver: 'all', delivery, end: { status: 'delivered' }, failure: null }, (state) => ({
-        ...state,
-        delayMs: 0,
-      }));
+      await settleAttempt(
+        db,
+        { receiver: 'all', delivery, end: { status: 'delivered' }, failure: null },
+        (state) => ({
+          ...state,
+          delayMs: 0,
+        }),
+      );
   };
   try {
     await insertShipments(database, 1, 1);
@@ -258,7 +285,12 @@ test('100,000 waiting deliveries, 20,000 of them in one lane, are searched by no
         insert into sync.deliveries (receiver, type, client, turn, lane, source_id, happened_at, next_at)
         select 'all', 'shipment.created', '${client}', '${client}', ${lane}, n, now(), ${nextAt} from generate_series(1, ${count}) n`);
     await database.query('alter table sync.deliveries set (autovacuum_enabled = off)');
-    await insertWaiting('big', 20_000, `'big order 1'`, `case n when 1 then now() + interval '1 day' end`);
+    await insertWaiting(
+      'big',
+      20_000,
+      `'big order 1'`,
+      `case n when 1 then now() + interval '1 day' end`,
+    );
     await insertWaiting('big', 80_000, `'big lane ' || n`, 'now()');
     await insertWaiting('small', 200, `'small lane ' || n`, 'now()');
     turns.length = 0;

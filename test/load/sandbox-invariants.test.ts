@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { address, type Body, line, orderBody, type Resource, useClient } from '../helpers/client.ts';
+import {
+  address,
+  type Body,
+  line,
+  orderBody,
+  type Resource,
+  useClient,
+} from '../helpers/client.ts';
 import { quiet, useSandbox } from '../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default'], { ...quiet, ordersPerDay: 12 });
@@ -54,8 +61,12 @@ function checkState({ clients: [held] }: State, seen: SeenValues): void {
       const ordered = seen.ordered.get(id) ?? 0;
       const cancelled = ordered - quantity;
       expect(cancelled, `cancelled of item ${id}`).toBeGreaterThanOrEqual(0);
-      expect((shipped.get(id) ?? 0) + cancelled, `shipped and cancelled of item ${id}`).toBeLessThanOrEqual(ordered);
-      if (attributes.sku !== 'SHIPPING') expect(fulfilled[index], `order ${resource.id}`).toBe(shipped.get(id) ?? 0);
+      expect(
+        (shipped.get(id) ?? 0) + cancelled,
+        `shipped and cancelled of item ${id}`,
+      ).toBeLessThanOrEqual(ordered);
+      if (attributes.sku !== 'SHIPPING')
+        expect(fulfilled[index], `order ${resource.id}`).toBe(shipped.get(id) ?? 0);
     }
   }
   const numbers = held.orders.map(({ resource }) => resource.attributes.externalOrderNumber);
@@ -70,7 +81,13 @@ function checkState({ clients: [held] }: State, seen: SeenValues): void {
   for (const { items } of held.shipments)
     for (const { id, attributes } of items)
       expect(returned.get(id) ?? 0).toBeLessThanOrEqual(Number(attributes.quantity));
-  for (const kind of ['orders', 'shipments', 'returnItems', 'inbounds', 'inboundPackingSlips'] as const) {
+  for (const kind of [
+    'orders',
+    'shipments',
+    'returnItems',
+    'inbounds',
+    'inboundPackingSlips',
+  ] as const) {
     const ids = held[kind].map(({ resource }) => resource.id);
     expect(ids, kind).toEqual([...new Set(ids)].sort((left, right) => left - right));
     for (const { resource } of held[kind]) checkProgress(kind, resource, seen);
@@ -83,14 +100,21 @@ function checkProgress(kind: string, { id, attributes }: Resource, seen: SeenVal
   if (!seen.states.has(key)) expect(id, key).toBeGreaterThan(seen.highest.get(kind) ?? 0);
   const rank = ranks[kind]?.indexOf(String(attributes.status)) ?? 0;
   const before = seen.states.get(key) ?? 0;
-  if (attributes.status !== 'ERROR') expect(rank, `${key} is ${attributes.status}`).toBeGreaterThanOrEqual(before);
+  if (attributes.status !== 'ERROR')
+    expect(rank, `${key} is ${attributes.status}`).toBeGreaterThanOrEqual(before);
   else expect(before, `${key} was SHIPPED`).toBeLessThan(3);
   seen.states.set(key, Math.max(rank, before));
 }
 
 /** Stores the highest id of each kind. */
 function storeHighestIds({ clients: [held] }: State, seen: SeenValues): void {
-  for (const kind of ['orders', 'shipments', 'returnItems', 'inbounds', 'inboundPackingSlips'] as const)
+  for (const kind of [
+    'orders',
+    'shipments',
+    'returnItems',
+    'inbounds',
+    'inboundPackingSlips',
+  ] as const)
     seen.highest.set(kind, held?.[kind].at(-1)?.resource.id ?? 0);
 }
 
@@ -107,8 +131,15 @@ const call = fc.oneof(
     partial: fc.boolean(),
     onHold: fc.boolean(),
   }),
-  fc.record({ kind: fc.constantFrom('cancel' as const, 'cancelItem' as const, 'release' as const), which: nat }),
-  fc.record({ kind: fc.constant('update' as const), which: nat, number: fc.integer({ min: 1, max: 12 }) }),
+  fc.record({
+    kind: fc.constantFrom('cancel' as const, 'cancelItem' as const, 'release' as const),
+    which: nat,
+  }),
+  fc.record({
+    kind: fc.constant('update' as const),
+    which: nat,
+    number: fc.integer({ min: 1, max: 12 }),
+  }),
   fc.record({
     kind: fc.constantFrom('announce' as const, 'replace' as const, 'remove' as const),
     which: nat,
@@ -118,21 +149,31 @@ const call = fc.oneof(
 );
 
 /** Makes one call on a resource that exists, if there is one. Returns whether the call was accepted; many are not. */
-async function perform(step: typeof call extends fc.Arbitrary<infer T> ? T : never, state: State): Promise<boolean> {
+async function perform(
+  step: typeof call extends fc.Arbitrary<infer T> ? T : never,
+  state: State,
+): Promise<boolean> {
   const [held] = state.clients;
-  const pick = <T>(rows: readonly T[] | undefined, which: number) => rows?.[which % Math.max(1, rows.length)];
+  const pick = <T>(rows: readonly T[] | undefined, which: number) =>
+    rows?.[which % Math.max(1, rows.length)];
   if (step.kind === 'advance') {
     await sandbox.advance(step.hours * 3_600);
     return true;
   }
   if (step.kind === 'create') {
-    const included = [...step.lines.map(([sku, quantity]) => line(sku, quantity)), address('d'), address('b')];
+    const included = [
+      ...step.lines.map(([sku, quantity]) => line(sku, quantity)),
+      address('d'),
+      address('b'),
+    ];
     const attributes = { allowPartialDelivery: step.partial, onHold: step.onHold };
     const body = orderBody(`P-${step.number}`, { attributes, included });
     return (await client.ask('v3.orders.create', { body })).status === 200;
   }
   if (step.kind === 'slip') {
-    const items = [{ type: 'inboundPackingSlipItem', attributes: { sku: 'MUG-BLUE', quantity: step.quantity } }];
+    const items = [
+      { type: 'inboundPackingSlipItem', attributes: { sku: 'MUG-BLUE', quantity: step.quantity } },
+    ];
     const data = {
       type: 'inboundPackingSlip',
       attributes: { expectedIn: 'AMS', expectedOn: '2026-05-05' },
@@ -143,7 +184,8 @@ async function perform(step: typeof call extends fc.Arbitrary<infer T> ? T : nev
   if ('quantity' in step) return performReturn(step, held, pick);
   const order = pick(held?.orders, step.which);
   const id = order?.resource.id ?? 0;
-  if (step.kind === 'cancel') return (await client.ask('v3.orders.cancel', { path: { id } })).status === 200;
+  if (step.kind === 'cancel')
+    return (await client.ask('v3.orders.cancel', { path: { id } })).status === 200;
   if (step.kind === 'cancelItem') {
     const item = order?.included[0]?.id ?? 0;
     const body = { data: { id: item, type: 'orderItem', attributes: { quantity: 0 } } };
@@ -168,13 +210,19 @@ async function performReturn(
   const authorizationId = pick(held?.returnMerchandiseAuthorizations, step.which)?.resource.id ?? 0;
   if (step.kind === 'remove')
     return (
-      (await client.ask('v3.returnMerchandiseAuthorizations.delete', { path: { id: authorizationId } })).status === 200
+      (
+        await client.ask('v3.returnMerchandiseAuthorizations.delete', {
+          path: { id: authorizationId },
+        })
+      ).status === 200
     );
   const shipment = pick(held?.shipments, step.which);
   const item = {
     type: 'returnMerchandiseAuthorizationItem',
     attributes: { quantity: step.quantity, reasonCode: 'REGRET' },
-    relationships: { shipmentItem: { data: { id: shipment?.items[0]?.id ?? 0, type: 'shipmentItem' } } },
+    relationships: {
+      shipmentItem: { data: { id: shipment?.items[0]?.id ?? 0, type: 'shipmentItem' } },
+    },
   };
   const body = {
     data: {
@@ -197,7 +245,9 @@ async function compareLists({ now, clients: [held] }: State): Promise<void> {
   for (const status of ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'SHIPPED', 'ERROR']) {
     const expected = held?.shipments.filter(
       ({ visible, resource: { attributes } }) =>
-        visible && attributes.status === status && String(attributes.readyToPickOn).slice(0, 10) >= oldest,
+        visible &&
+        attributes.status === status &&
+        String(attributes.readyToPickOn).slice(0, 10) >= oldest,
     );
     const listed: number[] = [];
     for (let query: string | null = `filter[status][in]=${status}`; query !== null; ) {
@@ -212,23 +262,39 @@ async function compareLists({ now, clients: [held] }: State): Promise<void> {
 test('the rules of the interface hold for all calls of a client and all steps of the robot', async () => {
   const accepted = new Map<string, number>();
   await fc.assert(
-    fc.asyncProperty(fc.nat(1_000), fc.array(call, { minLength: 10, maxLength: 30 }), async (seed, steps) => {
-      await sandbox.call('POST', '/_sandbox/reset', { seed });
-      await client.logIn();
-      const seen = new SeenValues();
-      let state = await sandbox.call<State>('GET', '/_sandbox/state');
-      for (const step of [...steps, { kind: 'advance' as const, hours: 24 * 30 }]) {
-        if (await perform(step, state)) accepted.set(step.kind, (accepted.get(step.kind) ?? 0) + 1);
-        state = await sandbox.call<State>('GET', '/_sandbox/state');
-        checkState(state, seen);
-        storeHighestIds(state, seen);
-      }
-      await compareLists(state);
-    }),
+    fc.asyncProperty(
+      fc.nat(1_000),
+      fc.array(call, { minLength: 10, maxLength: 30 }),
+      async (seed, steps) => {
+        await sandbox.call('POST', '/_sandbox/reset', { seed });
+        await client.logIn();
+        const seen = new SeenValues();
+        let state = await sandbox.call<State>('GET', '/_sandbox/state');
+        for (const step of [...steps, { kind: 'advance' as const, hours: 24 * 30 }]) {
+          if (await perform(step, state))
+            accepted.set(step.kind, (accepted.get(step.kind) ?? 0) + 1);
+          state = await sandbox.call<State>('GET', '/_sandbox/state');
+          checkState(state, seen);
+          storeHighestIds(state, seen);
+        }
+        await compareLists(state);
+      },
+    ),
     { numRuns: 20, seed: 20_261_121 },
   );
   // Each kind of call was accepted at least once. Otherwise the checks would prove little.
   expect([...accepted.keys()].sort()).toEqual(
-    ['advance', 'announce', 'cancel', 'cancelItem', 'create', 'release', 'remove', 'replace', 'slip', 'update'].sort(),
+    [
+      'advance',
+      'announce',
+      'cancel',
+      'cancelItem',
+      'create',
+      'release',
+      'remove',
+      'replace',
+      'slip',
+      'update',
+    ].sort(),
   );
 });

@@ -80,7 +80,9 @@ export async function play(
     await watchTables(stage);
     await stage.startWorkers();
     const readDifferences = async () => {
-      const found = await compareWithSandbox(db, stage.parts.sandbox.url).catch((error: Error) => [error.message]);
+      const found = await compareWithSandbox(db, stage.parts.sandbox.url).catch((error: Error) => [
+        error.message,
+      ]);
       // A comparison is expensive, so callers that poll are slowed down.
       if (found.length > 0) await wait(500);
       return found;
@@ -93,13 +95,28 @@ export async function play(
       load.run(options.lastsMs),
       watchCursors(stage, options.lastsMs, problems),
     ]);
-    const { recoveredMs, settledMs } = await measureRecovery(stage, recordFailure, readDifferences, options.patient);
+    const { recoveredMs, settledMs } = await measureRecovery(
+      stage,
+      recordFailure,
+      readDifferences,
+      options.patient,
+    );
     // Orders that settle after that comparison appear in the tables a moment later.
-    await recordFailure(waitFor('the tables to equal the service', async () => (await readDifferences()).length === 0));
+    await recordFailure(
+      waitFor(
+        'the tables to equal the service',
+        async () => (await readDifferences()).length === 0,
+      ),
+    );
     problems.push(...(await readDifferences()).slice(0, 5));
     const [, redisBefore, serviceBefore] = before.connections;
-    const allowed = [workersAtATime * postgresConnections, redisBefore + redisSlack, serviceBefore + serviceSlack];
-    const haveClosed = () => stage.connections.every((count, index) => count <= (allowed[index] ?? 0));
+    const allowed = [
+      workersAtATime * postgresConnections,
+      redisBefore + redisSlack,
+      serviceBefore + serviceSlack,
+    ];
+    const haveClosed = () =>
+      stage.connections.every((count, index) => count <= (allowed[index] ?? 0));
     await recordFailure(waitFor(`at most ${allowed.join(', ')} connections`, haveClosed));
     const after = { memory: stage.readMaxMemoryMb(), connections: stage.connections };
     if (after.memory > before.memory + memorySlackMb)
@@ -202,7 +219,10 @@ async function waitForRecovery(stage: Stage, differences: () => Promise<string[]
       'it to recover',
       async () => {
         const behind = await stage.query<{ job: string }>(late, [now?.at]);
-        found = behind.length > 0 ? behind.map(({ job }) => `${job} has not succeeded`) : await differences();
+        found =
+          behind.length > 0
+            ? behind.map(({ job }) => `${job} has not succeeded`)
+            : await differences();
         return found.length === 0;
       },
       deadlineMs,

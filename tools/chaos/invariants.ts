@@ -5,7 +5,9 @@ import { workerRole } from './servers.ts';
 import type { Stage } from './stage.ts';
 
 const watch = readFileSync(new URL('./watch.sql', import.meta.url), 'utf8');
-const tables = streams.flatMap(({ tables: { parent, children } }) => [parent, ...children]).map(({ name }) => name);
+const tables = streams
+  .flatMap(({ tables: { parent, children } }) => [parent, ...children])
+  .map(({ name }) => name);
 const parents = streams.map(({ name, tables: { parent } }) => ({ name, table: parent.name }));
 
 /** Adds triggers to the campaign's database that record every change and refuse writes on request. */
@@ -49,7 +51,9 @@ export async function countOrders(stage: Stage, inserted: number) {
   const state = await stage.parts.sandbox.call<{
     clients: {
       client: string;
-      orders: { resource: { attributes: { externalOrderNumber: string; reference: string | null } } }[];
+      orders: {
+        resource: { attributes: { externalOrderNumber: string; reference: string | null } };
+      }[];
     }[];
   }>('GET', '/_sandbox/state');
   const there = new Map<string, { times: number; reference: string | null }>();
@@ -60,13 +64,17 @@ export async function countOrders(stage: Stage, inserted: number) {
       if (externalOrderNumber.startsWith(prefix))
         there.set(key, { times: (there.get(key)?.times ?? 0) + 1, reference });
     }
-  const rows = await stage.query<{ key: string; kind: string; status: string; last_error: string | null }>(
-    `select client || ' ' || reference as key, kind, status, last_error from fulfilment.outbox`,
-  );
+  const rows = await stage.query<{
+    key: string;
+    kind: string;
+    status: string;
+    last_error: string | null;
+  }>(`select client || ' ' || reference as key, kind, status, last_error from fulfilment.outbox`);
   const created = rows.filter(({ kind }) => kind === 'order.create');
   const open = rows.filter(({ status }) => status !== 'done');
   const unchanged = rows.filter(
-    ({ kind, status, key }) => kind === 'order.update' && status === 'done' && there.get(key)?.reference !== 'changed',
+    ({ kind, status, key }) =>
+      kind === 'order.update' && status === 'done' && there.get(key)?.reference !== 'changed',
   );
   const strangers = [...there.keys()].filter((key) => !created.some((row) => row.key === key));
   const absent = created.filter(({ key }) => !there.has(key));
@@ -79,8 +87,12 @@ export async function countOrders(stage: Stage, inserted: number) {
       ...(vanished === 0 ? [] : [`${vanished} rows of the outbox are gone`]),
       ...absent.map(({ key, status }) => `${key} is ${status}, and not at the service`),
       ...doubled.map(([key, { times }]) => `${key} is at the service ${times} times`),
-      ...open.map(({ key, kind, status, last_error }) => `${kind} ${key} is ${status}: ${last_error}`),
-      ...unchanged.map(({ key }) => `order.update ${key} is done, and the service does not show it`),
+      ...open.map(
+        ({ key, kind, status, last_error }) => `${kind} ${key} is ${status}: ${last_error}`,
+      ),
+      ...unchanged.map(
+        ({ key }) => `order.update ${key} is done, and the service does not show it`,
+      ),
       ...strangers.map((key) => `the service holds ${key}, which nobody ordered`),
     ],
   };
@@ -108,5 +120,9 @@ export async function findProblemsAtRest(stage: Stage): Promise<string[]> {
     union all select 'a row is still being sent: ' || id from fulfilment.outbox where status = 'sending'
     union all select 'a connection is left: ' || application_name from pg_stat_activity
       where datname = current_database() and usename = '${workerRole}'`);
-  return [...left.map(({ what }) => what), ...(await findCursorsAhead(stage)), ...(await findFeedProblems(stage))];
+  return [
+    ...left.map(({ what }) => what),
+    ...(await findCursorsAhead(stage)),
+    ...(await findFeedProblems(stage)),
+  ];
 }

@@ -54,8 +54,14 @@ export class Load {
       const order = { client, kind: 'order.create', reference, payload: orderPayload(reference) };
       if (random.chance(0.7)) return [order];
       // This order waits in the warehouse, because a shipped order cannot be changed any more.
-      const waiting = { ...order, payload: orderPayload(reference, { preferredShippingDate: '2099-12-31' }) };
-      return [waiting, { client, kind: 'order.update', reference, payload: { reference: 'changed' } }];
+      const waiting = {
+        ...order,
+        payload: orderPayload(reference, { preferredShippingDate: '2099-12-31' }),
+      };
+      return [
+        waiting,
+        { client, kind: 'order.update', reference, payload: { reference: 'changed' } },
+      ];
     });
   }
 }

@@ -33,7 +33,8 @@ interface Task {
 
 function readTasks(seeds: string, names: string | undefined): Task[] {
   const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(seeds) ?? [];
-  if (first === undefined) throw new TypeError(`--seeds: ${seeds} is neither a number nor a span such as 1-6`);
+  if (first === undefined)
+    throw new TypeError(`--seeds: ${seeds} is neither a number nor a span such as 1-6`);
   const wanted = names?.split(',') ?? faults.map(({ name }) => name);
   const chosen = wanted.map((wantedName) => {
     const fault = faults.find(({ name }) => name === wantedName);
@@ -41,12 +42,16 @@ function readTasks(seeds: string, names: string | undefined): Task[] {
     return fault;
   });
   if (Number(last) < Number(first)) throw new TypeError(`--seeds: ${seeds} ends before it begins`);
-  const span = Array.from({ length: Number(last) - Number(first) + 1 }, (_, index) => Number(first) + index);
+  const span = Array.from(
+    { length: Number(last) - Number(first) + 1 },
+    (_, index) => Number(first) + index,
+  );
   return span.flatMap((seed) => chosen.map((fault) => ({ fault, seed })));
 }
 
 function printResult(result: CampaignResult, place: string): void {
-  const { fault, seed, queue, orders, runs, lost, doubled, recoveredMs, settledMs, problems } = result;
+  const { fault, seed, queue, orders, runs, lost, doubled, recoveredMs, settledMs, problems } =
+    result;
   const seconds = (ms: number | null) => (ms === null ? 'never' : `${(ms / 1_000).toFixed(1)} s`);
   process.stdout.write(
     `${place} ${fault} seed ${seed}, queue in ${queue}: ${orders} orders, ${runs} runs, lost ${lost}, doubled ${doubled}, ` +
@@ -81,7 +86,12 @@ function createFailedResult({ fault, seed }: Task, error: unknown): CampaignResu
 }
 
 /** Plays tasks one after the other on separate servers, until none is left. */
-async function playLane(tasks: Task[], total: number, hurry: boolean, onResult: (result: CampaignResult) => void) {
+async function playLane(
+  tasks: Task[],
+  total: number,
+  hurry: boolean,
+  onResult: (result: CampaignResult) => void,
+) {
   const servers = await Servers.start();
   if (!servers.hasSmallDisk)
     process.stdout.write(
@@ -90,8 +100,8 @@ async function playLane(tasks: Task[], total: number, hurry: boolean, onResult: 
   try {
     for (let task = tasks.shift(); task !== undefined; task = tasks.shift()) {
       const place = `${total - tasks.length}/${total}`;
-      const result = await play(servers, task.fault, task.seed, { lastsMs, patient: !hurry }).catch((error: unknown) =>
-        createFailedResult(task, error),
+      const result = await play(servers, task.fault, task.seed, { lastsMs, patient: !hurry }).catch(
+        (error: unknown) => createFailedResult(task, error),
       );
       printResult(result, place);
       onResult(result);
@@ -115,7 +125,8 @@ const options = {
 /** @throws TypeError for unknown options or values */
 function readOptions() {
   const { values } = parseArgs({ options });
-  if (!/^[1-9]\d?$/.test(values.lanes)) throw new TypeError(`--lanes: ${values.lanes} is not a number from 1 to 99`);
+  if (!/^[1-9]\d?$/.test(values.lanes))
+    throw new TypeError(`--lanes: ${values.lanes} is not a number from 1 to 99`);
   return { ...values, tasks: readTasks(values.seeds, values.faults) };
 }
 
@@ -123,12 +134,19 @@ type Options = ReturnType<typeof readOptions>;
 
 async function main({ help, list, table, tasks, lanes, hurry, results }: Options): Promise<void> {
   if (help) return void process.stdout.write(`${usage}\n`);
-  if (list) return void process.stdout.write(faults.map(({ name, about }) => `${name.padEnd(24)} ${about}\n`).join(''));
+  if (list)
+    return void process.stdout.write(
+      faults.map(({ name, about }) => `${name.padEnd(24)} ${about}\n`).join(''),
+    );
   if (table !== undefined)
-    return void process.stdout.write(`${formatResultTable(readResults(readFileSync(table, 'utf8')))}\n`);
+    return void process.stdout.write(
+      `${formatResultTable(readResults(readFileSync(table, 'utf8')))}\n`,
+    );
   const total = tasks.length;
   // `--dirty` marks results of a program with uncommitted changes.
-  const described = spawnSync('git', ['describe', '--always', '--dirty', '--exclude=*'], { encoding: 'utf8' });
+  const described = spawnSync('git', ['describe', '--always', '--dirty', '--exclude=*'], {
+    encoding: 'utf8',
+  });
   const commit = described.stdout.trim();
   const all: CampaignResult[] = [];
   if (results !== undefined) mkdirSync(dirname(results), { recursive: true });
@@ -142,7 +160,11 @@ async function main({ help, list, table, tasks, lanes, hurry, results }: Options
     process.stdout.write('Stops when the campaigns under way are over.\n');
     tasks.splice(0);
   });
-  await Promise.all(Array.from({ length: Math.min(Number(lanes), total) }, () => playLane(tasks, total, hurry, keep)));
+  await Promise.all(
+    Array.from({ length: Math.min(Number(lanes), total) }, () =>
+      playLane(tasks, total, hurry, keep),
+    ),
+  );
   process.stdout.write(`\n${formatResultTable(all)}\n`);
   if (all.some(({ problems }) => problems.length > 0)) process.exitCode = 1;
 }

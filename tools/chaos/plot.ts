@@ -54,7 +54,8 @@ function drawPanel(
   top: number,
 ): string {
   const highest = roundUp(Math.max(1, ...samples.map((sample) => sample[member])));
-  const x = (seconds: number) => (left + (seconds / (minutes * 60)) * (width - left - 20)).toFixed(1);
+  const x = (seconds: number) =>
+    (left + (seconds / (minutes * 60)) * (width - left - 20)).toFixed(1);
   const y = (value: number) => (top + height - (value / highest) * height).toFixed(1);
   const points = samples.map((sample) => `${x(sample.seconds)},${y(sample[member])}`).join(' ');
   const ticks = Array.from({ length: 7 }, (_, index) => (minutes * index) / 6);

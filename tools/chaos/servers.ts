@@ -4,7 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { migrateDatabase } from '../../src/cli/commands/migrate.ts';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/cli/demo/embedded-postgres.ts';
+import {
+  type EmbeddedPostgres,
+  startEmbeddedPostgres,
+} from '../../src/cli/demo/embedded-postgres.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { memoryFolder } from '../../test/helpers/processes/memory-folder.ts';
 import { startRedis } from '../../test/helpers/processes/redis-server.ts';
@@ -61,9 +64,13 @@ export class Servers {
 
   static async start(): Promise<Servers> {
     const redis = await startRedis();
-    if (redis === null) throw new Error('chaos needs redis-server or valkey-server on PATH, or a Docker engine');
+    if (redis === null)
+      throw new Error('chaos needs redis-server or valkey-server on PATH, or a Docker engine');
     const postgres = await startEmbeddedPostgres({}, memoryFolder(), postgresBin);
-    await queryAt(postgres.url, `create role ${workerRole} login password '${password}' createrole`);
+    await queryAt(
+      postgres.url,
+      `create role ${workerRole} login password '${password}' createrole`,
+    );
     await queryAt(postgres.url, `create database ${template} owner ${workerRole}`);
     await migrateDatabase(toDatabaseUrl(postgres.url, template), silentLogger);
     const [data] = await queryAt<{ data_directory: string }>(postgres.url, 'show data_directory');
@@ -99,7 +106,10 @@ export class Servers {
     const place = onSmallDisk && this.#disk !== null ? 'tablespace small' : '';
     await waitFor('the template to be free', async () => {
       try {
-        await queryAt(this.postgres.url, `create database ${name} template ${template} owner ${workerRole} ${place}`);
+        await queryAt(
+          this.postgres.url,
+          `create database ${name} template ${template} owner ${workerRole} ${place}`,
+        );
         return true;
       } catch (error) {
         // Another session is still connected to the template.
@@ -124,7 +134,11 @@ export class Servers {
     const { url } = this.postgres;
     await queryAt(url, `alter database ${name} allow_connections false`);
     try {
-      await queryAt(url, 'select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [name]);
+      await queryAt(
+        url,
+        'select pg_terminate_backend(pid) from pg_stat_activity where datname = $1',
+        [name],
+      );
       await waitFor('the database to be free', async () => {
         const open = await queryAt(url, 'select from pg_stat_activity where datname = $1', [name]);
         return open.length === 0;
@@ -164,7 +178,9 @@ function mountSmallDisk(dataFolder: string): string | null {
   if (process.getuid?.() !== 0 || process.platform !== 'linux') return null;
   const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-disk-'));
   try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${smallDiskMb}m`, 'tmpfs', folder], { stdio: 'ignore' });
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${smallDiskMb}m`, 'tmpfs', folder], {
+      stdio: 'ignore',
+    });
   } catch {
     // Most containers do not allow mounts. The fault then works in another way.
     rmSync(folder, { recursive: true });

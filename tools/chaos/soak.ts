@@ -40,7 +40,10 @@ const sizes = `
 /** Reads the memory and the number of open files of a process (Linux only). */
 function readProcessUsage(pid: number): { memoryMb: number; descriptors: number } {
   const [, kb = '0'] = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
-  return { memoryMb: Math.round(Number(kb) / 1_024), descriptors: readdirSync(`/proc/${pid}/fd`).length };
+  return {
+    memoryMb: Math.round(Number(kb) / 1_024),
+    descriptors: readdirSync(`/proc/${pid}/fd`).length,
+  };
 }
 
 async function insertOrders(url: string, from: number, count: number): Promise<void> {
@@ -54,7 +57,12 @@ async function insertOrders(url: string, from: number, count: number): Promise<v
 }
 
 /** Produces load until the time is up, and takes a sample every 10 seconds. */
-async function runSoak(url: string, sandbox: SandboxControl, worker: CliProcess, minutes: number): Promise<Sample[]> {
+async function runSoak(
+  url: string,
+  sandbox: SandboxControl,
+  worker: CliProcess,
+  minutes: number,
+): Promise<Sample[]> {
   const startedMs = performance.now();
   const samples: Sample[] = [];
   let orders = 0;
@@ -69,7 +77,11 @@ async function runSoak(url: string, sandbox: SandboxControl, worker: CliProcess,
     if (elapsedMs >= samples.length * sampleEveryMs) {
       const [row] = await queryAt<Omit<Sample, 'seconds' | 'memoryMb' | 'descriptors'>>(url, sizes);
       if (row === undefined) throw new Error('the database returned no sizes');
-      const sample = { seconds: Math.round(elapsedMs / 1_000), ...readProcessUsage(worker.child.pid ?? 0), ...row };
+      const sample = {
+        seconds: Math.round(elapsedMs / 1_000),
+        ...readProcessUsage(worker.child.pid ?? 0),
+        ...row,
+      };
       samples.push(sample);
       if (samples.length % 6 === 1) process.stdout.write(`${JSON.stringify(sample)}\n`);
     }
@@ -88,7 +100,9 @@ function findGrowth(samples: readonly Sample[]): string[] {
     samples.slice(from, from + third).reduce((sum, sample) => sum + sample[member], 0) / third;
   const grown = (['memoryMb', 'descriptors'] as const).flatMap((member) => {
     const [before, after] = [mean(member, third), mean(member, 2 * third)];
-    return after > before * 1.1 ? [`${member} grew from ${before.toFixed(1)} to ${after.toFixed(1)}`] : [];
+    return after > before * 1.1
+      ? [`${member} grew from ${before.toFixed(1)} to ${after.toFixed(1)}`]
+      : [];
   });
   const share = (from: number) => mean('deadRows', from) / mean('liveRows', from);
   if (share(2 * third) > share(third) * 1.5)
@@ -119,7 +133,9 @@ async function main(minutes: number): Promise<void> {
     writeFileSync(clientsFile, JSON.stringify(clients));
     const env = {
       ...Object.fromEntries(jobNames.map((job) => [toScheduleVariable(job), 'off'])),
-      ...Object.fromEntries(Object.keys(polledStreams).map((job) => [toScheduleVariable(job), '2s'])),
+      ...Object.fromEntries(
+        Object.keys(polledStreams).map((job) => [toScheduleVariable(job), '2s']),
+      ),
       SCHEDULE_RECONCILE: '1m',
       SCHEDULE_PRUNE: '1m',
       DATABASE_URL: url,
@@ -130,7 +146,9 @@ async function main(minutes: number): Promise<void> {
     };
     const worker = new CliProcess(['worker'], env, join(root, 'dist/main.js'));
     processes.push(worker);
-    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+      version: string;
+    };
     const samples = await runSoak(url, sandbox, worker, minutes);
     const result: Soak = { version, minutes, speed, ordersPerSecond, samples };
     writeFileSync(join(folder, 'soak.json'), `${JSON.stringify(result)}\n`);

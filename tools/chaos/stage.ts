@@ -29,7 +29,11 @@ interface Parts {
   readonly database: ChaosDatabase;
   readonly sandbox: SandboxControl;
   readonly sandboxProcess: CliProcess;
-  readonly proxies: { readonly postgres: TcpProxy; readonly redis: TcpProxy; readonly service: TcpProxy };
+  readonly proxies: {
+    readonly postgres: TcpProxy;
+    readonly redis: TcpProxy;
+    readonly service: TcpProxy;
+  };
   readonly folder: string;
   readonly queue: 'postgres' | 'redis';
 }
@@ -50,7 +54,10 @@ export class Stage {
     this.parts = parts;
     const file = join(parts.folder, 'clients.json');
     const baseUrl = parts.proxies.service.url.href;
-    writeFileSync(file, JSON.stringify(clients.map((key) => ({ key, baseUrl, username: key, password: key }))));
+    writeFileSync(
+      file,
+      JSON.stringify(clients.map((key) => ({ key, baseUrl, username: key, password: key }))),
+    );
     const often = Object.keys(polledStreams).map((job) => [toScheduleVariable(job), '4s']);
     this.#env = {
       ...Object.fromEntries(jobNames.map((job) => [toScheduleVariable(job), 'off'])),
@@ -70,7 +77,15 @@ export class Stage {
     servers: Servers,
     { queue, onSmallDisk = false }: { queue: 'postgres' | 'redis'; onSmallDisk?: boolean },
   ): Promise<Stage> {
-    const options = ['--speed', '0', '--seed', `${seed}`, '--orders-per-day', `${ordersPerDay}`, '--late-changes'];
+    const options = [
+      '--speed',
+      '0',
+      '--seed',
+      `${seed}`,
+      '--orders-per-day',
+      `${ordersPerDay}`,
+      '--late-changes',
+    ];
     const sandboxProcess = new CliProcess(
       ['sandbox', '--strict', '--port', '0', '--clients', clients.join(','), ...options],
       {},
@@ -81,7 +96,10 @@ export class Stage {
     ]);
     const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
     // The sandbox accepts repeated numbers, so that an order that is sent twice is there twice.
-    await sandbox.switches({ repeatedNumbers: true, cursor: (['id', 'offset', 'opaque'] as const)[seed % 3] ?? 'id' });
+    await sandbox.switches({
+      repeatedNumbers: true,
+      cursor: (['id', 'offset', 'opaque'] as const)[seed % 3] ?? 'id',
+    });
     await sandbox.advance(historyDays * 86_400);
     const [postgres, redis, service] = await Promise.all([
       TcpProxy.start(new URL(database.url)),
@@ -107,8 +125,10 @@ export class Stage {
           await this.query(text, values);
           return true;
         } catch (error) {
-          if (error instanceof Error && 'code' in error && isTransient(String(error.code))) return false;
-          if (error instanceof Error && /terminated|timeout|not queryable/i.test(error.message)) return false;
+          if (error instanceof Error && 'code' in error && isTransient(String(error.code)))
+            return false;
+          if (error instanceof Error && /terminated|timeout|not queryable/i.test(error.message))
+            return false;
           throw error;
         }
       },
@@ -164,7 +184,8 @@ export class Stage {
 
   /** Restarts workers that ended by themselves, as a process manager would do. */
   restartEndedWorkers(): void {
-    for (const worker of this.workers.filter(({ child }) => hasEnded(child))) this.replace(worker, 'SIGKILL');
+    for (const worker of this.workers.filter(({ child }) => hasEnded(child)))
+      this.replace(worker, 'SIGKILL');
   }
 
   /** Returns the largest resident memory of a worker in MB; NaN if this is not Linux. */
@@ -184,21 +205,31 @@ export class Stage {
    * @returns a text for each worker that was asked to stop and did not end with 0
    */
   async stopWorkers(withinMs: number): Promise<string[]> {
-    const asked = [...this.#ended.filter((one) => one.asked).map(({ worker }) => worker), ...this.workers];
+    const asked = [
+      ...this.#ended.filter((one) => one.asked).map(({ worker }) => worker),
+      ...this.workers,
+    ];
     for (const worker of this.workers) worker.kill('SIGTERM');
     const timer = setTimeout(() => {
       for (const worker of asked) worker.kill('SIGKILL');
     }, withinMs);
-    await Promise.all([...this.#ended.map(({ worker }) => worker.ended), ...this.workers.map(({ ended }) => ended)]);
+    await Promise.all([
+      ...this.#ended.map(({ worker }) => worker.ended),
+      ...this.workers.map(({ ended }) => ended),
+    ]);
     clearTimeout(timer);
     return asked.flatMap(({ child }) =>
-      child.exitCode === 0 ? [] : [`a worker that was asked to stop ended with ${describeExit(child)}`],
+      child.exitCode === 0
+        ? []
+        : [`a worker that was asked to stop ended with ${describeExit(child)}`],
     );
   }
 
   /** Everything that the workers wrote; those that have ended come first. */
   get output(): string {
-    return [...this.#ended.map(({ worker }) => worker), ...this.workers].map(({ output }) => output).join('\n');
+    return [...this.#ended.map(({ worker }) => worker), ...this.workers]
+      .map(({ output }) => output)
+      .join('\n');
   }
 
   async close(): Promise<void> {
@@ -225,7 +256,8 @@ export interface Fault {
   readonly onSmallDisk?: boolean;
 }
 
-const hasEnded = ({ exitCode, signalCode }: ChildProcess) => exitCode !== null || signalCode !== null;
+const hasEnded = ({ exitCode, signalCode }: ChildProcess) =>
+  exitCode !== null || signalCode !== null;
 const describeExit = ({ exitCode, signalCode }: ChildProcess) => String(signalCode ?? exitCode);
 
 /**

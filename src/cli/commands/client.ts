@@ -31,7 +31,13 @@ async function clientListCommand({ json }: ClientOptions): Promise<number> {
     const own = configured.find(({ key }) => key === client);
     const row = known.find((one) => one.client === client);
     const { baseUrl = null, timeZone = null } = own ?? {};
-    return { client, baseUrl: baseUrl?.href ?? null, timeZone, holdUntil: null, ...describeState(row, own) };
+    return {
+      client,
+      baseUrl: baseUrl?.href ?? null,
+      timeZone,
+      holdUntil: null,
+      ...describeState(row, own),
+    };
   });
   if (json) printJson(rows);
   else if (rows.length === 0)
@@ -56,9 +62,15 @@ interface ClientState {
   readonly holdUntil?: Date | null;
 }
 
-function describeState(row: KnownClient | undefined, own: WarehouseClient | undefined): ClientState {
+function describeState(
+  row: KnownClient | undefined,
+  own: WarehouseClient | undefined,
+): ClientState {
   if (own === undefined)
-    return { state: 'not set up here', because: 'this process does not read it; its rows stay as they are' };
+    return {
+      state: 'not set up here',
+      because: 'this process does not read it; its rows stay as they are',
+    };
   if (row === undefined) return { state: 'new', because: 'no worker has started with it yet' };
   if (row.identity !== toIdentity(own)) {
     const because = `its rows come from ${row.baseUrl}, or from another account there; to accept the new account: fulfilment-sync client accept-identity ${row.client}`;
@@ -70,7 +82,10 @@ function describeState(row: KnownClient | undefined, own: WarehouseClient | unde
 }
 
 /** Accepts the account that is set up here for a client whose rows came from another account. */
-async function acceptIdentityCommand(key: string, { keepCursors = false }: ClientOptions): Promise<number> {
+async function acceptIdentityCommand(
+  key: string,
+  { keepCursors = false }: ClientOptions,
+): Promise<number> {
   const [client] = selectClients(readConfig({ database: true, clients: true }), key);
   if (client === undefined) return 2;
   return withDatabase('client', async (db) => {
@@ -87,9 +102,15 @@ async function acceptIdentityCommand(key: string, { keepCursors = false }: Clien
     print(
       `${key}: ${client.baseUrl.href} is accepted${formerBaseUrl === null ? '' : `; until now it was ${formerBaseUrl}`}`,
     );
-    print(keepCursors ? 'Its streams continue from their cursors.' : 'Its streams are read again from the beginning.');
+    print(
+      keepCursors
+        ? 'Its streams continue from their cursors.'
+        : 'Its streams are read again from the beginning.',
+    );
     if (!keepCursors && formerBaseUrl !== null)
-      print('Rows of the former service stay in the tables; to start without them, give the client another key.');
+      print(
+        'Rows of the former service stay in the tables; to start without them, give the client another key.',
+      );
     if (deadRows > 0)
       print(
         `${deadRows} outbox rows are now dead, because their outcome at the former service is not known; see: fulfilment-sync outbox list --status dead`,
@@ -106,13 +127,22 @@ async function acceptIdentityCommand(key: string, { keepCursors = false }: Clien
 export function addClientCommands(cli: Command): void {
   const list = 'fulfilment-sync client list';
   const accept = 'fulfilment-sync client accept-identity default';
-  const client = addCommand(cli, 'client', 'show the clients, or accept a changed account of a client', list);
+  const client = addCommand(
+    cli,
+    'client',
+    'show the clients, or accept a changed account of a client',
+    list,
+  );
   addCommand(client, 'list', 'show the clients, and why a client is not read', list)
     .option(...asJson)
     .action(exitWith(clientListCommand));
-  const description = 'accept a changed base URL or user name of a client, so that it is read and pushed again';
+  const description =
+    'accept a changed base URL or user name of a client, so that it is read and pushed again';
   addCommand(client, 'accept-identity', description, accept)
     .argument('<client>', 'client key')
-    .option('--keep-cursors', 'the account is the same, at another address: continue from the stored cursors')
+    .option(
+      '--keep-cursors',
+      'the account is the same, at another address: continue from the stored cursors',
+    )
     .action(exitWith(acceptIdentityCommand));
 }

@@ -16,7 +16,10 @@ function acceptDatabaseCommand({ as }: { readonly as: OperatorAnswer }): Promise
       print('Rows are sent from this database already; nothing was changed.');
       return 0;
     }
-    if (former !== null) print(`Compared with the database that rows were sent from: ${changeInWords[former.change]}.`);
+    if (former !== null)
+      print(
+        `Compared with the database that rows were sent from: ${changeInWords[former.change]}.`,
+      );
     if (former?.change === 'none' && as === 'restored')
       print('Its identity has not changed, so every open row is treated as a row of the backup.');
     await accept(db, as);
@@ -25,15 +28,24 @@ function acceptDatabaseCommand({ as }: { readonly as: OperatorAnswer }): Promise
 }
 
 async function accept(db: Database, as: OperatorAnswer): Promise<void> {
-  const lookedUp = outboxKinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name);
-  const rows = await acceptDatabase(db, { as, by: readOperatorName(), lookedUp, advice: operatorChoices });
+  const lookedUp = outboxKinds
+    .filter(({ unknown }) => unknown.do === 'look up')
+    .map(({ name }) => name);
+  const rows = await acceptDatabase(db, {
+    as,
+    by: readOperatorName(),
+    lookedUp,
+    advice: operatorChoices,
+  });
   if (as === 'copy') {
     print('Accepted as a copy: nothing is sent from it. Pulls continue.');
     return;
   }
   print(`Accepted as ${as}: rows are sent again.`);
   if (as === 'moved') return;
-  print(`${formatCount(rows.lookedUp, 'row')} of the backup: looked up at the service before anything is sent.`);
+  print(
+    `${formatCount(rows.lookedUp, 'row')} of the backup: looked up at the service before anything is sent.`,
+  );
   if (rows.toDecide > 0)
     print(
       `${formatCount(rows.toDecide, 'row')} of the backup: you must decide, see: fulfilment-sync outbox list --status unknown`,
@@ -42,7 +54,11 @@ async function accept(db: Database, as: OperatorAnswer): Promise<void> {
 
 /** Adds `database accept`. */
 export function addDatabaseCommands(cli: Command): void {
-  const answer = new Option('--as <answer>', 'what this database is').choices(['moved', 'restored', 'copy']);
+  const answer = new Option('--as <answer>', 'what this database is').choices([
+    'moved',
+    'restored',
+    'copy',
+  ]);
   const example = 'fulfilment-sync database accept --as restored';
   const database = addCommand(
     cli,

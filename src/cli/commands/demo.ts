@@ -91,7 +91,9 @@ async function demoCommand({ once = false, database: given }: DemoOptions): Prom
       if (stop.aborted) resolve(0);
       stop.addEventListener('abort', () => resolve(0));
     });
-    const play = once ? playOnce(database.db, sandbox) : playUntilStopped(database.db, stop, addresses);
+    const play = once
+      ? playOnce(database.db, sandbox)
+      : playUntilStopped(database.db, stop, addresses);
     return await Promise.race([play, stopped, worker.failOnExit()]);
   } finally {
     // Postgres stops last, so that the worker can release its leases.
@@ -107,10 +109,17 @@ async function assertEmpty(url: string, log: Logger): Promise<void> {
   const known = await readKnownMigrations();
   const missing = await readMissingMigrations(db, known).finally(close);
   if (missing.length < known.length)
-    throw new UsageError('--database: it has tables of fulfilment-sync; name an empty database, such as a new one');
+    throw new UsageError(
+      '--database: it has tables of fulfilment-sync; name an empty database, such as a new one',
+    );
 }
 
-function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, started: DemoProcess[]): DemoProcess {
+function startWorker(
+  databaseUrl: string,
+  sandbox: URL,
+  adminPort: number,
+  started: DemoProcess[],
+): DemoProcess {
   const env = {
     DATABASE_URL: databaseUrl,
     WAREHOUSE_BASE_URL: sandbox.href,
@@ -133,7 +142,9 @@ function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, start
 }
 
 /** The command that starts this program. */
-const program = programs.main.href.endsWith('.ts') ? 'npm run --silent fulfilment-sync --' : 'fulfilment-sync';
+const program = programs.main.href.endsWith('.ts')
+  ? 'npm run --silent fulfilment-sync --'
+  : 'fulfilment-sync';
 
 const describeAddresses = (databaseUrl: string, sandbox: URL, adminPort: number) => `
 Status page:  http://127.0.0.1:${adminPort}/
@@ -143,14 +154,19 @@ Problems:     DATABASE_URL='${databaseUrl}' SCHEDULE_PULL_STOCK=10s ${program} s
 `;
 
 /** Prints rows of the outbox as they end, runs that fail, what runs changed, and now and then the addresses. */
-async function playUntilStopped(db: Database, stop: AbortSignal, addresses: string): Promise<number> {
+async function playUntilStopped(
+  db: Database,
+  stop: AbortSignal,
+  addresses: string,
+): Promise<number> {
   const lastRuns = new Map<string, number>();
   const told = new Map<number, string>();
   const changed = new Map<string, number>();
   const tell = (text: string) => print(`${new Date().toISOString().slice(11, 19)} ${text}`);
   for (let second = 1; !stop.aborted; second++) {
     for (const { job, lastStartedAt, lastChanged, lastError, running } of await readJobStatus(db)) {
-      if (running || lastStartedAt === null || lastRuns.get(job) === lastStartedAt.getTime()) continue;
+      if (running || lastStartedAt === null || lastRuns.get(job) === lastStartedAt.getTime())
+        continue;
       lastRuns.set(job, lastStartedAt.getTime());
       if (lastError !== null) tell(`${job} failed: ${lastError}`);
       if (lastChanged > 0) changed.set(job, (changed.get(job) ?? 0) + lastChanged);
@@ -196,9 +212,11 @@ async function findLastingDifferences(db: Database, sandbox: URL): Promise<strin
     const differences = await compareWithSandbox(db, sandbox);
     const soonMs = Date.now() + waitForRunsMs;
     const isFirstDue = (await readJobStatus(db)).some(
-      ({ lastStartedAt, dueAt }) => lastStartedAt === null && dueAt !== null && dueAt.getTime() < soonMs,
+      ({ lastStartedAt, dueAt }) =>
+        lastStartedAt === null && dueAt !== null && dueAt.getTime() < soonMs,
     );
-    if ((differences.length === 0 && !isFirstDue) || performance.now() > deadlineMs) return differences;
+    if ((differences.length === 0 && !isFirstDue) || performance.now() > deadlineMs)
+      return differences;
     await wait(500);
   }
 }
@@ -216,8 +234,14 @@ async function advance(sandbox: URL, days: number): Promise<void> {
 export function addDemoCommand(cli: Command): void {
   const description = 'start a temporary Postgres, a sandbox and a worker, and show what they do';
   addCommand(cli, 'demo', description, 'npm run demo -- --once')
-    .option('--database <url>', 'an empty database to use, and to leave with its rows, instead of a temporary Postgres')
-    .option('--once', 'run one full cycle, compare the tables with the sandbox, print a summary, and end')
+    .option(
+      '--database <url>',
+      'an empty database to use, and to leave with its rows, instead of a temporary Postgres',
+    )
+    .option(
+      '--once',
+      'run one full cycle, compare the tables with the sandbox, print a summary, and end',
+    )
     .action(exitWith(demoCommand));
 }
 
@@ -229,7 +253,11 @@ class DemoProcess {
   readonly #name: string;
 
   /** @param onLine receives each line that the process writes */
-  constructor(args: readonly string[], env: Readonly<Record<string, string>>, onLine: (line: string) => void) {
+  constructor(
+    args: readonly string[],
+    env: Readonly<Record<string, string>>,
+    onLine: (line: string) => void,
+  ) {
     this.#name = args[0] ?? '';
     // Settings of this process are not passed on: they may name a real database. The child is detached, so that Ctrl-C
     // reaches only this process, which then ends the others in the right order.

@@ -19,10 +19,20 @@ import {
 import { formatCount } from '../../operate/health/problem.ts';
 import { countWatchedArticles } from '../../operate/sql/database-facts.ts';
 import { readClients } from '../../service/sql/clients.ts';
-import { addCommand, asJson, type CommonOptions, exitWith, printJson, printStyled } from '../command-line.ts';
+import {
+  addCommand,
+  asJson,
+  type CommonOptions,
+  exitWith,
+  printJson,
+  printStyled,
+} from '../command-line.ts';
 
 /** Checks everything that a worker needs, and prints what to do. Changes nothing. */
-async function doctorCommand({ json }: CommonOptions, envFile: string | undefined): Promise<number> {
+async function doctorCommand(
+  { json }: CommonOptions,
+  envFile: string | undefined,
+): Promise<number> {
   const config = readConfig({ database: true, clients: true });
   const { db, close } = connectDatabase(toAddress(config), silentLogger, 'doctor', 2);
   try {
@@ -67,7 +77,8 @@ function formatFindings(findings: readonly Finding[]): string {
     `${styleText(looks[state], state.padEnd(4))}  ${toVisible(`${check.padEnd(width)}  ${found}`)}`,
     ...(remedy === null ? [] : [toVisible(`${' '.repeat(6 + width)}  -> ${remedy}`)]),
   ]);
-  const count = (state: Finding['state']) => findings.filter((finding) => finding.state === state).length;
+  const count = (state: Finding['state']) =>
+    findings.filter((finding) => finding.state === state).length;
   const counts = `${formatCount(count('warn'), 'warning')}, ${formatCount(count('fail'), 'problem')}`;
   return [...lines, '', `${count('ok')} ok, ${counts}`].join('\n');
 }
@@ -75,7 +86,17 @@ function formatFindings(findings: readonly Finding[]): string {
 /** Adds `doctor`. */
 export function addDoctorCommand(cli: Command): void {
   const description = 'check everything that a worker needs, and say what to do; changes nothing';
-  addCommand(cli, 'doctor', description, 'fulfilment-sync doctor', 'Exits with 1 if there is a problem.')
+  addCommand(
+    cli,
+    'doctor',
+    description,
+    'fulfilment-sync doctor',
+    'Exits with 1 if there is a problem.',
+  )
     .option(...asJson)
-    .action(exitWith((options: CommonOptions) => doctorCommand(options, cli.opts<{ envFile?: string }>().envFile)));
+    .action(
+      exitWith((options: CommonOptions) =>
+        doctorCommand(options, cli.opts<{ envFile?: string }>().envFile),
+      ),
+    );
 }

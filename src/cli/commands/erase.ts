@@ -60,16 +60,24 @@ async function eraseCommand(name: string, options: EraseOptions): Promise<number
 
 function describeAmbiguity(name: string, found: readonly FoundOrder[]): string {
   const clients = new Set(found.map(({ client }) => client));
-  const names = found.map(({ client, id, number }) => `${client}: order ${number}${id === null ? '' : `, id ${id}`}`);
+  const names = found.map(
+    ({ client, id, number }) => `${client}: order ${number}${id === null ? '' : `, id ${id}`}`,
+  );
   const remedy =
-    clients.size > 1 ? 'name the client with --client' : 'name one by its id: fulfilment-sync erase --id <id>';
+    clients.size > 1
+      ? 'name the client with --client'
+      : 'name one by its id: fulfilment-sync erase --id <id>';
   return `${name} names ${found.length} orders (${names.join('; ')}); ${remedy}`;
 }
 
 const describeOrder = ({ client, number, id }: FoundOrder) =>
   `order ${number}${id === null ? '' : ` (id ${id})`} of client ${client}`;
 
-function printCounts(found: FoundOrder, { tables, cancelled }: ErasedCounts, isTrial: boolean): void {
+function printCounts(
+  found: FoundOrder,
+  { tables, cancelled }: ErasedCounts,
+  isTrial: boolean,
+): void {
   const order = describeOrder(found);
   const rows = Object.entries(tables);
   if (rows.length === 0) print(`Nothing is left to erase of ${order}.`);
@@ -78,7 +86,8 @@ function printCounts(found: FoundOrder, { tables, cancelled }: ErasedCounts, isT
     printStyled(formatTable(rows, { table: ([table]) => table, rows: ([, count]) => count }));
   }
   if (cancelled > 0) print(`\nDead outbox rows ${isTrial ? 'to be ' : ''}cancelled: ${cancelled}`);
-  if (!isTrial) print('\nThe service, your backups and your own copies still hold it; see docs/operations.md');
+  if (!isTrial)
+    print('\nThe service, your backups and your own copies still hold it; see docs/operations.md');
 }
 
 /** Adds the command `erase`. */

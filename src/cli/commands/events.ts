@@ -1,5 +1,9 @@
 import type { Command } from 'commander';
-import { listUndelivered, retryDeliveries, type Undelivered } from '../../operate/sql/undelivered.ts';
+import {
+  listUndelivered,
+  retryDeliveries,
+  type Undelivered,
+} from '../../operate/sql/undelivered.ts';
 import {
   addCommand,
   asJson,
@@ -42,9 +46,16 @@ async function eventsListCommand({ json }: CommonOptions): Promise<number> {
 }
 
 /** Makes events due at once: those named, or all that were given up. */
-async function eventsRetryCommand(numbers: readonly string[], { json }: CommonOptions): Promise<number> {
-  const ids = numbers.map((number) => parseId(number, 'the id of an event; see: fulfilment-sync events list'));
-  const retried = await withDatabase('events', (db) => retryDeliveries(db, ids.length === 0 ? null : ids));
+async function eventsRetryCommand(
+  numbers: readonly string[],
+  { json }: CommonOptions,
+): Promise<number> {
+  const ids = numbers.map((number) =>
+    parseId(number, 'the id of an event; see: fulfilment-sync events list'),
+  );
+  const retried = await withDatabase('events', (db) =>
+    retryDeliveries(db, ids.length === 0 ? null : ids),
+  );
   if (json) printJson({ retried });
   else print(`${retried === 1 ? '1 event is' : `${retried} events are`} due now.`);
   return 0;
@@ -53,11 +64,21 @@ async function eventsRetryCommand(numbers: readonly string[], { json }: CommonOp
 /** Adds the commands `events …`. */
 export function addEventsCommands(cli: Command): void {
   const name = 'fulfilment-sync events';
-  const events = addCommand(cli, 'events', 'show or retry business events that are not delivered', `${name} list`);
+  const events = addCommand(
+    cli,
+    'events',
+    'show or retry business events that are not delivered',
+    `${name} list`,
+  );
   addCommand(events, 'list', 'show the events that are not delivered, and why', `${name} list`)
     .option(...asJson)
     .action(exitWith(eventsListCommand));
-  addCommand(events, 'retry', 'post events again: these, or all that were given up', `${name} retry`)
+  addCommand(
+    events,
+    'retry',
+    'post events again: these, or all that were given up',
+    `${name} retry`,
+  )
     .argument('[id...]', 'ids, as list shows them')
     .option(...asJson)
     .action(exitWith(eventsRetryCommand));

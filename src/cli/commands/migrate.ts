@@ -46,7 +46,11 @@ export async function migrateDatabase(
 }
 
 /** Calls `work` until the database answers, at most for `waitMs`. Says once that it waits, and why. */
-async function waitForDatabase<T>(work: () => Promise<T>, waitMs: number, tell: ProgressReporter): Promise<T> {
+async function waitForDatabase<T>(
+  work: () => Promise<T>,
+  waitMs: number,
+  tell: ProgressReporter,
+): Promise<T> {
   const deadlineMs = performance.now() + waitMs;
   let hasTold = false;
   for (;;) {
@@ -54,7 +58,8 @@ async function waitForDatabase<T>(work: () => Promise<T>, waitMs: number, tell: 
       return await work();
     } catch (error) {
       if (!isUnreachable(error) || performance.now() >= deadlineMs) throw error;
-      if (!hasTold) tell(`Waiting up to ${waitMs / 1_000} s for the database: ${describeError(error)}`);
+      if (!hasTold)
+        tell(`Waiting up to ${waitMs / 1_000} s for the database: ${describeError(error)}`);
       hasTold = true;
       await wait(pauses.unreachableDatabase.firstMs);
     }
@@ -107,7 +112,11 @@ async function migrateCommand(options: MigrateOptions = {}): Promise<number> {
 export function addMigrateCommand(cli: Command): void {
   const example = 'DATABASE_URL=postgres://… fulfilment-sync migrate --wait 60';
   addCommand(cli, 'migrate', 'create or upgrade the schemas in the ERP database', example)
-    .option('--wait <seconds>', 'time to wait for a database that is starting (0)', parseWholeNumber)
+    .option(
+      '--wait <seconds>',
+      'time to wait for a database that is starting (0)',
+      parseWholeNumber,
+    )
     .option('--sql', 'print what would run, and change nothing')
     .action(exitWith(migrateCommand));
 }

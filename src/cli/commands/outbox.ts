@@ -54,7 +54,11 @@ interface OutboxOptions extends CommonOptions {
   readonly result?: string;
 }
 
-const doneWords = { retry: 'will be sent again', done: 'marked as done', cancel: 'cancelled' } as const;
+const doneWords = {
+  retry: 'will be sent again',
+  done: 'marked as done',
+  cancel: 'cancelled',
+} as const;
 const defaultLimit = 100;
 
 const rowColumns: Columns<Awaited<ReturnType<typeof listOutbox>>[number]> = {
@@ -88,7 +92,8 @@ async function outboxListCommand(options: OutboxOptions): Promise<number> {
     print('open' in shown ? 'The outbox has no unfinished rows.' : 'No row of the outbox matches.');
   else {
     printStyled(formatTable(rows, rowColumns));
-    if (rows.length === limit) print(`\nOnly the first ${limit} rows are shown; use --limit to see more`);
+    if (rows.length === limit)
+      print(`\nOnly the first ${limit} rows are shown; use --limit to see more`);
     print('\nTo see one row in full: fulfilment-sync outbox show <id>');
   }
   return 0;
@@ -114,7 +119,9 @@ async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): P
     for (const [name, value] of Object.entries(about))
       print(`${name}: ${value instanceof Date ? value.toISOString() : value}`);
     print(`result${reveal ? '' : ' (masked)'}: ${JSON.stringify(result)}`);
-    print(`payload${reveal ? '' : ' (masked; --reveal shows it)'}: ${JSON.stringify(payload, null, 2)}`);
+    print(
+      `payload${reveal ? '' : ' (masked; --reveal shows it)'}: ${JSON.stringify(payload, null, 2)}`,
+    );
     printStyled(`\n${formatTable(history, stepColumns)}`);
     print(`\n${adviseOperator(row)}`);
   }
@@ -122,12 +129,18 @@ async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): P
 }
 
 /** Retries rows, marks them as done, or cancels them: those with these numbers, or all that match the options. */
-async function outboxActCommand(action: OutboxAction, ids: readonly string[], options: OutboxOptions): Promise<number> {
+async function outboxActCommand(
+  action: OutboxAction,
+  ids: readonly string[],
+  options: OutboxOptions,
+): Promise<number> {
   const chosen = toFilter(ids, options);
   // A filter without --status selects only dead rows, so that a forgotten option cannot lose or double anything.
   const filter = ids.length > 0 ? chosen : { status: 'dead', ...chosen };
   if (Object.keys(chosen).length === 0)
-    throw new UsageError(`Name rows by their numbers, or by --status, --kind, --client, --reference or --error`);
+    throw new UsageError(
+      `Name rows by their numbers, or by --status, --kind, --client, --reference or --error`,
+    );
   const result = parseJsonObject(options.result ?? '{}', 'result');
   return withDatabase('outbox', async (db) => {
     if (ids.length === 0 && !options.yes) {
@@ -150,7 +163,12 @@ async function outboxActCommand(action: OutboxAction, ids: readonly string[], op
 }
 
 async function outboxReplaceCommand(id: string, payload: string): Promise<number> {
-  const text = payload === '-' ? readInput('-') : payload.startsWith('@') ? readInput(payload.slice(1)) : payload;
+  const text =
+    payload === '-'
+      ? readInput('-')
+      : payload.startsWith('@')
+        ? readInput(payload.slice(1))
+        : payload;
   parseJsonObject(text, 'payload');
   return withDatabase('outbox', async (db) => {
     try {
@@ -178,7 +196,9 @@ async function outboxCheckCommand(
   const { operations, DATABASE_URL } = readConfig({ database: false, clients: false });
   const declared = outboxKinds.find((known) => known.name === name);
   if (declared === undefined)
-    throw new UsageError(`There is no kind ${name}; known are ${outboxKinds.map((known) => known.name).join(', ')}`);
+    throw new UsageError(
+      `There is no kind ${name}; known are ${outboxKinds.map((known) => known.name).join(', ')}`,
+    );
   const kind = applyOperations(declared, operations);
   const text = readInput(file ?? '-');
   const { codes, unchecked } = await openCodes(client, DATABASE_URL !== undefined);
@@ -212,18 +232,27 @@ function toFilter(ids: readonly string[], options: OutboxOptions): OutboxFilter 
   const { client, status, kind, reference, error } = options;
   if (status !== undefined && !(outboxStatuses as readonly string[]).includes(status))
     throw new UsageError(`There is no status ${status}; known are ${outboxStatuses.join(', ')}`);
-  const given = Object.entries({ client, status, kind, reference, error }).filter(([, value]) => value !== undefined);
-  return { ...Object.fromEntries(given), ...(ids.length === 0 ? {} : { ids: ids.map(parseRowId) }) };
+  const given = Object.entries({ client, status, kind, reference, error }).filter(
+    ([, value]) => value !== undefined,
+  );
+  return {
+    ...Object.fromEntries(given),
+    ...(ids.length === 0 ? {} : { ids: ids.map(parseRowId) }),
+  };
 }
 
-const parseRowId = (text: string) => parseId(text, 'the number of an outbox row; see: fulfilment-sync outbox list');
+const parseRowId = (text: string) =>
+  parseId(text, 'the number of an outbox row; see: fulfilment-sync outbox list');
 
 function withOutboxFilter(command: Command): Command {
   return command
     .option(...forClient)
     .option('--status <status>', 'pending, sending, done, dead, unknown or cancelled')
     .option('--kind <kind>', 'such as order.create')
-    .option('--reference <reference>', 'external order number, external reference, slip reference or sku')
+    .option(
+      '--reference <reference>',
+      'external order number, external reference, slip reference or sku',
+    )
     .option('--error <text>', 'rows whose last_error contains this text')
     .option(...asJson);
 }
@@ -232,7 +261,8 @@ function withOutboxFilter(command: Command): Command {
 export function addOutboxCommands(cli: Command): void {
   const name = 'fulfilment-sync outbox';
   const dead = `${name} list --status dead`;
-  const description = 'show, retry, replace, cancel or mark as done the rows of the outbox; check payloads';
+  const description =
+    'show, retry, replace, cancel or mark as done the rows of the outbox; check payloads';
   const outbox = addCommand(cli, 'outbox', description, dead);
   const list = 'show rows and what each waits for; without a filter, only unfinished rows';
   withOutboxFilter(addCommand(outbox, 'list', list, dead))
@@ -245,24 +275,38 @@ export function addOutboxCommands(cli: Command): void {
     .option(...asJson)
     .action(exitWith(outboxShowCommand));
   const actions = [
-    ['retry', 'send rows again; if the service may have carried a row out, it is looked up first, if its kind can be'],
+    [
+      'retry',
+      'send rows again; if the service may have carried a row out, it is looked up first, if its kind can be',
+    ],
     ['done', 'mark rows as done: the service has carried them out already'],
-    ['cancel', 'cancel pending or dead rows for good, so that the later rows of their lanes can be sent'],
+    [
+      'cancel',
+      'cancel pending or dead rows for good, so that the later rows of their lanes can be sent',
+    ],
   ] as const;
   for (const [action, words] of actions) {
     const examples = `${name} ${action} 42 43\n${name} ${action} --status dead --kind order.create --yes`;
     const command = withOutboxFilter(addCommand(outbox, action, words, examples))
-      .argument('[ids...]', 'numbers of rows; without numbers, all rows that match (only dead ones without --status)')
+      .argument(
+        '[ids...]',
+        'numbers of rows; without numbers, all rows that match (only dead ones without --status)',
+      )
       .option('--yes', 'confirms a change of all rows that match');
-    if (action === 'done') command.option('--result <json>', 'result for the ERP to read, a JSON object');
-    command.action(exitWith((ids: string[], options: OutboxOptions) => outboxActCommand(action, ids, options)));
+    if (action === 'done')
+      command.option('--result <json>', 'result for the ERP to read, a JSON object');
+    command.action(
+      exitWith((ids: string[], options: OutboxOptions) => outboxActCommand(action, ids, options)),
+    );
   }
-  const replace = 'replace the payload of a pending or dead row; it keeps its place and its history';
+  const replace =
+    'replace the payload of a pending or dead row; it keeps its place and its history';
   addCommand(outbox, 'replace', replace, `${name} replace 42 @order.json`)
     .argument('<id>', 'number of the row')
     .argument('<payload>', 'JSON, @file, or - for standard input')
     .action(exitWith(outboxReplaceCommand));
-  const check = 'check a payload as a worker does, without inserting it; exits with 1 if it has problems';
+  const check =
+    'check a payload as a worker does, without inserting it; exits with 1 if it has problems';
   addCommand(outbox, 'check', check, `${name} check order.create order.json --client default`)
     .argument('<kind>', 'such as order.create')
     .argument('[file]', 'file with the payload; - or nothing for standard input')

@@ -31,12 +31,15 @@ async function resumeCommand(job: string, { client }: CommonOptions): Promise<nu
   assertKnown(job, client);
   return withDatabase('resume', async (db) => {
     const lifted = await resumeJob(db, job, client ?? null, readOperatorName());
-    const isPausedForAll = (await readPauses(db)).some((pause) => pause.job === job && pause.client === null);
+    const isPausedForAll = (await readPauses(db)).some(
+      (pause) => pause.job === job && pause.client === null,
+    );
     if (isPausedForAll) {
       print(`${job} is paused for every client; resume it with: fulfilment-sync resume ${job}`);
       return 1;
     }
-    const words = lifted === 0 ? 'was not paused' : 'resumed; one run catches up on what was missed';
+    const words =
+      lifted === 0 ? 'was not paused' : 'resumed; one run catches up on what was missed';
     print(`${job} of ${client ?? 'every client'}: ${words}`);
     return 0;
   });
@@ -51,7 +54,8 @@ function assertKnown(job: string, client: string | undefined): void {
     throw new UsageError(`There is no client ${client}; known are ${clients.join(', ')}`);
 }
 
-const formatClientOption = (client: string | undefined) => (client === undefined ? '' : ` --client ${client}`);
+const formatClientOption = (client: string | undefined) =>
+  client === undefined ? '' : ` --client ${client}`;
 
 /** Adds the commands `pause` and `resume`. */
 export function addPauseCommands(cli: Command): void {

@@ -51,7 +51,10 @@ async function quarantineListCommand({ client, stream, json }: QuarantineOptions
 
 /** Prints one resource in full, as it was received. */
 async function quarantineShowCommand(number: string, { json }: CommonOptions): Promise<number> {
-  const id = parseId(number, 'the number of a quarantine row; see: fulfilment-sync quarantine list');
+  const id = parseId(
+    number,
+    'the number of a quarantine row; see: fulfilment-sync quarantine list',
+  );
   const row = await withDatabase('quarantine', (db) => readQuarantined(db, id));
   if (row === null) {
     printError(`There is no row ${number} in quarantine; see: fulfilment-sync quarantine list`);
@@ -78,7 +81,12 @@ export function addQuarantineCommands(cli: Command): void {
     .option('--stream <stream>', `only this stream: ${streamNames.join(', ')}`)
     .option(...asJson)
     .action(exitWith(quarantineListCommand));
-  addCommand(quarantine, 'show', 'show one resource in full; it may contain personal data', `${name} show 7`)
+  addCommand(
+    quarantine,
+    'show',
+    'show one resource in full; it may contain personal data',
+    `${name} show 7`,
+  )
     .argument('<number>', 'number of the row, as list shows it')
     .option(...asJson)
     .action(exitWith(quarantineShowCommand));

@@ -60,7 +60,11 @@ function runForClients<T>(
       const report = await runWork(deps, { ...work, run: keepResult }, client, 'manual', stop);
       const outcome = describe(client.key, report, result);
       const error = describeEnd(report);
-      const status = { client: client.key, status: report.status, ...(error === null ? {} : { error }) };
+      const status = {
+        client: client.key,
+        status: report.status,
+        ...(error === null ? {} : { error }),
+      };
       if (!json) for (const line of outcome.lines) print(`${client.key} ${line}`);
       reports.push(report);
       outcomes.push({ ...outcome, json: { ...status, ...outcome.json } });
@@ -84,7 +88,8 @@ async function backfillCommand(name: string, options: RescanOptions): Promise<nu
   const [from, to] = [parseDay('--from', options.from), parseDay('--to', options.to)];
   if (from !== null && to !== null && to < from) throw new UsageError('--to is before --from');
   const background = options.background === true;
-  const request = (client: string) => ({ client, stream: name, kind: 'backfill', from, to, background }) as const;
+  const request = (client: string) =>
+    ({ client, stream: name, kind: 'backfill', from, to, background }) as const;
   if (!background)
     return rescanCommand('backfill', name, options, async (context) =>
       backfillStream(context, stream, await openRescan(context.db, request(context.client))),
@@ -130,8 +135,20 @@ async function rescanCommand(
   );
 }
 
-function describeRescan(kind: string, stream: string, report: RunReport, rescan: Rescan | null): Outcome {
-  const { pages = null, fetched = null, missing = null, stale = null, extra = null, windows = null } = rescan ?? {};
+function describeRescan(
+  kind: string,
+  stream: string,
+  report: RunReport,
+  rescan: Rescan | null,
+): Outcome {
+  const {
+    pages = null,
+    fetched = null,
+    missing = null,
+    stale = null,
+    extra = null,
+    windows = null,
+  } = rescan ?? {};
   const isReconcile = kind === 'reconcile';
   const counts = `${fetched} read in ${pages} pages; missing ${missing}, stale ${stale}${isReconcile ? `, extra ${extra}` : ''}`;
   const continuation = report.status === 'stopped' ? '; the same command continues from here' : '';
@@ -141,13 +158,16 @@ function describeRescan(kind: string, stream: string, report: RunReport, rescan:
   return { lines: [text], json: { stream, pages, fetched, missing, stale, extra, windows } };
 }
 
-const listWarnings = (report: RunReport) => (report.status === 'skipped' ? [] : report.totals.warnings);
+const listWarnings = (report: RunReport) =>
+  report.status === 'skipped' ? [] : report.totals.warnings;
 
 /** Names the date windows that were compared. The counts 0/0/0 prove nothing about days outside of these windows. */
 function describeWindows(windows: Rescan['windows'] | null): string[] {
   const byDay = (windows ?? []).filter(({ after, before }) => after !== null || before !== null);
   if (byDay.length === 0) return [];
-  const spans = byDay.map(({ after, before }) => (before === null ? `all since ${after}` : `${after} to ${before}`));
+  const spans = byDay.map(({ after, before }) =>
+    before === null ? `all since ${after}` : `${after} to ${before}`,
+  );
   return [
     `compared with the service: ${spans.join(', and ')}; the next reconciliation reads the next slice of older days`,
   ];
@@ -157,18 +177,26 @@ function describeWindows(windows: Rescan['windows'] | null): string[] {
 async function refetchCommand(name: string, text: string, options: RescanOptions): Promise<number> {
   const stream = findRefetchable(name);
   if (stream.get === null)
-    throw new UsageError(`The service has no read by id for ${name}; use: backfill ${name} --from <day> --to <day>`);
+    throw new UsageError(
+      `The service has no read by id for ${name}; use: backfill ${name} --from <day> --to <day>`,
+    );
   const id = parseId(text, 'an id; ids are whole numbers above 0');
   const run = (context: PullContext) => refetch(context, stream, id);
-  return runForClients(options, { name: 'refetch', schedule: { kind: 'on-request' } }, run, (_, report, found) => {
-    const unread = listWarnings(report).join('; ') || 'it could not be decoded: see quarantine list';
-    const error = found === null ? (describeEnd(report) ?? `was not read: ${unread}`) : null;
-    return {
-      lines: [`${name} ${id}: ${error ?? (found === null ? '' : refetchWords[found])}`],
-      json: { stream: name, id, found, ...(error === null ? {} : { error }) },
-      failed: found === null && report.status === 'done',
-    };
-  });
+  return runForClients(
+    options,
+    { name: 'refetch', schedule: { kind: 'on-request' } },
+    run,
+    (_, report, found) => {
+      const unread =
+        listWarnings(report).join('; ') || 'it could not be decoded: see quarantine list';
+      const error = found === null ? (describeEnd(report) ?? `was not read: ${unread}`) : null;
+      return {
+        lines: [`${name} ${id}: ${error ?? (found === null ? '' : refetchWords[found])}`],
+        json: { stream: name, id, found, ...(error === null ? {} : { error }) },
+        failed: found === null && report.status === 'done',
+      };
+    },
+  );
 }
 
 const refetchWords: Readonly<Record<RefetchResult, string>> = {
@@ -179,7 +207,10 @@ const refetchWords: Readonly<Record<RefetchResult, string>> = {
 };
 
 /** Decodes the quarantine of one stream, or of all streams, again. Prints how many resources that released. */
-export async function quarantineReplayCommand(name: string | undefined, options: CommonOptions): Promise<number> {
+export async function quarantineReplayCommand(
+  name: string | undefined,
+  options: CommonOptions,
+): Promise<number> {
   const chosen = name === undefined ? streams : [findStream(name)];
   const replay = async (context: PullContext) => {
     const counts: Record<string, ReplayCounts> = {};
@@ -202,7 +233,10 @@ export async function quarantineReplayCommand(name: string | undefined, options:
 const lineMs = 5_000;
 
 /** Returns a function that writes the progress of a rescan to standard error, every 5 seconds at most. */
-export function tellProgress(label: string, write: (line: string) => void = printError): (rescan: Rescan) => void {
+export function tellProgress(
+  label: string,
+  write: (line: string) => void = printError,
+): (rescan: Rescan) => void {
   // Work that ends before the first interval is over shows no progress.
   let shownAtMs = performance.now();
   return ({ fetched, expected, pages, missing, stale }) => {
@@ -227,7 +261,10 @@ export function addRescanCommands(cli: Command): void {
   )
     .argument('<stream>', streamNames.join(', '))
     .option(...forClient)
-    .option('--accept-missing', 'read the whole list, and mark every row that is not in it as unlisted')
+    .option(
+      '--accept-missing',
+      'read the whole list, and mark every row that is not in it as unlisted',
+    )
     .option(...asJson)
     .action(exitWith(reconcileCommand));
   addCommand(
@@ -244,7 +281,8 @@ export function addRescanCommands(cli: Command): void {
     .option(...forClient)
     .option(...asJson)
     .action(exitWith(backfillCommand));
-  const description = 'read one resource again by its id; not for streams that the service cannot read by id';
+  const description =
+    'read one resource again by its id; not for streams that the service cannot read by id';
   addCommand(cli, 'refetch', description, 'fulfilment-sync refetch shipments 1042')
     .argument('<stream>', [...streamNames, 'return-merchandise-authorizations'].join(', '))
     .argument('<id>', 'id at the service')

@@ -10,7 +10,14 @@ import type { RunReport } from '../../schedule/run.ts';
 import { runJob, toClientIdentity } from '../../schedule/runs.ts';
 import { findRefusal } from '../../schedule/sql/ledger.ts';
 import { registerClients } from '../../service/sql/clients.ts';
-import { addCommand, type CommonOptions, exitWith, forClient, print, UsageError } from '../command-line.ts';
+import {
+  addCommand,
+  type CommonOptions,
+  exitWith,
+  forClient,
+  print,
+  UsageError,
+} from '../command-line.ts';
 import { describeEnd, exitCodeFor, withForeground } from '../with-foreground.ts';
 import { openPusher } from '../worker/open-pusher.ts';
 
@@ -18,7 +25,8 @@ import { openPusher } from '../worker/open-pusher.ts';
 async function runCommand(name: string, { client: only }: CommonOptions): Promise<number> {
   if (name === pushJob.name) return pushOnce(only);
   const job = jobNames.find((known) => known === name);
-  if (job === undefined) throw new UsageError(`There is no job ${name}; known are ${runnableNames.join(', ')}`);
+  if (job === undefined)
+    throw new UsageError(`There is no job ${name}; known are ${runnableNames.join(', ')}`);
   return withForeground(only, false, async ({ deps, clients, stop }) => {
     const reports: RunReport[] = [];
     for (const client of clients) {
@@ -34,7 +42,13 @@ async function runCommand(name: string, { client: only }: CommonOptions): Promis
 async function pushOnce(only: string | undefined): Promise<number> {
   return withForeground(only, false, async ({ deps, clients, stop }) => {
     const counts = new Map(clients.map(({ key }) => [key, new Map<string, number>()]));
-    const onSettled = ({ client, status }: { readonly client: string; readonly status: string }) => {
+    const onSettled = ({
+      client,
+      status,
+    }: {
+      readonly client: string;
+      readonly status: string;
+    }) => {
       const clientCounts = counts.get(client);
       clientCounts?.set(status, (clientCounts.get(status) ?? 0) + 1);
     };
@@ -49,10 +63,14 @@ async function pushOnce(only: string | undefined): Promise<number> {
     }
     const heldBecause = await explainHold(deps.db);
     const refusals = await Promise.all(
-      clients.map((client) => findRefusal(deps.db, { ...toClientIdentity(client), job: pushJob.name })),
+      clients.map((client) =>
+        findRefusal(deps.db, { ...toClientIdentity(client), job: pushJob.name }),
+      ),
     );
     for (const [index, { key }] of clients.entries()) {
-      const counted = [...(counts.get(key) ?? [])].map(([status, count]) => `${status} ${count}`).join(', ');
+      const counted = [...(counts.get(key) ?? [])]
+        .map(([status, count]) => `${status} ${count}`)
+        .join(', ');
       const refusal = refusals[index];
       const skipped = refusal?.because ?? heldBecause;
       const text = skipped === null ? counted || 'nothing was due' : `skipped (${skipped})`;

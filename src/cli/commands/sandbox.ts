@@ -6,10 +6,19 @@ import { type Command, Option } from 'commander';
 import type { FastifyInstance } from 'fastify';
 import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
-import { type Dialect, defaultOrdersPerDay, dialects, type UnknownProducts } from '../../sandbox/options.ts';
+import {
+  type Dialect,
+  defaultOrdersPerDay,
+  dialects,
+  type UnknownProducts,
+} from '../../sandbox/options.ts';
 import { createSandbox } from '../../sandbox/server/server.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
-import { type ChosenLists, DocumentError, readListsFile } from '../../sandbox/store/service-lists.ts';
+import {
+  type ChosenLists,
+  DocumentError,
+  readListsFile,
+} from '../../sandbox/store/service-lists.ts';
 import { World } from '../../sandbox/world.ts';
 import {
   addCommand,
@@ -66,23 +75,46 @@ function saveFirst(world: World, file: string): void {
   try {
     saveWorld(world, file);
   } catch (cause) {
-    throw new CodedError('state_unwritable', `${file} cannot be written: ${describeError(cause)}`, { cause });
+    throw new CodedError('state_unwritable', `${file} cannot be written: ${describeError(cause)}`, {
+      cause,
+    });
   }
 }
 
 /** Opens the world of the state file if there is one, else creates a new world. */
 async function openWorld(options: SandboxOptions): Promise<World> {
-  const { state, speed, seed, ordersPerDay, lateChanges, unknownProducts, dialect, strict = false } = options;
+  const {
+    state,
+    speed,
+    seed,
+    ordersPerDay,
+    lateChanges,
+    unknownProducts,
+    dialect,
+    strict = false,
+  } = options;
   const strictness = { strict, ...(dialect && { dialect }) };
   const clients = parseClientNames(options.clients);
   const chosen = { clients, seed, ordersPerDay, lateChanges, unknownProducts };
   if (state !== undefined && existsSync(state)) {
     const world = await loadWorld(state, speed, strictness);
-    assertSameStart(world, { ...chosen, lists: openLists(options.lists, world.clientNames) }, state);
+    assertSameStart(
+      world,
+      { ...chosen, lists: openLists(options.lists, world.clientNames) },
+      state,
+    );
     return world;
   }
-  const given = Object.fromEntries(Object.entries(chosen).filter(([, value]) => value !== undefined));
-  const fresh = { ...defaults, speed: speed ?? defaultSpeed, startMs: Date.now(), zone: defaultTimeZone, ...given };
+  const given = Object.fromEntries(
+    Object.entries(chosen).filter(([, value]) => value !== undefined),
+  );
+  const fresh = {
+    ...defaults,
+    speed: speed ?? defaultSpeed,
+    startMs: Date.now(),
+    zone: defaultTimeZone,
+    ...given,
+  };
   return new World({ ...fresh, lists: openLists(options.lists, fresh.clients) }, strictness);
 }
 
@@ -105,13 +137,19 @@ function openLists(file: string | undefined, clients: readonly string[]): Chosen
 }
 
 /** @throws UsageError if an option differs from the state file: options cannot change a saved world */
-function assertSameStart({ started }: World, chosen: Readonly<Record<string, unknown>>, file: string): void {
+function assertSameStart(
+  { started }: World,
+  chosen: Readonly<Record<string, unknown>>,
+  file: string,
+): void {
   const saved: Readonly<Record<string, unknown>> = { ...defaults, ...started };
   const others = Object.keys(chosen).filter(
     (name) => chosen[name] !== undefined && !isDeepStrictEqual(chosen[name], saved[name]),
   );
   if (others.length === 0) return;
-  const names = others.map((name) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`);
+  const names = others.map(
+    (name) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`,
+  );
   const words = `${file} was begun with other ${others.join(', ')}`;
   throw new UsageError(`${words}: leave out ${names.join(', ')}, or name another state file`);
 }
@@ -119,8 +157,13 @@ function assertSameStart({ started }: World, chosen: Readonly<Record<string, unk
 function parseClientNames(clients: string | undefined): string[] | undefined {
   if (clients === undefined) return undefined;
   const names = clients.split(',').map((name) => name.trim());
-  if (names.some((name) => !/^[a-z][a-z0-9_-]{0,31}$/.test(name)) || new Set(names).size < names.length)
-    throw new UsageError('--clients takes names that match [a-z][a-z0-9_-]{0,31}, comma separated, each once');
+  if (
+    names.some((name) => !/^[a-z][a-z0-9_-]{0,31}$/.test(name)) ||
+    new Set(names).size < names.length
+  )
+    throw new UsageError(
+      '--clients takes names that match [a-z][a-z0-9_-]{0,31}, comma separated, each once',
+    );
   return names;
 }
 
@@ -129,9 +172,13 @@ async function listen(app: FastifyInstance, host: string, port: number): Promise
     return await app.listen({ host, port });
   } catch (cause) {
     if (!(cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE')) throw cause;
-    throw new CodedError('port_taken', `Port ${port} is in use; choose another with --port (0 takes any free one)`, {
-      cause,
-    });
+    throw new CodedError(
+      'port_taken',
+      `Port ${port} is in use; choose another with --port (0 takes any free one)`,
+      {
+        cause,
+      },
+    );
   }
 }
 
@@ -159,20 +206,55 @@ function startSaving(world: World, file: string): () => void {
 
 /** Adds `sandbox`. */
 export function addSandboxCommand(cli: Command): void {
-  const example = 'fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b --state sandbox.ndjson';
-  const unknownProducts = new Option('--unknown-products <rule>', 'orders and slips with an unknown sku (refuse)');
-  const dialect = new Option('--dialect <name>', 'v3 answers: rich has links and products, and leaves out null');
+  const example =
+    'fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b --state sandbox.ndjson';
+  const unknownProducts = new Option(
+    '--unknown-products <rule>',
+    'orders and slips with an unknown sku (refuse)',
+  );
+  const dialect = new Option(
+    '--dialect <name>',
+    'v3 answers: rich has links and products, and leaves out null',
+  );
   addCommand(cli, 'sandbox', 'serve a stand-in for the fulfilment service on this machine', example)
-    .option('--host <address>', 'address to listen on; everybody who can reach it can control the sandbox', '127.0.0.1')
+    .option(
+      '--host <address>',
+      'address to listen on; everybody who can reach it can control the sandbox',
+      '127.0.0.1',
+    )
     .option('--port <number>', 'port; 0 takes any free one', parseWholeNumber, 8090)
-    .option('--seed <number>', 'seed of the random events in the robot warehouse (1)', parseWholeNumber)
-    .option('--clients <names>', 'client names, comma separated; the password is the name (default)')
-    .option('--speed <factor>', 'virtual seconds per second; 0: only /_sandbox/advance (60)', parseWholeNumber)
-    .option('--orders-per-day <number>', 'orders that the robot adds for each client; 0: none (68)', parseWholeNumber)
-    .option('--late-changes', 'the robot also makes changes that polls cannot see, such as changes after SHIPPED')
-    .option('--strict', 'refuse what the interface does not show, such as unknown members or stock in bulk')
+    .option(
+      '--seed <number>',
+      'seed of the random events in the robot warehouse (1)',
+      parseWholeNumber,
+    )
+    .option(
+      '--clients <names>',
+      'client names, comma separated; the password is the name (default)',
+    )
+    .option(
+      '--speed <factor>',
+      'virtual seconds per second; 0: only /_sandbox/advance (60)',
+      parseWholeNumber,
+    )
+    .option(
+      '--orders-per-day <number>',
+      'orders that the robot adds for each client; 0: none (68)',
+      parseWholeNumber,
+    )
+    .option(
+      '--late-changes',
+      'the robot also makes changes that polls cannot see, such as changes after SHIPPED',
+    )
+    .option(
+      '--strict',
+      'refuse what the interface does not show, such as unknown members or stock in bulk',
+    )
     .addOption(unknownProducts.choices(['refuse', 'accept']))
-    .option('--lists <file>', 'YAML or JSON file with the service lists that clients map their codes to')
+    .option(
+      '--lists <file>',
+      'YAML or JSON file with the service lists that clients map their codes to',
+    )
     .addOption(dialect.choices(dialects))
     .option('--state <file>', 'keep the state in this file, and continue from it at the next start')
     .action(exitWith(sandboxCommand));

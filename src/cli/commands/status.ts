@@ -29,7 +29,13 @@ const watchMs = 2_000;
 const clear = '\u001b[2J\u001b[3J\u001b[H';
 
 /** Prints the state and all problems. Returns 1 if there is a problem that a person must deal with. */
-async function statusCommand({ json = false, watch = false }: { json?: boolean; watch?: boolean }): Promise<number> {
+async function statusCommand({
+  json = false,
+  watch = false,
+}: {
+  json?: boolean;
+  watch?: boolean;
+}): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   return withDatabase('status', async (db) => {
     if (!watch) {
@@ -40,7 +46,9 @@ async function statusCommand({ json = false, watch = false }: { json?: boolean; 
     const stop = AbortSignal.any([createStopSignal(), outputClosed]);
     while (!stop.aborted) {
       // If the database cannot be read, the watch continues: an operator often watches during an outage.
-      const { text } = await readStatus(db, config, json).catch((error: unknown) => describeOutage(error, json));
+      const { text } = await readStatus(db, config, json).catch((error: unknown) =>
+        describeOutage(error, json),
+      );
       printStyled(`${process.stdout.isTTY ? clear : ''}${text}`);
       // An abort ends the wait; the loop then ends.
       await wait(watchMs, undefined, { signal: stop }).catch(() => undefined);
@@ -49,7 +57,11 @@ async function statusCommand({ json = false, watch = false }: { json?: boolean; 
   });
 }
 
-async function readStatus(db: Database, config: Config, json: boolean): Promise<{ text: string; problems: Problem[] }> {
+async function readStatus(
+  db: Database,
+  config: Config,
+  json: boolean,
+): Promise<{ text: string; problems: Problem[] }> {
   // A worker meets a full disk in its runs. Where it is full, they can often not record it.
   const state = await readCurrentState(db, config, (await hasFullDisk(db)) ? new Date() : null);
   const problems = findProblems(state, config);
@@ -73,17 +85,25 @@ async function readStatus(db: Database, config: Config, json: boolean): Promise<
       })
       .join('\n'),
     closedGates
-      .map(({ gate, client, nextAt }) => `${client} ${gate}: may be asked again ${formatWait(nextAt, now)}`)
+      .map(
+        ({ gate, client, nextAt }) =>
+          `${client} ${gate}: may be asked again ${formatWait(nextAt, now)}`,
+      )
       .join('\n'),
   ];
   return { text: parts.filter((part) => part !== '').join('\n\n'), problems };
 }
 
-const noJobs = 'No job is registered in this database yet; start a worker with: fulfilment-sync worker';
+const noJobs =
+  'No job is registered in this database yet; start a worker with: fulfilment-sync worker';
 
 function describeOutage(error: unknown, json: boolean): { text: string } {
   const words = describeError(error);
-  return { text: json ? JSON.stringify({ error: words }) : toVisible(`The status cannot be read now: ${words}`) };
+  return {
+    text: json
+      ? JSON.stringify({ error: words })
+      : toVisible(`The status cannot be read now: ${words}`),
+  };
 }
 
 const jobColumns: Columns<JobStatus> = {
@@ -103,7 +123,8 @@ function describeJobState({ running, pausedSince, lastOutcome }: JobStatus): str
 }
 
 function makeStreamColumns(now: Date, lookbackDays: number): Columns<StreamStatus> {
-  const since = (date: Date | null) => formatSpan(date === null ? null : (now.getTime() - date.getTime()) / 1_000);
+  const since = (date: Date | null) =>
+    formatSpan(date === null ? null : (now.getTime() - date.getTime()) / 1_000);
   return {
     client: ({ client }) => client,
     stream: ({ stream }) => stream,
@@ -132,7 +153,13 @@ const outboxColumns: Columns<OutboxStatus> = {
 /** Adds `status`. */
 export function addStatusCommand(cli: Command): void {
   const description = 'show the state of every job of every client, and all problems';
-  addCommand(cli, 'status', description, 'fulfilment-sync status --json', 'Exits with 1 if a problem needs a person.')
+  addCommand(
+    cli,
+    'status',
+    description,
+    'fulfilment-sync status --json',
+    'Exits with 1 if a problem needs a person.',
+  )
     .option('--watch', 'show it again every two seconds, until stopped')
     .option(...asJson)
     .action(exitWith(statusCommand));

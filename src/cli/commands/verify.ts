@@ -46,14 +46,23 @@ export interface Report {
   readonly left: readonly string[];
 }
 
-function makeReport(judgements: readonly Judgement[], left: readonly string[], inUse: Operations): Report {
+function makeReport(
+  judgements: readonly Judgement[],
+  left: readonly string[],
+  inUse: Operations,
+): Report {
   const variables: Record<string, string> = {};
   const operations: Record<string, Partial<Operation>> = {};
   for (const setting of judgements.flatMap(({ settings }) => settings)) {
     if (setting.kind === 'variable') variables[setting.name] = setting.value;
     else {
       const { method, path } = inUse[setting.operation];
-      operations[setting.operation] = { method, path, ...operations[setting.operation], ...setting.entry };
+      operations[setting.operation] = {
+        method,
+        path,
+        ...operations[setting.operation],
+        ...setting.entry,
+      };
     }
   }
   return { judgements, variables, operations, left };
@@ -66,17 +75,21 @@ const verdicts = Object.keys(looks) as Verdict[];
 function formatReport({ judgements, variables, operations, left }: Report): string {
   const hasSeveral = new Set(judgements.map(({ client }) => client)).size > 1;
   const select = (wanted: Verdict) => judgements.filter(({ verdict }) => verdict === wanted);
-  const lines = verdicts.flatMap(select).map(({ client, verdict, id, section, assumption, evidence }) => {
-    const name = `${hasSeveral ? `${client}: ` : ''}${id} (${section})`;
-    const head = `${styleText(looks[verdict], verdict.padEnd(11))}  ${name}: ${toVisible(evidence)}`;
-    return verdict === 'differs' ? `${head}\n${' '.repeat(13)}assumed: ${assumption}` : head;
-  });
+  const lines = verdicts
+    .flatMap(select)
+    .map(({ client, verdict, id, section, assumption, evidence }) => {
+      const name = `${hasSeveral ? `${client}: ` : ''}${id} (${section})`;
+      const head = `${styleText(looks[verdict], verdict.padEnd(11))}  ${name}: ${toVisible(evidence)}`;
+      return verdict === 'differs' ? `${head}\n${' '.repeat(13)}assumed: ${assumption}` : head;
+    });
   for (const [name, value] of Object.entries(variables)) lines.push('', `Set ${name}: ${value}`);
   if (Object.keys(operations).length > 0)
     lines.push('', 'Set in WAREHOUSE_OPERATIONS_FILE:', JSON.stringify(operations, null, 2));
   if (left.length > 0) lines.push('', 'Left at the service:');
   for (const words of left) lines.push(`  ${toVisible(words)}`);
-  const counts = (['holds', 'differs', 'cannot tell'] as const).map((one) => `${one}: ${select(one).length}`);
+  const counts = (['holds', 'differs', 'cannot tell'] as const).map(
+    (one) => `${one}: ${select(one).length}`,
+  );
   return [...lines, '', counts.join(', ')].join('\n');
 }
 
@@ -84,9 +97,15 @@ function formatReport({ judgements, variables, operations, left }: Report): stri
 function writeEntries(file: string, inUse: string | undefined, found: Entries): void {
   const kept: Json = inUse === undefined ? {} : parseExact(readFileSync(inUse, 'utf8'));
   const before = (isObject(kept) ? kept : {}) as Entries;
-  const merged = Object.entries(found).map(([name, entry]) => [name, { ...before[name], ...entry }]);
+  const merged = Object.entries(found).map(([name, entry]) => [
+    name,
+    { ...before[name], ...entry },
+  ]);
   try {
-    writeFileSync(file, `${JSON.stringify({ ...before, ...Object.fromEntries(merged) }, null, 2)}\n`);
+    writeFileSync(
+      file,
+      `${JSON.stringify({ ...before, ...Object.fromEntries(merged) }, null, 2)}\n`,
+    );
   } catch (cause) {
     throw new UsageError(`${file} cannot be written: ${describeError(cause)}`);
   }
@@ -125,7 +144,8 @@ async function verifyCommand(options: VerifyOptions): Promise<number> {
     printError(
       `${warnings.join('\n')}\nFor ${clients.map(({ key, baseUrl }) => `${key} at ${baseUrl.href}`).join(', ')}.`,
     );
-    if (!options.yes && !process.stdin.isTTY) throw new UsageError('Writing needs --yes if nobody can be asked');
+    if (!options.yes && !process.stdin.isTTY)
+      throw new UsageError('Writing needs --yes if nobody can be asked');
     if (!options.yes) await confirm('', 'Nothing was asked and nothing was written');
   }
   const { judgements, left } = await verifyClients(config, clients, options);
@@ -140,7 +160,12 @@ async function verifyCommand(options: VerifyOptions): Promise<number> {
 }
 
 /** Returns the environment with the service that the options name; undefined: as it is, with the configured clients. */
-function chooseEnvironment({ baseUrl, username, passwordFile, client }: VerifyOptions): NodeJS.ProcessEnv | undefined {
+function chooseEnvironment({
+  baseUrl,
+  username,
+  passwordFile,
+  client,
+}: VerifyOptions): NodeJS.ProcessEnv | undefined {
   if (baseUrl === undefined && (username !== undefined || passwordFile !== undefined))
     throw new UsageError('--username and --password-file need --base-url');
   if (baseUrl === undefined) return undefined;
@@ -152,17 +177,25 @@ function chooseEnvironment({ baseUrl, username, passwordFile, client }: VerifyOp
 type Found = Pick<Report, 'judgements' | 'left'>;
 
 /** Verifies the clients one after the other. SIGINT and SIGTERM end the checks; what was placed is cancelled. */
-async function verifyClients(config: Config, clients: readonly WarehouseClient[], options: VerifyOptions) {
+async function verifyClients(
+  config: Config,
+  clients: readonly WarehouseClient[],
+  options: VerifyOptions,
+) {
   const stop = new AbortController();
   const onSignal = () => stop.abort();
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
   const found: Found[] = [];
   try {
-    for (const client of clients) found.push(await verifyClient(config, client, options, stop.signal));
+    for (const client of clients)
+      found.push(await verifyClient(config, client, options, stop.signal));
   } finally {
     process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
   }
-  return { judgements: found.flatMap(({ judgements }) => judgements), left: found.flatMap(({ left }) => left) };
+  return {
+    judgements: found.flatMap(({ judgements }) => judgements),
+    left: found.flatMap(({ left }) => left),
+  };
 }
 
 /** Returns a function that reads how long the lists of a client's service have lagged, as its workers measured it. */
@@ -232,7 +265,12 @@ async function verifyClient(
 /** Adds `service verify`, which asks a service how it differs from docs/assumptions.md. */
 export function addServiceCommand(cli: Command): void {
   const example = 'fulfilment-sync service verify';
-  const service = addCommand(cli, 'service', 'ask the service what interface.md does not say', example);
+  const service = addCommand(
+    cli,
+    'service',
+    'ask the service what interface.md does not say',
+    example,
+  );
   addCommand(
     service,
     'verify',
@@ -242,15 +280,24 @@ export function addServiceCommand(cli: Command): void {
   )
     .option('--base-url <url>', 'the service; without it, the configured clients')
     .option('--username <name>', 'user name at --base-url')
-    .option('--password-file <file>', 'password at --base-url, if WAREHOUSE_PASSWORD or its _FILE is not set')
+    .option(
+      '--password-file <file>',
+      'password at --base-url, if WAREHOUSE_PASSWORD or its _FILE is not set',
+    )
     .option('--client <key>', 'only this configured client')
     .option(
       '--ask-track-trace',
       'also ask for the track-trace list, which the service gives once an hour; with DATABASE_URL, not before the workers may',
     )
     .option('--allow-writes', 'also place orders on hold, change and release some, and cancel them')
-    .option('--allow-goods-writes', 'also announce a return and goods of one piece; the goods cannot be cancelled')
-    .option('--sku <sku>', 'article of these orders and goods; by default one that the orders of the client name')
+    .option(
+      '--allow-goods-writes',
+      'also announce a return and goods of one piece; the goods cannot be cancelled',
+    )
+    .option(
+      '--sku <sku>',
+      'article of these orders and goods; by default one that the orders of the client name',
+    )
     .option('--yes', 'do not ask before writing')
     .option('--write-operations <file>', 'write what was found as a WAREHOUSE_OPERATIONS_FILE')
     .option(...asJson)

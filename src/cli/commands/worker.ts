@@ -93,7 +93,11 @@ function readNextConfig(former: Config): Config {
 }
 
 /** Waits for a SIGHUP after which the configuration is right, and returns it. Logs what is wrong in others. */
-async function findNextConfig(nextHangUp: () => Promise<void>, read: () => Config, log: Logger): Promise<Config> {
+async function findNextConfig(
+  nextHangUp: () => Promise<void>,
+  read: () => Config,
+  log: Logger,
+): Promise<Config> {
   while (true) {
     await nextHangUp();
     try {
@@ -118,25 +122,46 @@ interface WorkerOptions {
 }
 
 /** Runs a worker with its admin server until it is asked to stop. */
-async function runWorker({ config, log, work, stop, idleSinceMs }: WorkerOptions): Promise<boolean> {
+async function runWorker({
+  config,
+  log,
+  work,
+  stop,
+  idleSinceMs,
+}: WorkerOptions): Promise<boolean> {
   const stopped = once(stop, 'abort');
   await using opened = new AsyncDisposableStack();
   let daemon: Daemon | null = null;
   const address = toAddress(config);
-  const pages = connectDatabase(address, log, 'admin', adminPoolSize, adminQueryMs, { lockTimeoutMs });
+  const pages = connectDatabase(address, log, 'admin', adminPoolSize, adminQueryMs, {
+    lockTimeoutMs,
+  });
   const { db } = closeLater(opened, pages);
   const readers = openStateReaders(db, config, () => daemon?.diskFullSince() ?? null);
   // A queue that is closed cannot be asked any more.
   const queues = () => (stop.aborted ? [] : (daemon?.queues ?? []));
   const sinceLastSweepMs = () => daemon?.sinceLastSweepMs();
-  const metrics = new Metrics({ config, log, work, readState: readers.readState, queues, sinceLastSweepMs });
-  const admin = closeLater(opened, await startAdmin({ config, db, log, metrics, readers, daemon: () => daemon }));
+  const metrics = new Metrics({
+    config,
+    log,
+    work,
+    readState: readers.readState,
+    queues,
+    sinceLastSweepMs,
+  });
+  const admin = closeLater(
+    opened,
+    await startAdmin({ config, db, log, metrics, readers, daemon: () => daemon }),
+  );
   log.info({ event: 'admin_listening', host: config.ADMIN_HOST, port: admin.port });
   const closeApi = await openApi(opened, config, log, () => daemon !== null && !stop.aborted);
   daemon = await boot({ config, databaseUrl: toDirectUrl(config), log, metrics: work }, stop);
   if (daemon === null) return false;
   if (idleSinceMs !== null)
-    log.info({ event: 'worker_restarted', withoutWorkerMs: Math.round(performance.now() - idleSinceMs) });
+    log.info({
+      event: 'worker_restarted',
+      withoutWorkerMs: Math.round(performance.now() - idleSinceMs),
+    });
   const outdated = await Promise.race([stopped.then(() => null), daemon.outdated]);
   // A token that was revoked is not taken while runs end.
   await closeApi();
@@ -155,7 +180,10 @@ async function openApi(
 ): Promise<() => Promise<void>> {
   if (config.apiTokens === null) return async () => undefined;
   const more = { writes: true, lockTimeoutMs };
-  const { db } = closeLater(opened, connectDatabase(toAddress(config), log, 'api', maxTurns, apiQueryMs, more));
+  const { db } = closeLater(
+    opened,
+    connectDatabase(toAddress(config), log, 'api', maxTurns, apiQueryMs, more),
+  );
   const api = closeLater(opened, await startApi({ config, db, log, isReady }));
   log.info({ event: 'api_listening', host: config.API_HOST, port: api.port });
   return api.close;

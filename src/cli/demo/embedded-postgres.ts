@@ -56,7 +56,8 @@ async function restart(host: ChildProcess, how: Restart): Promise<void> {
   host.send(how);
   const message = await waitForMessage(host);
   host.channel?.unref();
-  if ('error' in message) throw new Error(`The embedded Postgres did not start again: ${message.error}`);
+  if ('error' in message)
+    throw new Error(`The embedded Postgres did not start again: ${message.error}`);
 }
 
 function waitForMessage(host: ChildProcess): Promise<z.infer<typeof messageSchema>> {
@@ -65,7 +66,8 @@ function waitForMessage(host: ChildProcess): Promise<z.infer<typeof messageSchem
       host.off('exit', onExit).off('error', onError).off('message', onMessage);
       resolve(message);
     };
-    const onExit = (code: number | null) => end({ error: `its host process ended with ${String(code)}` });
+    const onExit = (code: number | null) =>
+      end({ error: `its host process ended with ${String(code)}` });
     const onError = (error: Error) => end({ error: String(error) });
     const onMessage = (received: unknown) => end(messageSchema.parse(received));
     host.on('exit', onExit).on('error', onError).on('message', onMessage);

@@ -13,10 +13,14 @@ import type { ResourceFields } from '../../service/decoding/fields.ts';
 type ExpectedRow = Readonly<Record<string, unknown>>;
 
 /** Returns the name of the sandbox's list of a stream: `returnItems` of the stream `return-items`. */
-const toListName = ({ name }: Stream) => name.replace(/-[a-z]/g, (letter) => letter.slice(1).toUpperCase());
+const toListName = ({ name }: Stream) =>
+  name.replace(/-[a-z]/g, (letter) => letter.slice(1).toUpperCase());
 
 /** Makes the rows that the tables of a stream must hold from the sandbox's list of one client, by table. */
-function makeExpectedRows(stream: Stream, entries: readonly StateEntry[]): ReadonlyMap<string, ExpectedRow[]> {
+function makeExpectedRows(
+  stream: Stream,
+  entries: readonly StateEntry[],
+): ReadonlyMap<string, ExpectedRow[]> {
   const { table, fields, children, kept } = stream.resource;
   const visible = entries.filter((entry) => entry.visible);
   const rows = new Map<string, ExpectedRow[]>(
@@ -24,7 +28,9 @@ function makeExpectedRows(stream: Stream, entries: readonly StateEntry[]): Reado
   );
   for (const { resource, instants, included, items } of visible) {
     const own = toRow(fields, resource, instants);
-    const whole = kept && { [kept.column]: included.find(({ type }) => type === kept.relationship) ?? null };
+    const whole = kept && {
+      [kept.column]: included.find(({ type }) => type === kept.relationship) ?? null,
+    };
     rows.get(table)?.push({ ...own, ...whole });
     for (const child of children)
       for (const related of findChildren(child, resource, [...included, ...items]))
@@ -52,11 +58,18 @@ const readLink = ({ relationships }: StateResource, name: string): number | null
   return data === null || Array.isArray(data) ? null : data.id;
 };
 
-function toRow({ columns }: ResourceFields, resource: StateResource, instants: StateEntry['instants']): ExpectedRow {
+function toRow(
+  { columns }: ResourceFields,
+  resource: StateResource,
+  instants: StateEntry['instants'],
+): ExpectedRow {
   const values = columns.map(({ from, member, column, field: { sql } }) => {
     if (from === 'relationships') return [column, readLink(resource, member)];
     const value = resource.attributes[member] ?? null;
-    return [column, sql === 'timestamptz' ? toInstant(instants[member] ?? value) : toValue(sql, value)];
+    return [
+      column,
+      sql === 'timestamptz' ? toInstant(instants[member] ?? value) : toValue(sql, value),
+    ];
   });
   return { ...Object.fromEntries(values), id: resource.id, raw: resource };
 }
@@ -64,7 +77,9 @@ function toRow({ columns }: ResourceFields, resource: StateResource, instants: S
 /** Returns an instant as Postgres writes it in JSON: without zeros at the end of the fraction. */
 const toInstant = (text: unknown) =>
   typeof text === 'string'
-    ? text.replace(/(?<!0)0+Z$/, (zeros) => (text.includes('.') ? 'Z' : zeros)).replace(/\.?Z$/, '+00:00')
+    ? text
+        .replace(/(?<!0)0+Z$/, (zeros) => (text.includes('.') ? 'Z' : zeros))
+        .replace(/\.?Z$/, '+00:00')
     : null;
 
 /** Returns a value as Postgres writes it in JSON. */
@@ -78,7 +93,10 @@ const resourceSchema = z.looseObject({
   type: z.string(),
   attributes: z.record(z.string(), z.unknown()),
   relationships: z
-    .record(z.string(), z.looseObject({ data: z.union([linkage, z.array(linkage), z.null()]) }).nullable())
+    .record(
+      z.string(),
+      z.looseObject({ data: z.union([linkage, z.array(linkage), z.null()]) }).nullable(),
+    )
     .optional(),
 });
 type StateResource = z.infer<typeof resourceSchema>;
@@ -99,7 +117,10 @@ type StateEntry = z.infer<typeof entrySchema>;
 const stateSchema = z
   .object({ clients: z.array(z.object({ client: z.string() }).catchall(z.unknown())) })
   .transform(({ clients }) =>
-    clients.map(({ client, ...lists }) => ({ client, lists: z.record(z.string(), z.array(entrySchema)).parse(lists) })),
+    clients.map(({ client, ...lists }) => ({
+      client,
+      lists: z.record(z.string(), z.array(entrySchema)).parse(lists),
+    })),
   );
 /** The lists of one client. */
 type ClientState = z.infer<typeof stateSchema>[number];
@@ -111,7 +132,8 @@ function compareRows(
   expected: readonly ExpectedRow[],
   actual: readonly StoredRow[],
 ): string[] {
-  const formatKey = (row: Readonly<Record<string, unknown>>) => key.map((column) => row[column]).join(' ');
+  const formatKey = (row: Readonly<Record<string, unknown>>) =>
+    key.map((column) => row[column]).join(' ');
   const stored = new Map(actual.map((row) => [formatKey(row.columns), row]));
   const differences: string[] = [];
   for (const row of expected) {
@@ -122,7 +144,9 @@ function compareRows(
     else if (found.unlisted) differences.push(`${what} ${name} is marked as unlisted`);
     else {
       const columns = Object.keys(found.columns);
-      const wrong = columns.filter((column) => !isDeepStrictEqual(found.columns[column], row[column] ?? null));
+      const wrong = columns.filter(
+        (column) => !isDeepStrictEqual(found.columns[column], row[column] ?? null),
+      );
       if (wrong.length > 0) differences.push(`${what} ${name} differs in ${wrong.join(', ')}`);
     }
   }
@@ -137,7 +161,12 @@ async function compareStream(db: Database, state: ClientState, stream: Stream): 
   for (const table of [parent, ...children]) {
     const stored = await readTable(db, state.client, table.name);
     const what = `${state.client}: ${table.name}`;
-    for (const difference of compareRows(what, keyColumns(table), expected.get(table.name) ?? [], stored))
+    for (const difference of compareRows(
+      what,
+      keyColumns(table),
+      expected.get(table.name) ?? [],
+      stored,
+    ))
       differences.push(difference);
   }
   return differences;
@@ -156,6 +185,8 @@ export async function compareWithSandbox(
   const lists = new Set(compared.map(toListName));
   const answer = await fetch(new URL(`/_sandbox/state?lists=${[...lists].join(',')}`, sandbox));
   const clients = stateSchema.parse(await answer.json());
-  const differences = clients.flatMap((state) => compared.map((stream) => compareStream(db, state, stream)));
+  const differences = clients.flatMap((state) =>
+    compared.map((stream) => compareStream(db, state, stream)),
+  );
   return (await Promise.all(differences)).flat();
 }

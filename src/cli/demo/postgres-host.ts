@@ -82,7 +82,11 @@ const maxAttempts = 5;
 
 /** The arguments of `startEmbeddedPostgres`. */
 const hostOptions = z
-  .object({ settings: z.record(z.string(), z.string()), folder: z.string(), bin: z.string().nullable() })
+  .object({
+    settings: z.record(z.string(), z.string()),
+    folder: z.string(),
+    bin: z.string().nullable(),
+  })
   .parse(JSON.parse(process.argv[2] ?? '{}'));
 
 const settings = {
@@ -100,13 +104,16 @@ function findOwner(): Owner | undefined {
   if (process.getuid?.() !== 0) return undefined;
   for (const user of ['postgres', 'nobody']) {
     try {
-      const readId = (flag: string) => Number(execFileSync('id', [flag, user], { encoding: 'utf8', stdio: 'pipe' }));
+      const readId = (flag: string) =>
+        Number(execFileSync('id', [flag, user], { encoding: 'utf8', stdio: 'pipe' }));
       return { uid: readId('-u'), gid: readId('-g') };
     } catch (error) {
       if (!(error instanceof Error && 'status' in error)) throw error;
     }
   }
-  throw new Error('Postgres cannot run as root, and there is neither a user postgres nor nobody to run it as');
+  throw new Error(
+    'Postgres cannot run as root, and there is neither a user postgres nor nobody to run it as',
+  );
 }
 
 /** Returns true if every user may enter all folders above `path`. */
@@ -129,27 +136,48 @@ async function prepareBinaries(folder: string, owner: Owner | undefined) {
   if (owner === undefined || isReachable(binaries.postgres)) return binaries;
   const native = dirname(dirname(binaries.postgres));
   cpSync(native, join(folder, 'native'), { recursive: true, verbatimSymlinks: true });
-  const toCopiedPath = (path: string) => join(folder, 'native', 'bin', path.slice(dirname(path).length + 1));
+  const toCopiedPath = (path: string) =>
+    join(folder, 'native', 'bin', path.slice(dirname(path).length + 1));
   return { initdb: toCopiedPath(binaries.initdb), postgres: toCopiedPath(binaries.postgres) };
 }
 
-function initialise(initdb: string, folder: string, password: string, owner: Owner | undefined): void {
+function initialise(
+  initdb: string,
+  folder: string,
+  password: string,
+  owner: Owner | undefined,
+): void {
   const passwordFile = join(folder, 'password');
   writeFileSync(passwordFile, password, { mode: 0o600 });
   if (owner) chownSync(passwordFile, owner.uid, owner.gid);
   const data = join(folder, 'data');
   mkdirSync(data, { mode: 0o700 });
   if (owner) chownSync(data, owner.uid, owner.gid);
-  const flags = ['--username=postgres', '--auth=scram-sha-256', '--encoding=UTF8', '--locale=C', '--no-sync'];
+  const flags = [
+    '--username=postgres',
+    '--auth=scram-sha-256',
+    '--encoding=UTF8',
+    '--locale=C',
+    '--no-sync',
+  ];
   const options = { ...owner, cwd: folder, stdio: 'pipe' as const };
   execFileSync(initdb, [`--pgdata=${data}`, `--pwfile=${passwordFile}`, ...flags], options);
   rmSync(passwordFile);
 }
 
-function launch(postgres: string, folder: string, port: number, owner: Owner | undefined): ChildProcess {
+function launch(
+  postgres: string,
+  folder: string,
+  port: number,
+  owner: Owner | undefined,
+): ChildProcess {
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   const stdio: StdioOptions = ['ignore', 'ignore', 'pipe'];
-  return spawn(postgres, ['-D', join(folder, 'data'), '-p', String(port), ...flags], { ...owner, cwd: folder, stdio });
+  return spawn(postgres, ['-D', join(folder, 'data'), '-p', String(port), ...flags], {
+    ...owner,
+    cwd: folder,
+    stdio,
+  });
 }
 
 /**
@@ -166,7 +194,10 @@ function waitUntilUp(child: ChildProcess): Promise<boolean> {
 }
 
 /** Stops Postgres if it runs. The default is the fast shutdown, which does not wait for clients to disconnect. */
-async function stopPostgres(postgres: ChildProcess | undefined, signal: Restart['signal'] = 'SIGINT'): Promise<void> {
+async function stopPostgres(
+  postgres: ChildProcess | undefined,
+  signal: Restart['signal'] = 'SIGINT',
+): Promise<void> {
   if (!postgres || postgres.exitCode !== null || postgres.signalCode !== null) return;
   const ended = once(postgres, 'exit');
   postgres.kill(signal);
@@ -174,7 +205,11 @@ async function stopPostgres(postgres: ChildProcess | undefined, signal: Restart[
 }
 
 /** Copies the data, or replaces it by the copy, with which Postgres then begins a new timeline. */
-function copyOrPromote(folder: string, what: 'copy' | 'promote copy', owner: Owner | undefined): void {
+function copyOrPromote(
+  folder: string,
+  what: 'copy' | 'promote copy',
+  owner: Owner | undefined,
+): void {
   const [data, copy] = [join(folder, 'data'), join(folder, 'copy')];
   if (what === 'copy') {
     rmSync(copy, { recursive: true, force: true });
@@ -224,7 +259,9 @@ async function main(): Promise<void> {
         await wait(downMs);
         if (data !== 'keep') copyOrPromote(folder, data, owner);
         postgres = launch(binaries.postgres, folder, port, owner);
-        process.send?.((await waitUntilUp(postgres)) ? { url } : { error: 'it did not come up again' });
+        process.send?.(
+          (await waitUntilUp(postgres)) ? { url } : { error: 'it did not come up again' },
+        );
       });
       return;
     }

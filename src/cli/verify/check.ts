@@ -28,7 +28,12 @@ export interface Check {
 }
 
 /** Declares a check of what docs/interface.md shows, or of an assumption that no page names. */
-export const defineCheck = (id: string, section: string, assumption: string, run: Check['run']): Check => ({
+export const defineCheck = (
+  id: string,
+  section: string,
+  assumption: string,
+  run: Check['run'],
+): Check => ({
   id,
   section,
   assumption,
@@ -53,7 +58,11 @@ export type Verdict = 'holds' | 'differs' | 'cannot tell';
 /** A setting that makes the daemon fit the service. */
 export type Setting =
   | { readonly kind: 'variable'; readonly name: string; readonly value: string }
-  | { readonly kind: 'entry'; readonly operation: OperationName; readonly entry: Partial<Operation> };
+  | {
+      readonly kind: 'entry';
+      readonly operation: OperationName;
+      readonly entry: Partial<Operation>;
+    };
 
 /** What a check found. `evidence` holds counts, statuses, paths and names of members, but no values of a client. */
 export interface Finding {
@@ -63,7 +72,11 @@ export interface Finding {
 }
 
 export const holds = (evidence: string): Finding => ({ verdict: 'holds', evidence, settings: [] });
-export const cannotTell = (evidence: string): Finding => ({ verdict: 'cannot tell', evidence, settings: [] });
+export const cannotTell = (evidence: string): Finding => ({
+  verdict: 'cannot tell',
+  evidence,
+  settings: [],
+});
 export const differs = (evidence: string, ...settings: readonly Setting[]): Finding => ({
   verdict: 'differs',
   evidence,

@@ -6,7 +6,16 @@ import { toReturnDocument } from '../../push/kinds/return/announcement.ts';
 import type { ReturnPayload } from '../../push/payloads/return.ts';
 import { readNextQuery } from '../../service/transport/query.ts';
 import type { JsonAnswer } from '../../service/transport/raw-client.ts';
-import { type Check, cannotTell, defineRouteCheck, differs, entry, type Finding, holds, tryForms } from './check.ts';
+import {
+  type Check,
+  cannotTell,
+  defineRouteCheck,
+  differs,
+  entry,
+  type Finding,
+  holds,
+  tryForms,
+} from './check.ts';
 import {
   describeAnswer,
   findDropped,
@@ -50,8 +59,9 @@ const maxPages = 20;
 /** Returns the checks that announce, replace and remove a return, and announce goods. */
 export function createGoodsChecks(session: WriteSession): readonly Check[] {
   let announced: Announced | null = null;
-  const withReturn = (check: (announced: Announced, session: WriteSession) => Promise<Finding>) => async () =>
-    announced === null ? cannotTell('no return was announced') : check(announced, session);
+  const withReturn =
+    (check: (announced: Announced, session: WriteSession) => Promise<Finding>) => async () =>
+      announced === null ? cannotTell('no return was announced') : check(announced, session);
   return [
     defineRouteCheck(`${group}.create`, '11.4', async () => {
       const tried = await announceReturn(session);
@@ -93,17 +103,28 @@ async function create(
 }
 
 /** Announces one piece of a shipped shipment as a return, until a form and a shipment are taken. */
-async function announceReturn(session: WriteSession): Promise<{ announced: Announced | null; finding: Finding }> {
+async function announceReturn(
+  session: WriteSession,
+): Promise<{ announced: Announced | null; finding: Finding }> {
   const name = `${group}.create` as const;
   const subjects = await findSubjects(session);
   if (subjects.length === 0)
-    return { announced: null, finding: cannotTell('no shipped shipment has items, or there are no return reasons') };
+    return {
+      announced: null,
+      finding: cannotTell('no shipped shipment has items, or there are no return reasons'),
+    };
   let announced: Announced | null = null;
   const attempt = async (place: Place) => {
     let words = '';
     for (const subject of subjects) {
       const json = toReturnDocument(subject.payload, { ...subject, id: null, place });
-      const { answer, id } = await create(name, json, session, `return ${subject.reference}`, removeReturn);
+      const { answer, id } = await create(
+        name,
+        json,
+        session,
+        `return ${subject.reference}`,
+        removeReturn,
+      );
       words = `included ${place}: ${describeAnswer(answer)}`;
       if (id === null) continue;
       announced = { id, place, subject };
@@ -112,7 +133,12 @@ async function announceReturn(session: WriteSession): Promise<{ announced: Annou
     return { works: false, words };
   };
   const toSetting = (included: Place) => entry(name, { included });
-  const finding = await tryForms(listPlaces(name, session), attempt, toSetting, 'no return is shown as it was sent');
+  const finding = await tryForms(
+    listPlaces(name, session),
+    attempt,
+    toSetting,
+    'no return is shown as it was sent',
+  );
   return { announced, finding };
 }
 
@@ -120,7 +146,10 @@ async function announceReturn(session: WriteSession): Promise<{ announced: Annou
 const toTrial = (words: string, dropped: readonly string[]) => ({
   works: dropped.length === 0,
   isTaken: true,
-  words: dropped.length === 0 ? `${words}, shown as sent` : `${words}, not shown as sent: ${dropped.join(', ')}`,
+  words:
+    dropped.length === 0
+      ? `${words}, shown as sent`
+      : `${words}, not shown as sent: ${dropped.join(', ')}`,
 });
 
 /** Finds shipped shipments with an item, and makes the return of one piece of each. */
@@ -135,17 +164,29 @@ async function findSubjects(session: WriteSession): Promise<ReturnSubject[]> {
   return (readData(answer) ?? [])
     .toReversed()
     .flatMap((shipment) => {
-      const item = items.find(({ id }) => readRelated(shipment, 'shipmentItems').includes(readNumber(id) ?? 0));
+      const item = items.find(({ id }) =>
+        readRelated(shipment, 'shipmentItems').includes(readNumber(id) ?? 0),
+      );
       const [shipmentId, shipmentItemId] = [readNumber(shipment.id), readNumber(item?.id)];
       const sku = readAttribute(item, 'sku');
       if (shipmentId === null || shipmentItemId === null || typeof sku !== 'string') return [];
       const [productId = null] = readRelated(item, 'product');
-      const line = { shipmentItemId, quantity: 1, externalReference: 'verify', metadata: { purchases: 'verify' } };
+      const line = {
+        shipmentItemId,
+        quantity: 1,
+        externalReference: 'verify',
+        metadata: { purchases: 'verify' },
+      };
       const reasonCode = typeof reason?.code === 'string' ? { reason: reason.code } : { reasonId };
       return [
         {
           reference: makeReference(),
-          payload: { shipmentId, comments: 'verify', metadata: { verify: 'yes' }, items: [{ ...line, ...reasonCode }] },
+          payload: {
+            shipmentId,
+            comments: 'verify',
+            metadata: { verify: 'yes' },
+            items: [{ ...line, ...reasonCode }],
+          },
           products: new Map([[shipmentItemId, { sku, product_id: productId }]]),
           reasonIds: [reasonId],
         },
@@ -155,7 +196,11 @@ async function findSubjects(session: WriteSession): Promise<ReturnSubject[]> {
 }
 
 /** Reads a return by its id, and names what it does not show as `json` sent it. */
-async function findDroppedOfReturn({ id }: Announced, json: object, { service }: WriteSession): Promise<string[]> {
+async function findDroppedOfReturn(
+  { id }: Announced,
+  json: object,
+  { service }: WriteSession,
+): Promise<string[]> {
   const query = { include: `${returnItemType}s` };
   const answer = await service.call(`${group}.get`, { path: { id }, query });
   return compare(json, returnItemType, toReadBack(id, answer));
@@ -165,7 +210,8 @@ function toReadBack(id: number, answer: JsonAnswer): ReadBack | null {
   const resource = (readData(answer) ?? []).find((one) => readNumber(one.id) === id);
   if (!isDone(answer) || resource === undefined) return null;
   const related = readRelated(resource, `${resource.type}Items`);
-  const isOwn = ({ id: other }: JsonObject) => related.length === 0 || related.includes(readNumber(other) ?? 0);
+  const isOwn = ({ id: other }: JsonObject) =>
+    related.length === 0 || related.includes(readNumber(other) ?? 0);
   return { id, resource, included: Object.values(readIncluded(answer)).flat().filter(isOwn) };
 }
 
@@ -213,14 +259,22 @@ async function removeReturn(id: number, { service }: WriteSession): Promise<stri
 /** Announces one piece of goods, and compares the slip with the list of slips. */
 async function announceGoods(session: WriteSession): Promise<Finding> {
   const [method] = await session.readList('mainShippingMethods');
-  const [warehouse] = Array.isArray(method?.shippingMethods) ? (method.shippingMethods as JsonObject[]) : [];
+  const [warehouse] = Array.isArray(method?.shippingMethods)
+    ? (method.shippingMethods as JsonObject[])
+    : [];
   const expectedIn = warehouse?.warehouse;
   if (typeof expectedIn !== 'string') return cannotTell('the service lists name no warehouse');
   const items = [{ sku: await session.findSku(), quantity: 1 }];
   const expectedOn = await session.findLateDay();
   const attempt = async (place: Place) => {
     const reference = makeReference();
-    const payload = { expectedIn, expectedOn, comments: 'verify: nothing comes', metadata: { purchases: 'x' }, items };
+    const payload = {
+      expectedIn,
+      expectedOn,
+      comments: 'verify: nothing comes',
+      metadata: { purchases: 'x' },
+      items,
+    };
     const json = toSlipDocument(payload, reference, place);
     const leave = async () => 'stays: tell the warehouse that nothing comes';
     const { answer, id } = await create(slipName, json, session, `slip ${reference}`, leave);
@@ -235,7 +289,11 @@ async function announceGoods(session: WriteSession): Promise<Finding> {
 
 /** Finds a slip in the list of slips, which no operation reads by id. */
 async function findSlip(id: number, { service }: WriteSession): Promise<ReadBack | null> {
-  const first = { include: `${slipItemType}s`, 'filter[status][in]': ['EXPECTED'], 'page[size]': 100 };
+  const first = {
+    include: `${slipItemType}s`,
+    'filter[status][in]': ['EXPECTED'],
+    'page[size]': 100,
+  };
   let answer = await service.call(slipList, { query: first });
   for (let page = 1; ; page++) {
     const found = toReadBack(id, answer);

@@ -35,7 +35,12 @@ import {
 } from './service.ts';
 
 const otherPaging = ['v3.returnItems.list', 'v3.inbounds.list'] as const;
-const allLists = ['v3.shipments.list', 'v3.orders.list', 'v3.inboundPackingSlips.list', ...otherPaging] as const;
+const allLists = [
+  'v3.shipments.list',
+  'v3.orders.list',
+  'v3.inboundPackingSlips.list',
+  ...otherPaging,
+] as const;
 /** A list, the resources that can be included, and the relationship that names them, if the interface shows one. */
 const includingLists: readonly (readonly [OperationName, include: string, isRelated: boolean])[] = [
   ['v3.shipments.list', 'shipmentItems', true],
@@ -76,8 +81,11 @@ export const readOnlyChecks: readonly Check[] = [
     checkOrder,
   ),
   ...includingLists.map(([name, include, isRelated]) =>
-    quoteCheck(`included-${name}`, '2.6', '`included` is inside the resource or at the top.', (context) =>
-      checkIncluded(name, include, isRelated, context),
+    quoteCheck(
+      `included-${name}`,
+      '2.6',
+      '`included` is inside the resource or at the top.',
+      (context) => checkIncluded(name, include, isRelated, context),
     ),
   ),
   quoteCheck(
@@ -86,8 +94,18 @@ export const readOnlyChecks: readonly Check[] = [
     'At the top for one inbound, everything belongs to it; a list without `included` has no items.',
     checkOneInbound,
   ),
-  quoteCheck('unknown-resource', '4.2', '404 with a JSON body means that the resource does not exist.', checkUnknown),
-  defineCheck('commas', '2.5', 'The commas between the values of a filter are not encoded.', checkCommas),
+  quoteCheck(
+    'unknown-resource',
+    '4.2',
+    '404 with a JSON body means that the resource does not exist.',
+    checkUnknown,
+  ),
+  defineCheck(
+    'commas',
+    '2.5',
+    'The commas between the values of a filter are not encoded.',
+    checkCommas,
+  ),
   quoteCheck('number-case', '7.9', 'Order numbers are compared letter by letter.', checkCase),
   quoteCheck('list-lag', '7.9', 'No list of orders lags for more than 5 minutes.', checkListLag),
   quoteCheck(
@@ -96,8 +114,18 @@ export const readOnlyChecks: readonly Check[] = [
     'A product search that finds one product answers OK with a result.',
     checkProduct,
   ),
-  quoteCheck('shipment-ids', '15.10', 'The id of a v2 shipment is that of the v3 shipment.', checkShipmentIds),
-  quoteCheck('one-item-per-package', '15.10', 'Each item of the look-up by criteria is one package.', checkPackages),
+  quoteCheck(
+    'shipment-ids',
+    '15.10',
+    'The id of a v2 shipment is that of the v3 shipment.',
+    checkShipmentIds,
+  ),
+  quoteCheck(
+    'one-item-per-package',
+    '15.10',
+    'Each item of the look-up by criteria is one package.',
+    checkPackages,
+  ),
   quoteCheck(
     'package-contents',
     '15.10',
@@ -113,12 +141,15 @@ const numbersFilter = 'filter[externalOrderNumber][in]';
 async function readNumbers({ service }: CheckContext): Promise<string[]> {
   const orders = await service.sample('v3.orders.list');
   const numbers = orders.map((order) => readAttribute(order, 'externalOrderNumber'));
-  return numbers.filter((number) => typeof number === 'string').filter((text) => /^[^,]{1,50}$/.test(text));
+  return numbers
+    .filter((number) => typeof number === 'string')
+    .filter((text) => /^[^,]{1,50}$/.test(text));
 }
 
 async function checkCommas(context: CheckContext): Promise<Finding> {
   const [first, second] = await readNumbers(context);
-  if (first === undefined || second === undefined) return cannotTell('there are fewer than two orders');
+  if (first === undefined || second === undefined)
+    return cannotTell('there are fewer than two orders');
   const count = async (comma: string) => {
     const query = `${encodeValue(numbersFilter)}=${encodeValue(first)}${comma}${encodeValue(second)}`;
     const answer = await context.service.call('v3.orders.list', { query });
@@ -134,19 +165,28 @@ async function checkCommas(context: CheckContext): Promise<Finding> {
 }
 
 async function checkCase(context: CheckContext): Promise<Finding> {
-  const number = (await readNumbers(context)).find((text) => text.toUpperCase() !== text.toLowerCase());
+  const number = (await readNumbers(context)).find(
+    (text) => text.toUpperCase() !== text.toLowerCase(),
+  );
   if (number === undefined) return cannotTell('no order of the sample has a number with a letter');
   const other = number === number.toUpperCase() ? number.toLowerCase() : number.toUpperCase();
-  const answer = await context.service.call('v3.orders.list', { query: { [numbersFilter]: [other] } });
+  const answer = await context.service.call('v3.orders.list', {
+    query: { [numbersFilter]: [other] },
+  });
   if (!isDone(answer)) return differs(`a number in another case: ${describeAnswer(answer)}`);
-  const found = (readData(answer) ?? []).map((order) => readAttribute(order, 'externalOrderNumber'));
+  const found = (readData(answer) ?? []).map((order) =>
+    readAttribute(order, 'externalOrderNumber'),
+  );
   if (!found.includes(number)) return holds('a number in another case does not find the order');
-  return differs('a number in another case finds the order; use one case in the ERP, as no setting changes that');
+  return differs(
+    'a number in another case finds the order; use one case in the ERP, as no setting changes that',
+  );
 }
 
 /** Reports what the look-ups of workers have measured: a list that was asked once shows no lag. */
 async function checkListLag({ readListLag }: CheckContext): Promise<Finding> {
-  if (readListLag === null) return cannotTell('only workers measure it, and DATABASE_URL is not set');
+  if (readListLag === null)
+    return cannotTell('only workers measure it, and DATABASE_URL is not set');
   let lag: Awaited<ReturnType<typeof readListLag>>;
   try {
     lag = await readListLag();
@@ -168,7 +208,8 @@ async function checkProduct({ service }: CheckContext): Promise<Finding> {
   if (envelope === null) return differs(words);
   if (!envelope.isOk) return cannotTell(`${words}; the article may be unknown there`);
   const { result } = envelope;
-  if (result === null) return differs(`${words}, without a result; product.save will add a product that exists`);
+  if (result === null)
+    return differs(`${words}, without a result; product.save will add a product that exists`);
   return holds(`${words}, and a result that is ${isObject(result) ? 'an object' : 'a value'}`);
 }
 
@@ -183,13 +224,15 @@ async function checkShipmentIds(context: CheckContext): Promise<Finding> {
   const [shipment] = await listShipped(context);
   const id = readNumber(shipment?.id);
   const [orderId] = readRelated(shipment, 'order');
-  if (id === null || orderId === undefined) return cannotTell('there is no shipped shipment that names an order');
+  if (id === null || orderId === undefined)
+    return cannotTell('there is no shipped shipment that names an order');
   const answer = await service.lookUp(id);
   const items = readItems(readEnvelope(answer)?.result);
   if (items === null) return cannotTell(`the look-up by criteria: ${describeAnswer(answer)}`);
   const order = await service.call('v3.orders.get', { path: { id: orderId } });
   const number = readAttribute((readData(order) ?? [])[0], 'externalOrderNumber');
-  if (typeof number !== 'string') return cannotTell(`the order of the shipment: ${describeAnswer(order)}`);
+  if (typeof number !== 'string')
+    return cannotTell(`the order of the shipment: ${describeAnswer(order)}`);
   const same = items.filter((item) => item.id === id && item.externalOrderNumber === number).length;
   const words = `the look-up by the id of a v3 shipment finds ${items.length} items, ${same} of the same order`;
   return same > 0 ? holds(words) : differs(`${words}; set SCHEDULE_PULL_PARCELS=off`, off);
@@ -199,7 +242,9 @@ const off = { kind: 'variable', name: 'SCHEDULE_PULL_PARCELS', value: 'off' } as
 
 /** Looks up the packages of shipped shipments. Returns the items of each, or why that cannot be told. */
 async function readPackages(context: CheckContext): Promise<readonly JsonObject[][] | Finding> {
-  const ids = (await listShipped(context)).flatMap(({ id }) => readNumber(id) ?? []).slice(0, lookUps);
+  const ids = (await listShipped(context))
+    .flatMap(({ id }) => readNumber(id) ?? [])
+    .slice(0, lookUps);
   if (ids.length === 0) return cannotTell('there are no shipped shipments');
   const found: JsonObject[][] = [];
   for (const id of ids) {
@@ -216,21 +261,29 @@ async function checkPackages(context: CheckContext): Promise<Finding> {
   if ('verdict' in found) return found;
   const seen = { several: 0, fitting: 0 };
   for (const items of found) {
-    const colli = items.reduce((most, item) => Math.max(most, readNumber(item.numberOfColli) ?? 0), 0);
+    const colli = items.reduce(
+      (most, item) => Math.max(most, readNumber(item.numberOfColli) ?? 0),
+      0,
+    );
     if (colli < 2) continue;
     seen.several++;
     if (items.length === colli) seen.fitting++;
   }
   const { several, fitting } = seen;
-  if (several === 0) return cannotTell(`each of the ${found.length} shipments has one package at most`);
+  if (several === 0)
+    return cannotTell(`each of the ${found.length} shipments has one package at most`);
   const words = `${several} of ${found.length} shipments have several packages; ${fitting} have as many items`;
-  return fitting === several ? holds(words) : differs(`${words}; parcels will be missing, and no setting changes that`);
+  return fitting === several
+    ? holds(words)
+    : differs(`${words}; parcels will be missing, and no setting changes that`);
 }
 
 async function checkContents(context: CheckContext): Promise<Finding> {
   const found = await readPackages(context);
   if ('verdict' in found) return found;
-  const several = found.filter((items) => items.length > 1 && items.some((item) => countPieces(item) > 0));
+  const several = found.filter(
+    (items) => items.length > 1 && items.some((item) => countPieces(item) > 0),
+  );
   if (several.length === 0) return cannotTell('no shipment has several items that list lines');
   const repeating = several.filter(repeatsLines).length;
   const words = `of ${several.length} shipments with several items, ${repeating} repeat all lines on each`;
@@ -245,12 +298,17 @@ function repeatsLines(items: readonly JsonObject[]): boolean {
   const lists = new Set(items.map(({ shipmentItems }) => JSON.stringify(shipmentItems)));
   return (
     lists.size === 1 &&
-    items.every((item) => countPieces(item) === (readNumber(item.totalNumberOfProducts) ?? countPieces(item)))
+    items.every(
+      (item) => countPieces(item) === (readNumber(item.totalNumberOfProducts) ?? countPieces(item)),
+    )
   );
 }
 
 const countPieces = ({ shipmentItems }: JsonObject) =>
-  (readItems(shipmentItems) ?? []).reduce((sum, { quantity }) => sum + (readNumber(quantity) ?? 0), 0);
+  (readItems(shipmentItems) ?? []).reduce(
+    (sum, { quantity }) => sum + (readNumber(quantity) ?? 0),
+    0,
+  );
 
 function readItems(result: Json | undefined): JsonObject[] | null {
   if (result === null) return [];
@@ -266,7 +324,9 @@ async function checkZone({ client, service }: CheckContext): Promise<Finding> {
   const { dateMs } = await service.call('common.status.get');
   if (dateMs === null) return cannotTell('the service sends no Date header to compare with');
   const rows = [
-    ...(await service.sample('v3.shipments.list', { 'filter[shippedOn][gt]': toUtcDay(dateMs - 2 * dayMs) })),
+    ...(await service.sample('v3.shipments.list', {
+      'filter[shippedOn][gt]': toUtcDay(dateMs - 2 * dayMs),
+    })),
     ...(await service.sample('v3.shipments.list', { 'filter[status][in]': ['READY_TO_PICK'] })),
     ...(await service.sample('v3.shipments.list', { 'filter[status][in]': ['READY_TO_SHIP'] })),
   ];
@@ -286,7 +346,9 @@ async function checkZone({ client, service }: CheckContext): Promise<Finding> {
     return differs(words, { kind: 'variable', name: 'WAREHOUSE_TIME_ZONE', value });
   }
   const agoMinutes = Math.round(-aheadMs / minuteMs);
-  return cannotTell(`in ${client.timeZone} the newest time is ${agoMinutes} minutes ago, which other zones allow, too`);
+  return cannotTell(
+    `in ${client.timeZone} the newest time is ${agoMinutes} minutes ago, which other zones allow, too`,
+  );
 }
 
 /** Returns the latest of these times in milliseconds since 1970. */
@@ -302,21 +364,35 @@ interface LocalTime {
 function readLocal(text: Json | undefined, zone: string): LocalTime[] {
   if (typeof text !== 'string') return [];
   try {
-    return [{ text, atMs: Date.parse(readDateTime(text, zone)), hasZone: /(Z|[+-]\d{2}:?\d{2})$/i.test(text) }];
+    return [
+      {
+        text,
+        atMs: Date.parse(readDateTime(text, zone)),
+        hasZone: /(Z|[+-]\d{2}:?\d{2})$/i.test(text),
+      },
+    ];
   } catch (error) {
     if (error instanceof RangeError) return [];
     throw error;
   }
 }
 
-function checkPageSize(name: (typeof otherPaging)[number], { service }: CheckContext): Promise<Finding> {
+function checkPageSize(
+  name: (typeof otherPaging)[number],
+  { service }: CheckContext,
+): Promise<Finding> {
   const isSent = service.operation(name).pageSize !== false;
   const attempt = async (pageSize: boolean) => {
     const answer = await service.call(name, pageSize ? { query: { 'page[size]': 100 } } : {});
     const words = `${pageSize ? 'with page[size] 100' : 'without page[size]'} ${describeAnswer(answer)}`;
     return { works: isDone(answer), words };
   };
-  return tryForms([isSent, !isSent], attempt, (pageSize) => entry(name, { pageSize }), 'ask how the list is paged');
+  return tryForms(
+    [isSent, !isSent],
+    attempt,
+    (pageSize) => entry(name, { pageSize }),
+    'ask how the list is paged',
+  );
 }
 
 async function checkNextLink({ service }: CheckContext): Promise<Finding> {
@@ -334,13 +410,18 @@ async function checkNextLink({ service }: CheckContext): Promise<Finding> {
   return before !== after ? holds(words) : differs(`${words} with the same shipment again`);
 }
 
-function readNext({ json, url }: JsonAnswer): { readonly query: string | null } | { readonly problem: string } {
+function readNext({
+  json,
+  url,
+}: JsonAnswer): { readonly query: string | null } | { readonly problem: string } {
   try {
     return { query: readNextQuery(isObject(json) ? json.links : undefined, url) };
   } catch (error) {
     if (!(error instanceof WarehouseError)) throw error;
     const elsewhere = error.code === 'link_elsewhere';
-    return { problem: elsewhere ? 'links.next leads to another host' : 'links.next cannot be read' };
+    return {
+      problem: elsewhere ? 'links.next leads to another host' : 'links.next cannot be read',
+    };
   }
 }
 
@@ -359,10 +440,13 @@ async function checkOrder({ service }: CheckContext): Promise<Finding> {
     const state = ids.length < 2 ? 'too few' : isAscending ? 'ascending' : 'not ascending';
     seen.push(`${name}: ${state}`);
     // The interface does not say how orders and slips are sorted.
-    if (!isAscending && name !== 'v3.orders.list' && name !== 'v3.inboundPackingSlips.list') unsorted.push(name);
+    if (!isAscending && name !== 'v3.orders.list' && name !== 'v3.inboundPackingSlips.list')
+      unsorted.push(name);
   }
   if (unsorted.length > 0) return differs(seen.join('; '));
-  return seen.every((state) => state.endsWith('too few')) ? cannotTell('no list has two rows') : holds(seen.join('; '));
+  return seen.every((state) => state.endsWith('too few'))
+    ? cannotTell('no list has two rows')
+    : holds(seen.join('; '));
 }
 
 async function checkIncluded(
@@ -375,7 +459,8 @@ async function checkIncluded(
     query: { include, ...(service.operation(name).pageSize === false ? {} : { 'page[size]': 20 }) },
   });
   const rows = readData(answer);
-  if (!isDone(answer) || rows === null) return differs(`with include=${include}: ${describeAnswer(answer)}`);
+  if (!isDone(answer) || rows === null)
+    return differs(`with include=${include}: ${describeAnswer(answer)}`);
   if (rows.length === 0) return cannotTell('the list is empty');
   const { inside, top } = readIncluded(answer);
   const words = `${rows.length} rows: ${inside.length} included inside, ${top.length} at the top`;
@@ -391,7 +476,10 @@ async function checkOneInbound({ service }: CheckContext): Promise<Finding> {
   const [inbound] = await service.sample('v3.inbounds.list');
   const id = readNumber(inbound?.id);
   if (id === null) return cannotTell('there is no inbound');
-  const answer = await service.call('v3.inbounds.get', { path: { id }, query: { include: 'inboundItems' } });
+  const answer = await service.call('v3.inbounds.get', {
+    path: { id },
+    query: { include: 'inboundItems' },
+  });
   if (!isDone(answer)) return differs(`one inbound of the list: ${describeAnswer(answer)}`);
   const { inside, top } = readIncluded(answer);
   const words = `${inside.length} items inside, ${top.length} at the top`;
@@ -400,18 +488,30 @@ async function checkOneInbound({ service }: CheckContext): Promise<Finding> {
 
 async function checkToken({ client, service }: CheckContext): Promise<Finding> {
   const form = { grant_type: 'password', username: client.username, password: client.password };
-  const answer = await service.ask('POST', service.operation('common.token').path, { form, open: true });
+  const answer = await service.ask('POST', service.operation('common.token').path, {
+    form,
+    open: true,
+  });
   if (isDone(answer) && isObject(answer.json) && typeof answer.json.access_token === 'string') {
     const { token_type: type, expires_in: seconds } = answer.json;
-    const lasts = typeof seconds === 'number' ? `expires_in is ${seconds}` : 'expires_in is not a number';
+    const lasts =
+      typeof seconds === 'number' ? `expires_in is ${seconds}` : 'expires_in is not a number';
     const kind =
-      typeof type === 'string' && /^bearer$/i.test(type) ? 'token_type is bearer' : 'token_type is not bearer';
-    return typeof seconds === 'number' && seconds > 0 ? holds(`${kind}, ${lasts}`) : differs(`${kind}, ${lasts}`);
+      typeof type === 'string' && /^bearer$/i.test(type)
+        ? 'token_type is bearer'
+        : 'token_type is not bearer';
+    return typeof seconds === 'number' && seconds > 0
+      ? holds(`${kind}, ${lasts}`)
+      : differs(`${kind}, ${lasts}`);
   }
   // A service that refuses the form itself does not say that the credentials are wrong.
   if (answer.status !== 415)
-    return cannotTell(`${describeAnswer(answer)}: no token; check the user name, the password and the base URL`);
-  return differs(`${describeAnswer(answer)}: the service refuses forms, and no setting changes that`);
+    return cannotTell(
+      `${describeAnswer(answer)}: no token; check the user name, the password and the base URL`,
+    );
+  return differs(
+    `${describeAnswer(answer)}: the service refuses forms, and no setting changes that`,
+  );
 }
 
 async function checkUnknown({ service }: CheckContext): Promise<Finding> {
@@ -440,7 +540,9 @@ export async function runChecks(
   for (const { id, section, assumption, run } of [tokenCheck, ...checks]) {
     if (stop.aborted) throw new StoppedError();
     const hasToken = judgements[0] === undefined || judgements[0].verdict === 'holds';
-    const finding = hasToken ? await run(context).catch(toFinding) : cannotTell('there is no token');
+    const finding = hasToken
+      ? await run(context).catch(toFinding)
+      : cannotTell('there is no token');
     // What a check finds is a setting from then on, so that the following checks use it.
     for (const setting of finding.settings)
       if (setting.kind === 'entry') context.service.learn(setting.operation, setting.entry);

@@ -1,6 +1,14 @@
 import type { Operation } from '../../../config/operations.ts';
 import type { JsonAnswer } from '../../service/transport/raw-client.ts';
-import { type CheckContext, cannotTell, defineRouteCheck, entry, type Finding, holds, tryForms } from './check.ts';
+import {
+  type CheckContext,
+  cannotTell,
+  defineRouteCheck,
+  entry,
+  type Finding,
+  holds,
+  tryForms,
+} from './check.ts';
 import { describeAnswer, isNoRoute, readEnvelope, readErrors, unknownId } from './service.ts';
 
 /** A method and a path. */
@@ -23,7 +31,9 @@ async function checkTrackTrace({ service, askTrackTrace }: CheckContext): Promis
     return cannotTell(
       'it was not asked, because the service gives this list once an hour, also to workers; --ask-track-trace asks it',
     );
-  const finding = await askTrackTrace(() => checkRoute('v2.shipment.trackTrace', ['GET', 'POST'], service));
+  const finding = await askTrackTrace(() =>
+    checkRoute('v2.shipment.trackTrace', ['GET', 'POST'], service),
+  );
   return typeof finding === 'string' ? cannotTell(finding) : finding;
 }
 
@@ -46,7 +56,10 @@ async function checkRoute(
     const answer = route === null ? first : await ask(route);
     const works = readEnvelope(answer) !== null;
     if (route === null) return { works, words };
-    return { works, words: works ? `${route.method} ${route.path} answered ${describeAnswer(answer)}` : '' };
+    return {
+      works,
+      words: works ? `${route.method} ${route.path} answered ${describeAnswer(answer)}` : '',
+    };
   };
   const advice = `${likely.length} likely routes were tried and do not answer; ask for the path`;
   return tryForms([null, ...likely], attempt, (route) => entry(name, route ?? {}), advice);
@@ -57,7 +70,9 @@ async function checkAuthorizationRoute({ service }: CheckContext): Promise<Findi
   const name = 'v3.returnMerchandiseAuthorizations.get';
   const { method, path } = service.operation(name);
   const asked = await service.call(name, { path: { id: unknownId } });
-  const other = await service.ask('GET', '/v3/verifyNoSuchResource/{id}', { path: { id: unknownId } });
+  const other = await service.ask('GET', '/v3/verifyNoSuchResource/{id}', {
+    path: { id: unknownId },
+  });
   const words = `${method} ${path} of an unknown id answered ${describeAnswer(asked)}`;
   if (toFingerprint(asked) !== toFingerprint(other) && asked.json !== undefined)
     return holds(`${words}, and not as a path that does not exist`);
@@ -66,7 +81,9 @@ async function checkAuthorizationRoute({ service }: CheckContext): Promise<Findi
 
 /** Returns what of an answer does not depend on the id. */
 function toFingerprint(answer: JsonAnswer): string {
-  const titles = (readErrors(answer) ?? []).map((error) => JSON.stringify(error).replaceAll(/\d/g, ''));
+  const titles = (readErrors(answer) ?? []).map((error) =>
+    JSON.stringify(error).replaceAll(/\d/g, ''),
+  );
   return JSON.stringify([answer.status, answer.json === undefined, titles]);
 }
 
@@ -80,7 +97,10 @@ const synonyms: Readonly<Record<string, readonly string[]>> = {
  * Returns likely routes of an operation whose path docs/interface.md does not show, the most likely first: other words
  * for the last step, singular and plural, another prefix, and the other method.
  */
-export function listAlternatives({ method, path }: Route, methods: readonly Route['method'][]): Route[] {
+export function listAlternatives(
+  { method, path }: Route,
+  methods: readonly Route['method'][],
+): Route[] {
   const [generation = '', resource = '', verb = ''] = path.split('/').filter(Boolean);
   const paths = [generation, '', `api/${generation}`].flatMap((prefix) =>
     [resource, resource.endsWith('s') ? resource.slice(0, -1) : `${resource}s`].flatMap((word) =>

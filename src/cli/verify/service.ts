@@ -16,7 +16,9 @@ export const isNoRoute = (answer: JsonAnswer): boolean =>
   [404, 405, 501].includes(answer.status) && readEnvelope(answer) === null;
 
 /** Returns the envelope of an answer (docs/interface.md, 2.2 Envelope), or null if it is none. */
-export function readEnvelope({ json }: JsonAnswer): { readonly isOk: boolean; readonly result: Json } | null {
+export function readEnvelope({
+  json,
+}: JsonAnswer): { readonly isOk: boolean; readonly result: Json } | null {
   if (!isObject(json) || (json.messageCode !== 'OK' && json.messageCode !== 'NOK')) return null;
   return { isOk: json.messageCode === 'OK', result: json.result ?? null };
 }
@@ -34,7 +36,10 @@ export function readData({ json }: JsonAnswer): JsonObject[] | null {
 }
 
 /** Returns the resources that are included in a document, inside its resources or at its top. */
-export function readIncluded(answer: JsonAnswer): { readonly inside: JsonObject[]; readonly top: JsonObject[] } {
+export function readIncluded(answer: JsonAnswer): {
+  readonly inside: JsonObject[];
+  readonly top: JsonObject[];
+} {
   const { json } = answer;
   const list = (value: Json | undefined) => (Array.isArray(value) ? value.filter(isObject) : []);
   return {
@@ -61,8 +66,13 @@ export function readRelated(resource: JsonObject | undefined, name: string): num
  * number may come back as its digits.
  */
 export function findDropped(sent: JsonObject | object, shown: JsonObject | undefined): string[] {
-  const { attributes = {}, relationships = {} } = sent as { attributes?: object; relationships?: object };
-  const missing = Object.entries(attributes).filter(([name, value]) => !isSame(value, readAttribute(shown, name)));
+  const { attributes = {}, relationships = {} } = sent as {
+    attributes?: object;
+    relationships?: object;
+  };
+  const missing = Object.entries(attributes).filter(
+    ([name, value]) => !isSame(value, readAttribute(shown, name)),
+  );
   const links = Object.entries(relationships).filter(
     ([name, { data }]) => !Array.isArray(data) && !readRelated(shown, name).includes(data.id),
   );
@@ -71,7 +81,9 @@ export function findDropped(sent: JsonObject | object, shown: JsonObject | undef
 
 function isSame(sent: unknown, shown: Json | undefined): boolean {
   if (!isObject(sent)) return sent === undefined || String(sent) === String(shown);
-  return isObject(shown) && Object.entries(sent).every(([name, value]) => isSame(value, shown[name]));
+  return (
+    isObject(shown) && Object.entries(sent).every(([name, value]) => isSame(value, shown[name]))
+  );
 }
 
 /** Reads a number, or the digits of one. Returns null for anything else. */
@@ -138,7 +150,11 @@ export class Service {
   }
 
   /** Sends a request once. */
-  async ask(method: Question['method'], template: string, call: Call & Pick<Question, 'form' | 'open'> = {}) {
+  async ask(
+    method: Question['method'],
+    template: string,
+    call: Call & Pick<Question, 'form' | 'open'> = {},
+  ) {
     const { query, ...rest } = call;
     const text = typeof query === 'string' ? query : query && encodeQuery(query);
     const answer = await this.#client.ask({
@@ -164,11 +180,14 @@ export class Service {
 
   /** Returns some resources of a list. They are requested once. A list that is refused has none. */
   sample(name: OperationName, parameters: QueryParameters = {}): Promise<readonly JsonObject[]> {
-    const query = this.operation(name).pageSize === false ? parameters : { ...parameters, 'page[size]': 20 };
+    const query =
+      this.operation(name).pageSize === false ? parameters : { ...parameters, 'page[size]': 20 };
     const key = `${name} ${encodeQuery(query)}`;
     const known = this.#samples.get(key);
     if (known !== undefined) return known;
-    const asked = this.call(name, { query }).then((answer) => (isDone(answer) ? (readData(answer) ?? []) : []));
+    const asked = this.call(name, { query }).then((answer) =>
+      isDone(answer) ? (readData(answer) ?? []) : [],
+    );
     this.#samples.set(key, asked);
     return asked;
   }

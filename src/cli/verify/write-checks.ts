@@ -1,5 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Operation, type OperationName, operations, type TakenMember } from '../../../config/operations.ts';
+import {
+  type Operation,
+  type OperationName,
+  operations,
+  type TakenMember,
+} from '../../../config/operations.ts';
 import { optionalMembers } from '../../../config/optional-members.ts';
 import { makeUndecodableError } from '../../core/errors.ts';
 import { order as orderFields } from '../../pull/streams/orders.ts';
@@ -33,7 +38,13 @@ import {
   readNumber,
   readRelated,
 } from './service.ts';
-import { countOpen, type OrderOptions, type ReadBack, selectType, type WriteSession } from './write-session.ts';
+import {
+  countOpen,
+  type OrderOptions,
+  type ReadBack,
+  selectType,
+  type WriteSession,
+} from './write-session.ts';
 
 /** The order that the checks share. */
 interface SharedOrder {
@@ -61,8 +72,18 @@ export function createOrderChecks(session: WriteSession): readonly Check[] {
     shared = placed.shared;
     return placed.finding;
   };
-  const on = (check: (shared: SharedOrder, session: WriteSession) => Promise<Finding>) => async () =>
-    shared === null ? cannotTell('no order was placed') : check(shared, session);
+  const on =
+    (check: (shared: SharedOrder, session: WriteSession) => Promise<Finding>) => async () =>
+      shared === null ? cannotTell('no order was placed') : check(shared, session);
+  return [...createPlacingChecks(first, on), ...createChangeChecks(on)];
+}
+
+/** Makes the check of a part of the shared order. */
+type OnShared = (
+  check: (shared: SharedOrder, session: WriteSession) => Promise<Finding>,
+) => () => Promise<Finding>;
+
+function createPlacingChecks(first: () => Promise<Finding>, on: OnShared): readonly Check[] {
   return [
     quoteCheck(
       'request-included',
@@ -76,17 +97,42 @@ export function createOrderChecks(session: WriteSession): readonly Check[] {
       'An order without a billing address is billed to its delivery address',
       on(checkBilling),
     ),
-    defineCheck('pick-up-point', '7.6', 'An order keeps the pick-up point that is sent with it.', on(checkPickUpPoint)),
-    defineCheck('read-back', '7.5', 'An order is found by its number directly after it was placed.', on(checkReadBack)),
+    defineCheck(
+      'pick-up-point',
+      '7.6',
+      'An order keeps the pick-up point that is sent with it.',
+      on(checkPickUpPoint),
+    ),
+    defineCheck(
+      'read-back',
+      '7.5',
+      'An order is found by its number directly after it was placed.',
+      on(checkReadBack),
+    ),
     defineCheck(
       'number-characters',
       '7.5',
       'An order is found by its number, whatever characters the number has.',
       on(checkNumbers),
     ),
-    defineCheck('number-unique', '7.1', 'A second order with the number of another is refused.', on(checkUnique)),
+    defineCheck(
+      'number-unique',
+      '7.1',
+      'A second order with the number of another is refused.',
+      on(checkUnique),
+    ),
+  ];
+}
+
+function createChangeChecks(on: OnShared): readonly Check[] {
+  return [
     defineRouteCheck(updateName, '7.7', on(checkUpdate)),
-    quoteCheck('update-takes', '7.7', 'An update takes attributes only, also a new order number.', on(checkTakes)),
+    quoteCheck(
+      'update-takes',
+      '7.7',
+      'An update takes attributes only, also a new order number.',
+      on(checkTakes),
+    ),
     quoteCheck(
       'required-members',
       '7.9',
@@ -100,7 +146,12 @@ export function createOrderChecks(session: WriteSession): readonly Check[] {
       'The content of an attachment is its attribute `content`, in base64',
       on(checkAttachment),
     ),
-    quoteCheck('item-cancel', '8.3', 'The attributes `{"quantity": 0}` cancel an order item.', on(checkItemCancel)),
+    quoteCheck(
+      'item-cancel',
+      '8.3',
+      'The attributes `{"quantity": 0}` cancel an order item.',
+      on(checkItemCancel),
+    ),
     defineCheck(
       'order-cancel',
       '7.8',
@@ -117,11 +168,15 @@ async function checkReadBack({ payload }: SharedOrder, session: WriteSession): P
 }
 
 /** Places the first order: as the outbox does, and if that is refused, in the other forms. */
-async function placeFirst(session: WriteSession): Promise<{ shared: SharedOrder | null; finding: Finding }> {
+async function placeFirst(
+  session: WriteSession,
+): Promise<{ shared: SharedOrder | null; finding: Finding }> {
   const { included = 'inside', billingAddress = 'copy' } = session.service.operation(createName);
   const places = [included, included === 'inside' ? 'top' : 'inside'] as const;
   const billings = [billingAddress, billingAddress === 'copy' ? 'omit' : 'copy'] as const;
-  const forms = billings.flatMap((billing) => places.map((place) => ({ included: place, billingAddress: billing })));
+  const forms = billings.flatMap((billing) =>
+    places.map((place) => ({ included: place, billingAddress: billing })),
+  );
   let shared: SharedOrder | null = null;
   const attempt = async (options: Required<OrderOptions>) => {
     const plan = await session.planOrder();
@@ -140,24 +195,39 @@ async function placeFirst(session: WriteSession): Promise<{ shared: SharedOrder 
   );
   const place = (shared as SharedOrder | null)?.options.included;
   // The billing address has a check of its own.
-  if (place === undefined || place === included) return { shared, finding: place ? holds(finding.evidence) : finding };
+  if (place === undefined || place === included)
+    return { shared, finding: place ? holds(finding.evidence) : finding };
   // An update is taken to have the same form.
-  return { shared, finding: differs(finding.evidence, ...finding.settings, entry(updateName, { included: place })) };
+  return {
+    shared,
+    finding: differs(finding.evidence, ...finding.settings, entry(updateName, { included: place })),
+  };
 }
 
 /** Judges the billing address of the first order, and places an order in the other form to learn whether it is taken. */
-async function checkBilling({ options, order }: SharedOrder, session: WriteSession): Promise<Finding> {
+async function checkBilling(
+  { options, order }: SharedOrder,
+  session: WriteSession,
+): Promise<Finding> {
   const inUse = session.service.operation(createName).billingAddress ?? 'copy';
   const took = options.billingAddress ?? 'copy';
   const words = `${describeBilling[took]}: taken, the order shows ${selectType(order, 'address').length} addresses`;
   if (took !== inUse)
-    return differs(`${describeBilling[inUse]}: refused; ${words}`, entry(createName, { billingAddress: took }));
+    return differs(
+      `${describeBilling[inUse]}: refused; ${words}`,
+      entry(createName, { billingAddress: took }),
+    );
   const other = took === 'copy' ? 'omit' : 'copy';
   const placed = await session.placeAnother({ ...options, billingAddress: other });
-  return holds(`${words}; ${describeBilling[other]}: ${'refused' in placed ? placed.refused : 'taken, too'}`);
+  return holds(
+    `${words}; ${describeBilling[other]}: ${'refused' in placed ? placed.refused : 'taken, too'}`,
+  );
 }
 
-const describeBilling = { copy: 'with a copy of the delivery address', omit: 'without a billing address' } as const;
+const describeBilling = {
+  copy: 'with a copy of the delivery address',
+  omit: 'without a billing address',
+} as const;
 
 const pickUpPoint = {
   name: 'Verify',
@@ -172,13 +242,16 @@ const pickUpPoint = {
 async function checkPickUpPoint({ options }: SharedOrder, session: WriteSession): Promise<Finding> {
   const placed = await session.placeAnother(options, (payload) => ({ ...payload, pickUpPoint }));
   const sent = `with ${Object.keys(pickUpPoint).join(', ')}`;
-  if ('refused' in placed) return cannotTell(`${sent}: ${placed.refused}; ask which members a pick-up point has`);
+  if ('refused' in placed)
+    return cannotTell(`${sent}: ${placed.refused}; ask which members a pick-up point has`);
   const [shown] = selectType(placed.order, 'pickUpPoint');
   if (shown === undefined) return differs(`${sent}: taken, but the order shows no pick-up point`);
   const dropped = findDropped({ attributes: pickUpPoint }, shown);
   return dropped.length === 0
     ? holds(`${sent}: taken, and shown as sent`)
-    : differs(`${sent}: taken, but not shown as sent: ${dropped.join(', ')}; ask which members a pick-up point has`);
+    : differs(
+        `${sent}: taken, but not shown as sent: ${dropped.join(', ')}; ask which members a pick-up point has`,
+      );
 }
 
 /** Releases an order on hold, looks whether it is, and cancels it at once. */
@@ -194,7 +267,9 @@ async function checkRelease({ options }: SharedOrder, session: WriteSession): Pr
   const loss = describeLoss(findLoss(toMembers(placed.order), toMembers(after), ['onHold']));
   const words = `${describeAnswer(answer)}; onHold is ${isReleased ? 'false' : 'not false'}${loss === null ? '' : `, but ${loss}`}`;
   if (isReleased && loss === null && readEnvelope(answer)?.isOk) return holds(words);
-  return isNoRoute(answer) ? cannotTell(`${words}; ask for the method and the path`) : differs(words);
+  return isNoRoute(answer)
+    ? cannotTell(`${words}; ask for the method and the path`)
+    : differs(words);
 }
 
 /** Names for the content of an attachment, the most likely first. */
@@ -205,11 +280,18 @@ const filename = 'verify.pdf';
  * Adds a document that is no pdf, which must be refused, and a pdf, which must be taken, with each name of the content
  * until both are true. No answer shows the content, so only this proves that the service reads it.
  */
-async function checkAttachment({ order, payload }: SharedOrder, session: WriteSession): Promise<Finding> {
+async function checkAttachment(
+  { order, payload }: SharedOrder,
+  session: WriteSession,
+): Promise<Finding> {
   const { contentMember: inUse = 'content' } = session.service.operation(attachmentName);
   const pdf = await writePdf();
   const add = async (contentMember: string, content: string) => {
-    const attributes = toAttachmentAttributes(payload.externalOrderNumber, { filename, content }, { contentMember });
+    const attributes = toAttachmentAttributes(
+      payload.externalOrderNumber,
+      { filename, content },
+      { contentMember },
+    );
     const relationships = { order: { data: { id: order.id, type: 'order' } } };
     const data = { type: 'orderAttachment', attributes, relationships };
     const answer = await session.service.call(attachmentName, { json: { data } });
@@ -227,7 +309,12 @@ async function checkAttachment({ order, payload }: SharedOrder, session: WriteSe
   };
   const forms = [...new Set([inUse, ...contentMembers])];
   const advice = 'ask for the member; attachments need an arrangement with the account manager';
-  return tryForms(forms, attempt, (contentMember) => entry(attachmentName, { contentMember }), advice);
+  return tryForms(
+    forms,
+    attempt,
+    (contentMember) => entry(attachmentName, { contentMember }),
+    advice,
+  );
 }
 
 /** Returns a pdf with one empty page of A4, in base64. */
@@ -238,7 +325,10 @@ async function writePdf(): Promise<string> {
   return document.saveAsBase64();
 }
 
-async function checkCancel({ order: { id } }: SharedOrder, session: WriteSession): Promise<Finding> {
+async function checkCancel(
+  { order: { id } }: SharedOrder,
+  session: WriteSession,
+): Promise<Finding> {
   const answer = await session.service.call('v3.orders.cancel', { path: { id } });
   const open = countOpen(await session.read(id));
   const words = `${describeAnswer(answer)}; ${open} items are open`;
@@ -257,8 +347,13 @@ const confusing: Readonly<Record<string, string>> = {
 
 /** Places an order whose number has all these characters; if it is not found, one for each. */
 async function checkNumbers(shared: SharedOrder, session: WriteSession): Promise<Finding> {
-  const all = await tryNumber((number) => `0${number}${Object.values(confusing).join('')}`, shared, session);
-  if (all === 'found') return holds('a number with all characters in question, and a leading zero, is found');
+  const all = await tryNumber(
+    (number) => `0${number}${Object.values(confusing).join('')}`,
+    shared,
+    session,
+  );
+  if (all === 'found')
+    return holds('a number with all characters in question, and a leading zero, is found');
   const tried: string[] = [];
   for (const [name, text] of Object.entries(confusing))
     tried.push(`${name}: ${await tryNumber((number) => `${number}${text}`, shared, session)}`);
@@ -286,7 +381,9 @@ async function checkUnique(shared: SharedOrder, session: WriteSession): Promise<
   const placed = await session.place(shared, shared.options);
   return 'refused' in placed
     ? holds(placed.refused)
-    : differs('a second order with the same number was taken: an order that is sent twice is shipped twice');
+    : differs(
+        'a second order with the same number was taken: an order that is sent twice is shipped twice',
+      );
 }
 
 const methods = ['PATCH', 'PUT', 'POST'] as const;
@@ -300,7 +397,11 @@ const changedStreet = 'Changed Street';
  * the relationships sent back, on another order.
  */
 async function checkUpdate(shared: SharedOrder, session: WriteSession): Promise<Finding> {
-  const { method: inUse, path, sendsRelationships: sends = false } = session.service.operation(updateName);
+  const {
+    method: inUse,
+    path,
+    sendsRelationships: sends = false,
+  } = session.service.operation(updateName);
   const forms = [...new Set([inUse, ...methods])].flatMap((method) =>
     [...new Set([sends, true])].map((sendsRelationships) => ({ method, sendsRelationships })),
   );
@@ -318,18 +419,30 @@ async function checkUpdate(shared: SharedOrder, session: WriteSession): Promise<
     const answer = await session.service.ask(method, path, { path: { id }, json });
     const after = await session.read(id);
     const isChanged = readAttribute(after.resource, 'reference') === changedReference;
-    const loss = isChanged ? describeLoss(findLoss(toMembers(before), toMembers(after), ['reference'])) : null;
+    const loss = isChanged
+      ? describeLoss(findLoss(toMembers(before), toMembers(after), ['reference']))
+      : null;
     hasLost = loss !== null;
     const outcome = isChanged ? (loss === null ? '' : `, but ${loss}`) : ', unchanged';
     const words = `${method}${sendsRelationships ? ' with the relationships' : ''} ${describeAnswer(answer)}${outcome}`;
     return { works: isChanged && !hasLost, isTaken: hasLost, words };
   };
   const toSetting = ({ method, sendsRelationships }: (typeof forms)[number]) =>
-    entry(updateName, { method, path, ...(sendsRelationships === sends ? {} : { sendsRelationships }) });
-  return tryForms(forms, attempt, toSetting, 'do not use order.update; ask for the method and the path');
+    entry(updateName, {
+      method,
+      path,
+      ...(sendsRelationships === sends ? {} : { sendsRelationships }),
+    });
+  return tryForms(
+    forms,
+    attempt,
+    toSetting,
+    'do not use order.update; ask for the method and the path',
+  );
 }
 
-const toMembers = ({ resource, included }: ReadBack) => listMembers({ ...resource, included: [...included] });
+const toMembers = ({ resource, included }: ReadBack) =>
+  listMembers({ ...resource, included: [...included] });
 
 /** Returns the body of an update as the outbox sends it: the whole state of the order, which stays on hold. */
 function buildBody(
@@ -338,20 +451,22 @@ function buildBody(
   options: Pick<Operation, 'included' | 'sendsRelationships'>,
 ) {
   const decoded = decodeRow(orderFields, { ...order.resource });
-  if ('problem' in decoded) throw makeUndecodableError(`the order: ${decoded.problem.path}: ${decoded.problem.reason}`);
+  if ('problem' in decoded)
+    throw makeUndecodableError(`the order: ${decoded.problem.path}: ${decoded.problem.reason}`);
   const change = { reference: changedReference, metadata: undefined };
   const { attributes } = buildWantedState(decoded.row, change, anyDay);
   return buildUpdate({ ...order.resource, id: order.id }, { attributes, ...taken }, options);
 }
 
 /** Members of an order that an update may take, each with a change and a way to see it. */
-const changes: Readonly<Partial<Record<TakenMember, { readonly list: string | null; readonly relationship: string }>>> =
-  {
-    deliveryAddress: { list: null, relationship: 'deliveryAddress' },
-    billingAddress: { list: null, relationship: 'billingAddress' },
-    shippingMethod: { list: 'mainShippingMethods', relationship: 'preferredShippingMethod' },
-    orderType: { list: 'orderTypes', relationship: 'orderType' },
-  };
+const changes: Readonly<
+  Partial<Record<TakenMember, { readonly list: string | null; readonly relationship: string }>>
+> = {
+  deliveryAddress: { list: null, relationship: 'deliveryAddress' },
+  billingAddress: { list: null, relationship: 'billingAddress' },
+  shippingMethod: { list: 'mainShippingMethods', relationship: 'preferredShippingMethod' },
+  orderType: { list: 'orderTypes', relationship: 'orderType' },
+};
 
 /** Changes each further member of the order, and looks whether it changed. The pick-up point is not tried. */
 async function checkTakes(shared: SharedOrder, session: WriteSession): Promise<Finding> {
@@ -364,7 +479,9 @@ async function checkTakes(shared: SharedOrder, session: WriteSession): Promise<F
     if (isTaken) wanted.push(member);
   }
   const isSame = wanted.length === inUse.length && wanted.every((member) => inUse.includes(member));
-  return isSame ? holds(tried.join('; ')) : differs(tried.join('; '), entry(updateName, { takes: wanted }));
+  return isSame
+    ? holds(tried.join('; '))
+    : differs(tried.join('; '), entry(updateName, { takes: wanted }));
 }
 
 /** Changes one member of the order. `isTaken` is undefined if there is no other value to try. */
@@ -380,14 +497,21 @@ async function tryChange(
   const other = ids.find((one) => one !== null && one !== linked);
   if (list !== null && other === undefined) return { words: 'not tried' };
   const change: TakenChange =
-    list === null ? { [member]: { ...payload.deliveryAddress, street1: changedStreet } } : { [`${member}Id`]: other };
-  const taken = await buildTakenChange(change, { codes: anyCode, operations, signal: new AbortController().signal });
+    list === null
+      ? { [member]: { ...payload.deliveryAddress, street1: changedStreet } }
+      : { [`${member}Id`]: other };
+  const taken = await buildTakenChange(change, {
+    codes: anyCode,
+    operations,
+    signal: new AbortController().signal,
+  });
   const json = buildBody(before, taken, session.service.operation(updateName));
   const answer = await session.service.call(updateName, { path: { id }, json });
   const after = await session.read(id);
   const [now] = readRelated(after.resource, relationship);
   const address = selectType(after, 'address').find((one) => readNumber(one.id) === now);
-  const isTaken = list === null ? readAttribute(address, 'street1') === changedStreet : now === other;
+  const isTaken =
+    list === null ? readAttribute(address, 'street1') === changedStreet : now === other;
   return { words: `${describeAnswer(answer)}, ${isTaken ? 'changed' : 'unchanged'}`, isTaken };
 }
 
@@ -409,7 +533,9 @@ async function checkOptional(shared: SharedOrder, session: WriteSession): Promis
   const untried = inUse.filter((member) => !isNeeded.has(member));
   const wanted = [...untried, ...members.filter((member) => !isNeeded.get(member))];
   const isSame = wanted.length === inUse.length && wanted.every((member) => inUse.includes(member));
-  return isSame ? holds(tried.join('; ')) : differs(tried.join('; '), entry(createName, { optional: wanted }));
+  return isSame
+    ? holds(tried.join('; '))
+    : differs(tried.join('; '), entry(createName, { optional: wanted }));
 }
 
 /** Returns the payload without one member. The billing address, which is a copy, lacks it, too. */
@@ -431,20 +557,31 @@ async function checkItemCancel({ order }: SharedOrder, session: WriteSession): P
   const attempt = async (form: Form) => {
     const json = { data: { id, type: 'orderItem', attributes: form.attributes } };
     const answer = await session.service.ask(form.method, form.path, { path: { id }, json });
-    const item = selectType(await session.read(order.id), 'orderItem').find((one) => readNumber(one.id) === id);
+    const item = selectType(await session.read(order.id), 'orderItem').find(
+      (one) => readNumber(one.id) === id,
+    );
     const words = `${form.method} with ${Object.keys(form.attributes).join(', ')}: ${describeAnswer(answer)}`;
     return { works: readAttribute(item, 'quantity') === 0, words };
   };
   const inUse: Form = { method, path, attributes };
   const toSetting = ({ attributes: other, ...route }: Form) =>
-    entry(itemCancelName, isDeepStrictEqual(other, attributes) ? route : { ...route, attributes: other });
+    entry(
+      itemCancelName,
+      isDeepStrictEqual(other, attributes) ? route : { ...route, attributes: other },
+    );
   const advice = 'none cancels the item; ask for the method, the path and the attributes';
   return tryForms(listForms(inUse), attempt, toSetting, advice);
 }
 
 function listForms(inUse: Form): Form[] {
   const bodies = [inUse.attributes, { quantity: 0 }, { cancelled: true }, { status: 'CANCELLED' }];
-  const routes = (['PATCH', 'PUT', 'DELETE'] as const).map((method) => ({ method, path: '/v3/orderItems/{id}' }));
-  const forms = [inUse, ...routes.flatMap((route) => bodies.map((attributes) => ({ ...route, attributes })))];
+  const routes = (['PATCH', 'PUT', 'DELETE'] as const).map((method) => ({
+    method,
+    path: '/v3/orderItems/{id}',
+  }));
+  const forms = [
+    inUse,
+    ...routes.flatMap((route) => bodies.map((attributes) => ({ ...route, attributes }))),
+  ];
   return [...new Map(forms.map((form) => [JSON.stringify(form), form])).values()];
 }

@@ -25,7 +25,8 @@ export interface ReadBack {
   readonly included: readonly JsonObject[];
 }
 
-export const selectType = ({ included }: ReadBack, type: string) => included.filter((one) => one.type === type);
+export const selectType = ({ included }: ReadBack, type: string) =>
+  included.filter((one) => one.type === type);
 
 /** Returns the number of items of an order that are not cancelled. */
 export const countOpen = (order: ReadBack) =>
@@ -69,7 +70,8 @@ export class WriteSession {
    */
   async findSku(): Promise<string> {
     const sku = this.#givenSku ?? (await this.service.findSku());
-    if (sku === null) throw new CodedError('usage', 'no order or shipment names an article; name one with --sku');
+    if (sku === null)
+      throw new CodedError('usage', 'no order or shipment names an article; name one with --sku');
     return sku;
   }
 
@@ -86,7 +88,8 @@ export class WriteSession {
   async planOrder(): Promise<OrderPlan> {
     const line = { sku: await this.findSku(), quantity: 1 };
     const orderTypeId = readNumber((await this.readList('orderTypes'))[0]?.id);
-    if (orderTypeId === null) throw new CodedError('undecodable', 'the service lists have no order types');
+    if (orderTypeId === null)
+      throw new CodedError('undecodable', 'the service lists have no order types');
     const deliveryAddress = {
       lastName: 'Verify Do Not Ship',
       street1: 'Keizersgracht',
@@ -95,13 +98,25 @@ export class WriteSession {
       city: 'Amsterdam',
       countryCode: 'NL',
     };
-    const fixed = { locale: 'nl-NL', reference: 'verify', onHold: true, items: [line, line], deliveryAddress };
+    const fixed = {
+      locale: 'nl-NL',
+      reference: 'verify',
+      onHold: true,
+      items: [line, line],
+      deliveryAddress,
+    };
     const preferredShippingDate = await this.findLateDay();
-    return { payload: { externalOrderNumber: makeReference(), ...fixed, preferredShippingDate }, orderTypeId };
+    return {
+      payload: { externalOrderNumber: makeReference(), ...fixed, preferredShippingDate },
+      orderTypeId,
+    };
   }
 
   /** Places one more order, with a payload that `change` may change. */
-  async placeAnother(options: OrderOptions, change = (payload: OrderPayload) => payload): Promise<Placement> {
+  async placeAnother(
+    options: OrderOptions,
+    change = (payload: OrderPayload) => payload,
+  ): Promise<Placement> {
     const { payload, orderTypeId } = await this.planOrder();
     return this.place({ payload: change(payload), orderTypeId }, options);
   }
@@ -128,10 +143,12 @@ export class WriteSession {
       isRefused = true;
       return { refused: describeAnswer(answer) };
     }
-    id = (isAnswer ? readNumber((readData(answer) ?? [])[0]?.id) : null) ?? (await this.find(number));
+    id =
+      (isAnswer ? readNumber((readData(answer) ?? [])[0]?.id) : null) ?? (await this.find(number));
     if (id !== null) return { order: await this.read(id) };
     if (isAnswer) return { refused: `${describeAnswer(answer)}, but no order has the number` };
-    if (answer.status !== undefined) return { refused: `${answer.status}, and no order has the number` };
+    if (answer.status !== undefined)
+      return { refused: `${answer.status}, and no order has the number` };
     throw answer;
   }
 
@@ -147,7 +164,10 @@ export class WriteSession {
     const answer = await this.service.call('v3.orders.get', { path: { id }, query: { include } });
     const [resource] = readData(answer) ?? [];
     if (resource === undefined)
-      throw new CodedError('undecodable', `an order that was placed cannot be read: ${describeAnswer(answer)}`);
+      throw new CodedError(
+        'undecodable',
+        `an order that was placed cannot be read: ${describeAnswer(answer)}`,
+      );
     return { id, resource, included: Object.values(readIncluded(answer)).flat() };
   }
 
@@ -171,7 +191,8 @@ export class WriteSession {
 
   async #cancel(number: string, known: number | null): Promise<string> {
     const id = known ?? (await this.find(number));
-    if (id === null) return `${number}: no answer said whether it exists; it is not listed now; look again later`;
+    if (id === null)
+      return `${number}: no answer said whether it exists; it is not listed now; look again later`;
     const answer = await this.service.call('v3.orders.cancel', { path: { id } });
     const open = countOpen(await this.read(id));
     if (open === 0) return `${number} (id ${id}) is cancelled; the service keeps it in its list`;

@@ -70,7 +70,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const { config, log } = options;
   await using opened = new AsyncDisposableStack();
   const { deps, backend } = await openConnections(opened, options);
-  const { queues, schedules, runs, workers, stopping, outdated } = await openQueues(opened, deps, backend);
+  const { queues, schedules, runs, workers, stopping, outdated } = await openQueues(
+    opened,
+    deps,
+    backend,
+  );
   // Before any run: it notices a restored database, whose gates must wait.
   await noteDatabase(deps.db, deps.worker, []);
   await schedules.prepare();
@@ -84,7 +88,13 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   closeLater(opened, startRollUps(deps, stopping.signal));
   runInBackground(logReachability(deps.warehouses, log, stopping.signal), log);
   const { worker } = deps;
-  log.info({ event: 'worker_started', version, worker, queue: backend.kind, clients: config.clients.length });
+  log.info({
+    event: 'worker_started',
+    version,
+    worker,
+    queue: backend.kind,
+    clients: config.clients.length,
+  });
   const closers = opened.move();
   return {
     outdated,
@@ -125,7 +135,9 @@ const endsWithin = (ms: number, work: readonly Promise<unknown>[]) =>
 
 /** Lets work continue without waiting for it. Logs its error. */
 const runInBackground = (work: Promise<unknown>, log: Logger) =>
-  void work.catch((error: unknown) => log.error({ event: 'background_failed', ...errorFields(error) }));
+  void work.catch((error: unknown) =>
+    log.error({ event: 'background_failed', ...errorFields(error) }),
+  );
 
 /** What a worker is started with. */
 export interface DaemonOptions {
@@ -148,12 +160,25 @@ async function openConnections(
   if (config.DATABASE_DIRECT_URL !== undefined) await assertSameDatabase(db, leases);
   const { warehouses } = closeLater(
     opened,
-    openWarehouses(config, { log, onExchange: (client, exchange) => metrics.onExchange(client, exchange) }),
+    openWarehouses(config, {
+      log,
+      onExchange: (client, exchange) => metrics.onExchange(client, exchange),
+    }),
   );
   const { backend } = closeLater(opened, await openQueueBackend(config, databaseUrl, log));
   const onRun: RunnerDeps['onRun'] = (...run) => metrics.onRun(...run);
   const worker = workerName();
-  const deps = { jobs, config, db, keeper, warehouses, worker, log, reportedWarnings: new Map(), onRun };
+  const deps = {
+    jobs,
+    config,
+    db,
+    keeper,
+    warehouses,
+    worker,
+    log,
+    reportedWarnings: new Map(),
+    onRun,
+  };
   return { deps, backend };
 }
 
@@ -165,10 +190,13 @@ async function openQueues(opened: AsyncDisposableStack, deps: RunnerDeps, backen
   const queues = new Map(names.map((name) => [name, closeLater(opened, backend.queue(name))]));
   const schedules = new Schedules(deps, queues);
   const runs = new Runs(deps, (name) => schedules.fire(name), stopping.signal, onOutdated);
-  const workers = names.map((name) => closeLater(opened, backend.worker(name, runs.process, concurrency)));
+  const workers = names.map((name) =>
+    closeLater(opened, backend.worker(name, runs.process, concurrency)),
+  );
   const warn = throttleWarnings(deps.log);
   const parts = [...queues.values(), ...workers];
-  for (const part of parts) part.on('error', (error) => warn({ event: 'queue_error', ...errorFields(error) }));
+  for (const part of parts)
+    part.on('error', (error) => warn({ event: 'queue_error', ...errorFields(error) }));
   await Promise.all(parts.map((part) => part.waitUntilReady()));
   return { queues, schedules, runs, workers, stopping, outdated };
 }
@@ -192,15 +220,22 @@ function startSweeps(schedules: Schedules, runs: Runs, { config, db, log }: Runn
   };
   let lastDoneAtMs: number | undefined;
   const sweeps = repeat(sweepMs, async () => {
-    const isStarted = await attempt('startOverdue', async () => runs.start(await schedules.findOverdue()));
+    const isStarted = await attempt('startOverdue', async () =>
+      runs.start(await schedules.findOverdue()),
+    );
     // A worker that pushes does so with its other upkeep.
-    const isEntered = config.pushSweepMs !== null || (await attempt('enterOutcomes', () => sweepOutcomes(db)));
+    const isEntered =
+      config.pushSweepMs !== null || (await attempt('enterOutcomes', () => sweepOutcomes(db)));
     if (isStarted && isEntered) lastDoneAtMs = performance.now();
   });
-  const alignments = repeat(alignMs, async () => void (await attempt('align', () => schedules.align())));
+  const alignments = repeat(
+    alignMs,
+    async () => void (await attempt('align', () => schedules.align())),
+  );
   return {
     /** Returns the milliseconds since the last complete sweep; undefined before the first. */
-    sinceLastDoneMs: () => (lastDoneAtMs === undefined ? undefined : performance.now() - lastDoneAtMs),
+    sinceLastDoneMs: () =>
+      lastDoneAtMs === undefined ? undefined : performance.now() - lastDoneAtMs,
     close: () => Promise.all([sweeps.close(), alignments.close()]),
   };
 }
@@ -250,9 +285,19 @@ const alertQueryMs = 10_000;
 
 /** Starts to post problems to ALERT_WEBHOOK_URL, with connections of its own. Does nothing if it is not set. */
 function openAlerter(config: Config, log: Logger, diskFullSince: () => Date | null): Part {
-  const { ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret, HTTP_TIMEOUT_MS: timeoutMs } = config;
+  const {
+    ALERT_WEBHOOK_URL: url,
+    ALERT_WEBHOOK_SECRET: secret,
+    HTTP_TIMEOUT_MS: timeoutMs,
+  } = config;
   if (url === undefined) return { close: async () => undefined };
-  const { db, close } = connectForWriting(toAddress(config), log, 'alerts', alertPoolSize, alertQueryMs);
+  const { db, close } = connectForWriting(
+    toAddress(config),
+    log,
+    'alerts',
+    alertPoolSize,
+    alertQueryMs,
+  );
   const dispatcher = openDispatcher(config, maxAnswerBytes);
   const webhook = { url, secret, dispatcher, timeoutMs };
   const alerter = new Alerter({ config, db, log, webhook, diskFullSince });
@@ -271,11 +316,25 @@ const deliveryPoolSize = 4;
 const deliveryQueryMs = 30_000;
 
 /** Lists where deliveries are posted to. */
-const listReceivers = ({ subscribers, ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret }: Config): Receiver[] => [
+const listReceivers = ({
+  subscribers,
+  ALERT_WEBHOOK_URL: url,
+  ALERT_WEBHOOK_SECRET: secret,
+}: Config): Receiver[] => [
   ...subscribers.map((one) => ({ ...one, kind: 'event' as const })),
   ...(url === undefined
     ? []
-    : [{ name: alertReceiver, kind: 'alert' as const, url, secret, types: null, clients: null, personalData: false }]),
+    : [
+        {
+          name: alertReceiver,
+          kind: 'alert' as const,
+          url,
+          secret,
+          types: null,
+          clients: null,
+          personalData: false,
+        },
+      ]),
 ];
 
 /** Starts to make business events, and to post these and alerts, with connections of its own. Does nothing without receivers. */
@@ -286,11 +345,21 @@ async function openDeliveries(config: Config, log: Logger): Promise<Part> {
   await using opened = new AsyncDisposableStack();
   const { db } = closeLater(
     opened,
-    connectForWriting(toAddress(config), log, 'deliveries', deliveryPoolSize, deliveryQueryMs, true),
+    connectForWriting(
+      toAddress(config),
+      log,
+      'deliveries',
+      deliveryPoolSize,
+      deliveryQueryMs,
+      true,
+    ),
   );
   const dispatcher = openDispatcher(config, maxAnswerBytes);
   opened.defer(() => dispatcher.destroy());
-  const deliverer = closeLater(opened, new Deliverer({ db, receivers, dispatcher, timeoutMs, log }));
+  const deliverer = closeLater(
+    opened,
+    new Deliverer({ db, receivers, dispatcher, timeoutMs, log }),
+  );
   await deliverer.start();
   if (subscribers.length > 0) closeLater(opened, startEventMaker(db, log));
   const closers = opened.move();
@@ -313,7 +382,12 @@ function startPushing(deps: RunnerDeps, { databaseUrl, metrics }: DaemonOptions)
     databaseUrl,
     onSettled: (settlement, kind) => metrics.onSettled(settlement, kind),
   });
-  const listener = openListener(databaseUrl, 'fulfilment_outbox', (payload) => pusher.notice(payload), deps.log);
+  const listener = openListener(
+    databaseUrl,
+    'fulfilment_outbox',
+    (payload) => pusher.notice(payload),
+    deps.log,
+  );
   pusher.start();
   const end = async () => {
     // At the same time: if the listener does not close, the pusher must stop claiming anyway.

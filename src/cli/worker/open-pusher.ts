@@ -104,10 +104,18 @@ function createPushLog(log: Logger, onOutcome?: PushEvents['onSettled']) {
   const onSettled: PushEvents['onSettled'] = (settlement, kind) => {
     onOutcome?.(settlement, kind);
     const { id, client, step, status, durationMs, errorCode, delayMs } = settlement;
-    const fields = { event: `push_${status}`, client, outbox: id, kind: toKindLabel(kind), step, durationMs };
+    const fields = {
+      event: `push_${status}`,
+      client,
+      outbox: id,
+      kind: toKindLabel(kind),
+      step,
+      durationMs,
+    };
     const problem = errorCode === null ? {} : { code: errorCode };
     if (status === 'done') log.info(fields);
-    else if (status === 'dead' || (status === 'unknown' && delayMs === null)) log.error({ ...fields, ...problem });
+    else if (status === 'dead' || (status === 'unknown' && delayMs === null))
+      log.error({ ...fields, ...problem });
     else if (step === 'sent') log.warn({ ...fields, ...problem, delayMs });
     else log.debug({ ...fields, ...problem, delayMs });
   };
@@ -120,7 +128,17 @@ function createPushLog(log: Logger, onOutcome?: PushEvents['onSettled']) {
     },
     onError: (task: string, error: unknown) =>
       warn({ event: `push_${task.replaceAll(' ', '_')}_failed`, ...errorFields(error) }),
-    onTakenOver: ({ id, client, kind, became }: { id: number; client: string; kind: string; became: string }) =>
+    onTakenOver: ({
+      id,
+      client,
+      kind,
+      became,
+    }: {
+      id: number;
+      client: string;
+      kind: string;
+      became: string;
+    }) =>
       log.warn({ event: 'push_taken_over', client, outbox: id, kind: toKindLabel(kind), became }),
     onDatabase: (database: PushDatabase) => logDatabase(database, log),
     // One line for many rows, without their clients: the ERP may have invented both.

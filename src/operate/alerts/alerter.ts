@@ -88,7 +88,11 @@ export class Alerter {
     // Taking a check locks a row for each client, so it is not tried with every tick.
     if (performance.now() < this.#nextCheckMs) return;
     this.#nextCheckMs = performance.now() + checkMs / 2;
-    const checks = await takeAlertChecks(db, ['', ...config.clients.map(({ key }) => key)], checkMs);
+    const checks = await takeAlertChecks(
+      db,
+      ['', ...config.clients.map(({ key }) => key)],
+      checkMs,
+    );
     if (checks.length === 0) return;
     const problems = findProblems(await readCurrentState(db, config), config);
     const changes = await storeAlertChecks(db, checks, bounds, (scopes, open, now, room) =>
@@ -107,9 +111,19 @@ export class Alerter {
       if (full === null) throw error;
       return null;
     });
-    const problems = findOwnProblems(clock === null ? 0 : toClockSkewMs(askedAtMs, clock), full, clock ?? new Date());
+    const problems = findOwnProblems(
+      clock === null ? 0 : toClockSkewMs(askedAtMs, clock),
+      full,
+      clock ?? new Date(),
+    );
     const room = { ...bounds, alerts: bounds.perClient };
-    const { kept, posts } = decideAlerts(toAlerts(problems), this.#own, new Date(), this.#times.holdMs, room);
+    const { kept, posts } = decideAlerts(
+      toAlerts(problems),
+      this.#own,
+      new Date(),
+      this.#times.holdMs,
+      room,
+    );
     this.#own = kept;
     this.#ownPosts = [...this.#ownPosts, ...posts].slice(-bounds.perClient);
     for (const { alertId, body } of this.#ownPosts) {

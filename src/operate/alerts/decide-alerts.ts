@@ -43,19 +43,22 @@ export function decideAlerts(
       continue;
     }
     const begins = stored.beganAt === null && isOver(stored.since);
-    const worsens = stored.beganAt !== null && stored.severity === 'warn' && alert.severity === 'bad';
+    const worsens =
+      stored.beganAt !== null && stored.severity === 'warn' && alert.severity === 'bad';
     const hasRoom = posts.length < room.posts;
     const severity = worsens && !hasRoom ? stored.severity : alert.severity;
     const beganAt = begins && hasRoom ? now : stored.beganAt;
     const next = { ...stored, ...alert, severity, beganAt, missingSince: null };
     kept.push(next);
     const event = begins ? 'problem.began' : worsens ? 'problem.worsened' : null;
-    if (event !== null && hasRoom) posts.push({ alertId: next.id, body: toPostBody(event, next, now) });
+    if (event !== null && hasRoom)
+      posts.push({ alertId: next.id, body: toPostBody(event, next, now) });
   }
   for (const alert of open.filter((one) => !present.has(toKey(one)))) {
     const missingSince = alert.missingSince ?? now;
     if (alert.beganAt === null) removed.push(alert.id);
-    else if (!isOver(missingSince) || posts.length >= room.posts) kept.push({ ...alert, missingSince });
+    else if (!isOver(missingSince) || posts.length >= room.posts)
+      kept.push({ ...alert, missingSince });
     else {
       removed.push(alert.id);
       posts.push({ alertId: alert.id, body: toPostBody('problem.ended', alert, now) });
@@ -71,10 +74,16 @@ const overflowCode = 'alerts_full';
  * Returns the problems that are open or have room, and one for each scope that counts the others. A client with many
  * problems takes no room from another.
  */
-function keepFitting(found: readonly FoundAlert[], open: readonly StoredAlert[], room: AlertRoom): FoundAlert[] {
+function keepFitting(
+  found: readonly FoundAlert[],
+  open: readonly StoredAlert[],
+  room: AlertRoom,
+): FoundAlert[] {
   const known = new Set(open.map(toKey));
   const toPlace = ({ scope, client }: FoundAlert) => JSON.stringify([scope, client]);
-  const used = new Map([...Map.groupBy(open, toPlace)].map(([place, alerts]) => [place, alerts.length]));
+  const used = new Map(
+    [...Map.groupBy(open, toPlace)].map(([place, alerts]) => [place, alerts.length]),
+  );
   const left = new Map<string, number>();
   let free = room.alerts;
   const fitting = found.filter((alert) => {
@@ -105,14 +114,24 @@ function toOverflowAlert(scope: string, count: number): FoundAlert {
 }
 
 /** Returns the identity of a problem, which stays the same while its text changes. */
-const toKey = ({ scope, code, subject, detail }: FoundAlert) => JSON.stringify([scope, code, subject, detail]);
+const toKey = ({ scope, code, subject, detail }: FoundAlert) =>
+  JSON.stringify([scope, code, subject, detail]);
 
 /** Problems that no check posts: one about the posts, and those that each worker posts by itself (`findOwnProblems`). */
-const unchecked: ReadonlySet<string> = new Set(['alerts_undelivered', 'clock_wrong', 'database_full']);
+const unchecked: ReadonlySet<string> = new Set([
+  'alerts_undelivered',
+  'clock_wrong',
+  'database_full',
+]);
 
 /** Selects the problems that a check of some scopes posts. What follows from a problem is not posted. */
-export const toFoundAlerts = (problems: readonly Problem[], scopes: readonly string[]): FoundAlert[] =>
-  toAlerts(problems.filter(({ code }) => !unchecked.has(code))).filter(({ scope }) => scopes.includes(scope));
+export const toFoundAlerts = (
+  problems: readonly Problem[],
+  scopes: readonly string[],
+): FoundAlert[] =>
+  toAlerts(problems.filter(({ code }) => !unchecked.has(code))).filter(({ scope }) =>
+    scopes.includes(scope),
+  );
 
 /**
  * Returns bad problems and warnings as they are posted, without quoted words of others. Problems of one identity become
@@ -128,7 +147,10 @@ export function toAlerts(problems: readonly Problem[]): FoundAlert[] {
     const alert = { scope, code, client, subject, detail, severity, ...words };
     const key = toKey(alert);
     const earlier = found.get(key);
-    found.set(key, earlier === undefined ? alert : { ...earlier, text: clean(`${earlier.text}; ${alert.text}`) });
+    found.set(
+      key,
+      earlier === undefined ? alert : { ...earlier, text: clean(`${earlier.text}; ${alert.text}`) },
+    );
   }
   return [...found.values()];
 }
@@ -177,4 +199,5 @@ function toPostBody(type: PostBody['type'], alert: StoredAlert, now: Date): Post
 }
 
 /** Escapes the characters that begin a link or a mention in Slack. */
-const escapeForChat = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+const escapeForChat = (text: string) =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');

@@ -3,12 +3,23 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import type { Pause } from '../../core/backoff.ts';
-import { type Answer, type GiveUp, judgeDelivery, judgeReceiver, maxPlaces } from '../../core/delivery.ts';
+import {
+  type Answer,
+  type GiveUp,
+  judgeDelivery,
+  judgeReceiver,
+  maxPlaces,
+} from '../../core/delivery.ts';
 import { errorFields, type Logger, throttleWarnings } from '../../core/logger.ts';
 import { dayMs, minuteMs } from '../../core/time.ts';
 import type { Database } from '../../db/pool.ts';
 import { isCancelled, isDataRefused } from '../../db/transaction.ts';
-import { type ClaimedDelivery, claimDeliveries, returnDelivery, settleAttempt } from '../sql/claim-deliveries.ts';
+import {
+  type ClaimedDelivery,
+  claimDeliveries,
+  returnDelivery,
+  settleAttempt,
+} from '../sql/claim-deliveries.ts';
 import { readEventBody } from '../sql/event-rows.ts';
 import { type RegisteredReceiver, registerReceivers, touchReceivers } from '../sql/receivers.ts';
 import { postWebhook } from './post-webhook.ts';
@@ -74,7 +85,12 @@ export class Deliverer {
 
   async #register(): Promise<boolean> {
     const { db, receivers, log } = this.#options;
-    const registered = receivers.map(({ name, kind, types, clients }) => ({ name, kind, types, clients }));
+    const registered = receivers.map(({ name, kind, types, clients }) => ({
+      name,
+      kind,
+      types,
+      clients,
+    }));
     try {
       const forgotten = await registerReceivers(db, registered);
       for (const receiver of forgotten) log.warn({ event: 'receiver_forgotten', task: receiver });
@@ -122,7 +138,9 @@ export class Deliverer {
   /** Waits for the next tick. Records now and then that a worker has the receivers. */
   async #tick(): Promise<void> {
     const { db, receivers } = this.#options;
-    await wait(this.#times.tickMs, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
+    await wait(this.#times.tickMs, undefined, { signal: this.#stopping.signal }).catch(
+      () => undefined,
+    );
     if (performance.now() < this.#nextTouchMs) return;
     this.#nextTouchMs = performance.now() + touchMs;
     const names = receivers.map(({ name }) => name);
@@ -135,7 +153,12 @@ export class Deliverer {
   async #claim({ name }: Receiver, underWay: number, lastTurn: string): Promise<ClaimedDelivery[]> {
     const { db, timeoutMs } = this.#options;
     try {
-      return await claimDeliveries(db, { receiver: name, underWay, lastTurn, leaseMs: timeoutMs + leaseMarginMs });
+      return await claimDeliveries(db, {
+        receiver: name,
+        underWay,
+        lastTurn,
+        leaseMs: timeoutMs + leaseMarginMs,
+      });
     } catch (error) {
       this.#warn({ event: 'deliveries_failed', task: name, ...errorFields(error) });
       return [];
@@ -148,7 +171,8 @@ export class Deliverer {
     const { signal } = this.#stopping;
     try {
       const answer = await this.#post(receiver, delivery);
-      if (answer === null || (answer.kind !== 'taken' && signal.aborted)) await returnDelivery(db, delivery);
+      if (answer === null || (answer.kind !== 'taken' && signal.aborted))
+        await returnDelivery(db, delivery);
       else await this.#settle(receiver, delivery, answer);
     } catch (error) {
       this.#warn({ event: 'deliveries_failed', task: receiver.name, ...errorFields(error) });
@@ -156,7 +180,10 @@ export class Deliverer {
   }
 
   /** Posts a delivery. Returns null if there is nothing to post, or if the row of its event cannot be read now. */
-  async #post(receiver: Receiver, { id, messageId, body }: ClaimedDelivery): Promise<Answer | null> {
+  async #post(
+    receiver: Receiver,
+    { id, messageId, body }: ClaimedDelivery,
+  ): Promise<Answer | null> {
     const { db, dispatcher, timeoutMs } = this.#options;
     const { name, url, secret, personalData } = receiver;
     let text = body;
@@ -165,14 +192,24 @@ export class Deliverer {
     } catch (error) {
       const { code, error: words } = errorFields(error);
       // A row that cannot be read holds only its own lane.
-      if (isDataRefused(error) || isCancelled(error)) return { kind: 'refused', code, error: words };
+      if (isDataRefused(error) || isCancelled(error))
+        return { kind: 'refused', code, error: words };
       this.#warn({ event: 'deliveries_failed', task: name, code, error: words });
     }
     if (text === null) return null;
-    return postWebhook({ url, secret, dispatcher, timeoutMs }, messageId, text, this.#stopping.signal);
+    return postWebhook(
+      { url, secret, dispatcher, timeoutMs },
+      messageId,
+      text,
+      this.#stopping.signal,
+    );
   }
 
-  async #settle({ name, kind }: Receiver, delivery: ClaimedDelivery, answer: Answer): Promise<void> {
+  async #settle(
+    { name, kind }: Receiver,
+    delivery: ClaimedDelivery,
+    answer: Answer,
+  ): Promise<void> {
     const { db, log } = this.#options;
     const { pause } = this.#times;
     const { tries, ageMs, type } = delivery;
@@ -185,6 +222,7 @@ export class Deliverer {
     const { code, error } = failure;
     const fields = { task: name, kind: type, code, error };
     if (end.status === 'dead') log.error({ event: `${kind}_given_up`, ...fields });
-    else if (end.status === 'waiting') this.#warn({ event: `${kind}_not_delivered`, ...fields, delayMs: end.delayMs });
+    else if (end.status === 'waiting')
+      this.#warn({ event: `${kind}_not_delivered`, ...fields, delayMs: end.delayMs });
   }
 }

@@ -7,7 +7,10 @@ import { makeEvents } from '../sql/make-events.ts';
 const tickMs = 1_000;
 
 /** Makes business events from the feed, until it is closed. Several workers share the work by Postgres. */
-export function startEventMaker(db: Database, log: Logger): { readonly close: () => Promise<void> } {
+export function startEventMaker(
+  db: Database,
+  log: Logger,
+): { readonly close: () => Promise<void> } {
   const warn = throttleWarnings(log);
   let isClosing = false;
   const makeAll = async () => {

@@ -81,7 +81,11 @@ const onceOnly: ReadonlySet<EventType> = new Set(['return.processed']);
  * Returns true if the receiver gets the event besides those that it has. A change of tracking is told only after
  * shipment.shipped: what is posted first has the packages of that moment.
  */
-function isNews(fact: EventFact, receiver: EventReceiver, stored: (type: EventType) => StoredDelivery | undefined) {
+function isNews(
+  fact: EventFact,
+  receiver: EventReceiver,
+  stored: (type: EventType) => StoredDelivery | undefined,
+) {
   if (onceOnly.has(fact.type)) return stored(fact.type) === undefined;
   if (fact.type !== 'shipment.tracking_changed') return true;
   if (stored('shipment.tracking_changed')?.untried) return false;
@@ -96,7 +100,10 @@ export const toNumberLane = (client: string, number: string) => `${client} numbe
  * Returns the lane of a fact: that of its order. An order is known by its number only until it is stored, so the lane of the
  * number is used until nothing waits there.
  */
-function toLane({ client, orderId, number, source }: EventFact, isWaiting: (lane: string) => boolean): string {
+function toLane(
+  { client, orderId, number, source }: EventFact,
+  isWaiting: (lane: string) => boolean,
+): string {
   if (orderId === null && source !== '') return `${client} ${source}`;
   const byNumber = number === null ? null : toNumberLane(client, number);
   if (byNumber !== null && (orderId === null || isWaiting(byNumber))) return byNumber;
@@ -116,7 +123,9 @@ export function planEvents(
   stored: readonly StoredDelivery[],
   isWaiting: (receiver: string, lane: string) => boolean,
 ): NewDelivery[] {
-  const known = new Map(stored.map((one) => [toKey(one.receiver, one.client, one.type, one.sourceId), one]));
+  const known = new Map(
+    stored.map((one) => [toKey(one.receiver, one.client, one.type, one.sourceId), one]),
+  );
   const planned: NewDelivery[] = [];
   const begun = new Set<string>();
   for (const fact of facts)
@@ -125,7 +134,8 @@ export function planEvents(
       const { type, client, sourceId } = fact;
       const find = (of: EventType) => known.get(toKey(name, client, of, sourceId));
       if (isOldFact(fact, receiver.startedAt) || !isNews(fact, receiver, find)) continue;
-      const isLaneWaiting = (lane: string) => begun.has(JSON.stringify([name, lane])) || isWaiting(name, lane);
+      const isLaneWaiting = (lane: string) =>
+        begun.has(JSON.stringify([name, lane])) || isWaiting(name, lane);
       const lane = toLane(fact, isLaneWaiting);
       begun.add(JSON.stringify([name, lane]));
       if (sourceId !== null) {
@@ -147,7 +157,17 @@ export function planEvents(
 function toDelivery(fact: EventFact, receiver: string, lane: string): NewDelivery {
   const { type, client, isKnownClient, sourceId, sourceKey, number, changedAt, hasParcels } = fact;
   return {
-    ...{ receiver, lane, type, client, turn: isKnownClient ? client : '', sourceId, sourceKey, number, body: null },
+    ...{
+      receiver,
+      lane,
+      type,
+      client,
+      turn: isKnownClient ? client : '',
+      sourceId,
+      sourceKey,
+      number,
+      body: null,
+    },
     happenedAt: changedAt,
     delayMs: type === 'shipment.shipped' && !hasParcels ? parcelWaitMs : 0,
   };

@@ -32,7 +32,8 @@ export async function postWebhook(
   try {
     const url = new URL(address);
     const now = new Date();
-    const signature = secret === undefined ? {} : { 'webhook-signature': new Webhook(secret).sign(id, now, body) };
+    const signature =
+      secret === undefined ? {} : { 'webhook-signature': new Webhook(secret).sign(id, now, body) };
     const answer = await dispatcher.request({
       origin: url.origin,
       path: url.pathname + url.search,
@@ -53,7 +54,11 @@ export async function postWebhook(
     return judgeStatus(answer.statusCode, readRetryAfterMs(answer.headers['retry-after']));
   } catch (failure) {
     if (!stop.aborted && (deadline.aborted || isTimeout(failure)))
-      return { kind: 'away', code: 'timeout', error: `the receiver did not answer within ${timeoutMs} ms` };
+      return {
+        kind: 'away',
+        code: 'timeout',
+        error: `the receiver did not answer within ${timeoutMs} ms`,
+      };
     return { kind: 'away', code: readCode(failure), error: describeError(failure) };
   }
 }
@@ -62,7 +67,9 @@ const isTimeout = (failure: unknown) => /^UND_ERR_(HEADERS|BODY)_TIMEOUT$/.test(
 
 /** Returns the code of an error of the connection, such as ECONNREFUSED. */
 const readCode = (failure: unknown) =>
-  failure instanceof Error && 'code' in failure && typeof failure.code === 'string' ? failure.code : 'connection_lost';
+  failure instanceof Error && 'code' in failure && typeof failure.code === 'string'
+    ? failure.code
+    : 'connection_lost';
 
 /** Returns the time to wait that a receiver names in seconds. Other forms of Retry-After are ignored. */
 function readRetryAfterMs(header: string | string[] | undefined): number | undefined {

@@ -3,7 +3,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { isLoopback } from '../../../config/admin.ts';
-import { type Config, findOpenFiles, findSetVariables, isKnownVariable } from '../../../config/env.ts';
+import {
+  type Config,
+  findOpenFiles,
+  findSetVariables,
+  isKnownVariable,
+} from '../../../config/env.ts';
 import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
 import type { OperationName, Operations } from '../../../config/operations.ts';
 import { findProxy } from '../../../config/proxy.ts';
@@ -51,25 +56,42 @@ export interface Finding {
 }
 
 const ok = (check: string, found: string): Finding => ({ check, state: 'ok', found, remedy: null });
-const warn = (check: string, found: string, remedy: string): Finding => ({ check, state: 'warn', found, remedy });
-const fail = (check: string, found: string, remedy: string): Finding => ({ check, state: 'fail', found, remedy });
+const warn = (check: string, found: string, remedy: string): Finding => ({
+  check,
+  state: 'warn',
+  found,
+  remedy,
+});
+const fail = (check: string, found: string, remedy: string): Finding => ({
+  check,
+  state: 'fail',
+  found,
+  remedy,
+});
 const hasFailed = (findings: readonly Finding[]) => findings.some(({ state }) => state === 'fail');
 
 /**
  * Returns the findings of `look`. If `look` fails, its error becomes the finding, with `remedy`, or with the remedy of
  * an error of TLS.
  */
-async function runCheck(check: string, remedy: string, look: () => Promise<Finding | Finding[]>): Promise<Finding[]> {
+async function runCheck(
+  check: string,
+  remedy: string,
+  look: () => Promise<Finding | Finding[]>,
+): Promise<Finding[]> {
   try {
     return [await look()].flat();
   } catch (error) {
     if (error instanceof TlsError) return [fail(check, error.found, error.remedy)];
     // Its message says what to do.
-    if (hasCode(error, 'database_setting')) return [fail(check, describeError(error), 'reset it, then try again')];
-    const isUp = error instanceof WarehouseError && (error.status === 429 || (error.status ?? 0) >= 500);
+    if (hasCode(error, 'database_setting'))
+      return [fail(check, describeError(error), 'reset it, then try again')];
+    const isUp =
+      error instanceof WarehouseError && (error.status === 429 || (error.status ?? 0) >= 500);
     const better = isDiskFull(error)
       ? 'free space on the disk of Postgres, or enlarge it'
-      : isUp && 'the service is reached, but does not serve: wait, or ask its operator; 429: set REQUESTS_PER_SECOND';
+      : isUp &&
+        'the service is reached, but does not serve: wait, or ask its operator; 429: set REQUESTS_PER_SECOND';
     return [fail(check, describeError(error), better || remedy)];
   }
 }
@@ -88,7 +110,10 @@ const virtualRate = 5;
 const neededLists = ['mainShippingMethods', 'orderTypes', 'returnReasons'];
 
 /** Checks for each client that the service can be reached, accepts the credentials and has its lists. */
-export async function checkClients(config: Config, known: readonly KnownClient[]): Promise<Finding[]> {
+export async function checkClients(
+  config: Config,
+  known: readonly KnownClient[],
+): Promise<Finding[]> {
   const { warehouses, close } = openWarehouses(config);
   // The operator is waiting for the result, so nothing is retried.
   const signal = AbortSignal.timeout(maxWaitMs);
@@ -140,7 +165,8 @@ async function readSkew(warehouse: Warehouse, signal: AbortSignal): Promise<numb
 async function checkClock(check: string, read: () => Promise<number | null>): Promise<Finding> {
   const skewMs = await read();
   if (skewMs === null) {
-    const found = 'the service sends no Date header, so the watermarks of dated streams cannot move';
+    const found =
+      'the service sends no Date header, so the watermarks of dated streams cannot move';
     return warn(check, found, 'tell the operator of the service');
   }
   if (Math.abs(skewMs) <= maxSkewMs) return ok(check, 'the service and this machine agree');
@@ -148,7 +174,8 @@ async function checkClock(check: string, read: () => Promise<number | null>): Pr
   await wait(rateMs);
   const laterMs = (await read()) ?? skewMs;
   const rate = 1 + (laterMs - skewMs) / (performance.now() - startedMs);
-  if (rate >= virtualRate) return ok(check, `${Math.round(rate)} times as fast as this machine's: it is a sandbox`);
+  if (rate >= virtualRate)
+    return ok(check, `${Math.round(rate)} times as fast as this machine's: it is a sandbox`);
   const found = describeSkew(skewMs, 'the service');
   return warn(
     check,
@@ -157,17 +184,26 @@ async function checkClock(check: string, read: () => Promise<number | null>): Pr
   );
 }
 
-async function checkAccess(key: string, warehouse: Warehouse, signal: AbortSignal): Promise<Finding[]> {
+async function checkAccess(
+  key: string,
+  warehouse: Warehouse,
+  signal: AbortSignal,
+): Promise<Finding[]> {
   const [access, lists] = [`${key}: access`, `${key}: service lists`];
   try {
-    const { options } = decodeServiceLists(await warehouse.ask({ operation: 'common.settings.get' }, { signal }));
+    const { options } = decodeServiceLists(
+      await warehouse.ask({ operation: 'common.settings.get' }, { signal }),
+    );
     const filled = new Set(options.map(({ list }) => list as string));
     const empty = neededLists.filter((list) => !filled.has(list));
     const accepted = ok(access, 'the service accepts the user name and password');
     if (empty.length === 0) return [accepted, ok(lists, `${options.length} entries`)];
     const remedy =
       'ask the operator of the service to set them up, unless the client has no use for them, such as no returns';
-    return [accepted, warn(lists, `the service returned no entries for ${empty.join(', ')}`, remedy)];
+    return [
+      accepted,
+      warn(lists, `the service returned no entries for ${empty.join(', ')}`, remedy),
+    ];
   } catch (error) {
     if (hasCode(error, 'credentials_refused')) {
       const remedy = 'correct them, or ask the operator of the service for new ones';
@@ -183,11 +219,14 @@ async function checkAccess(key: string, warehouse: Warehouse, signal: AbortSigna
 }
 
 /** Checks for misspelt variables, operations that docs/interface.md does not show, clear text, and alerts. */
-export function checkConfiguration(config: Config, watched: readonly WatchedArticles[] | null): Finding[] {
+export function checkConfiguration(
+  config: Config,
+  watched: readonly WatchedArticles[] | null,
+): Finding[] {
   return [
     ...checkVariables(),
-    ...findStockProblems(watched ?? [], config.schedules['pull-stock']).map(({ subject, text, remedy }) =>
-      warn('stock', `${subject}: ${text}`, remedy ?? ''),
+    ...findStockProblems(watched ?? [], config.schedules['pull-stock']).map(
+      ({ subject, text, remedy }) => warn('stock', `${subject}: ${text}`, remedy ?? ''),
     ),
     checkOperations(config),
     ...checkTransport(config),
@@ -210,7 +249,8 @@ const wordsForAccess = { write: 'change', read: 'read' } as const;
 /** Names the files of the configuration that every user of this machine may change, or read although they hold secrets. */
 export function checkFiles(envFile: string | undefined): Finding[] {
   const open = findOpenFiles(envFile);
-  if (open.length === 0) return [ok('files', 'no file of the configuration is open to all users of this machine')];
+  if (open.length === 0)
+    return [ok('files', 'no file of the configuration is open to all users of this machine')];
   return open.map(({ name, path, access }) => {
     const found = `every user of this machine may ${wordsForAccess[access]} ${path} (${name})`;
     const remedy = access === 'write' ? `chmod o-w ${path}, and its folder` : `chmod o-rwx ${path}`;
@@ -222,7 +262,8 @@ export function checkFiles(envFile: string | undefined): Finding[] {
 function checkOperations({ operations, schedules, pushSweepMs }: Config): Finding {
   const set = listSetSwitches(operations);
   const switched = set.length === 0 ? '' : `; switches: ${set.join(', ')}`;
-  const usesStockList = schedules['pull-stock'].kind !== 'off' && (operations['oldest.stock.bulk'].enabled ?? true);
+  const usesStockList =
+    schedules['pull-stock'].kind !== 'off' && (operations['oldest.stock.bulk'].enabled ?? true);
   const used: OperationName[] = [
     ...(pushSweepMs === null ? [] : outboxKinds.map(({ operation }) => operation)),
     ...(schedules['track-trace'].kind === 'off' ? [] : ['v2.shipment.trackTrace' as const]),
@@ -245,11 +286,14 @@ export function checkTransport(config: Config): Finding[] {
   const parse = (url: string | undefined) => (url === undefined ? null : parseConnectionUrl(url));
   const { DATABASE_URL, DATABASE_DIRECT_URL, REDIS_URL, ALERT_WEBHOOK_URL } = config;
   const [redis, alerts] = [REDIS_URL, ALERT_WEBHOOK_URL].map(parse);
-  const databases = Object.entries({ DATABASE_URL, DATABASE_DIRECT_URL }).flatMap(([name, given]) => {
-    const url = parse(given);
-    return url === null ? [] : [{ name, url, sslmode: url.searchParams.get('sslmode') ?? '' }];
-  });
-  const isClear = (url: URL | null | undefined, protocol: string) => url?.protocol === protocol && !isLocal(url);
+  const databases = Object.entries({ DATABASE_URL, DATABASE_DIRECT_URL }).flatMap(
+    ([name, given]) => {
+      const url = parse(given);
+      return url === null ? [] : [{ name, url, sslmode: url.searchParams.get('sslmode') ?? '' }];
+    },
+  );
+  const isClear = (url: URL | null | undefined, protocol: string) =>
+    url?.protocol === protocol && !isLocal(url);
   const unencrypted = [
     ...config.clients
       .filter(({ baseUrl }) => isClear(baseUrl, 'http:'))
@@ -275,7 +319,8 @@ export function checkTransport(config: Config): Finding[] {
         ];
   for (const { name } of databases.filter(({ sslmode }) => sslmode === 'no-verify')) {
     const found = `TLS: sslmode=no-verify in ${name} checks no certificate, so anybody between could read and write`;
-    const remedy = 'use sslmode=verify-full, and name the certificate of the authority as sslrootcert';
+    const remedy =
+      'use sslmode=verify-full, and name the certificate of the authority as sslrootcert';
     findings.push(warn('certificates', found, remedy));
   }
   return [...findings, ...checkProxies(config)];
@@ -287,7 +332,9 @@ function checkProxies(config: Config): Finding[] {
   const targets: (readonly [string, URL])[] = [
     ...config.clients.map(({ key, baseUrl }) => [`the service of ${key}`, baseUrl] as const),
     ...config.subscribers.map(({ name, url }) => [`events of ${name}`, new URL(url)] as const),
-    ...(config.ALERT_WEBHOOK_URL === undefined ? [] : [['alerts', new URL(config.ALERT_WEBHOOK_URL)] as const]),
+    ...(config.ALERT_WEBHOOK_URL === undefined
+      ? []
+      : [['alerts', new URL(config.ALERT_WEBHOOK_URL)] as const]),
   ];
   const ways = targets.map(([what, url]) => {
     const proxy = findProxy(config, url);
@@ -297,7 +344,8 @@ function checkProxies(config: Config): Finding[] {
 }
 
 /** Returns true for a socket, and for an address that only this machine can reach. */
-const isLocal = ({ hostname }: URL) => hostname === '' || isLoopback(hostname.replace(/^\[|\]$/g, ''));
+const isLocal = ({ hostname }: URL) =>
+  hostname === '' || isLoopback(hostname.replace(/^\[|\]$/g, ''));
 
 /** Checks where problems are posted to. Shows only the origin, because the path may be secret. */
 function checkAlerts({ ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret }: Config): Finding[] {
@@ -313,7 +361,11 @@ const checkEvents = ({ subscribers }: Config): Finding[] =>
   subscribers.map(({ name, url, secret }) => {
     const found = `events of ${name} are posted to ${new URL(url).origin}`;
     if (secret !== undefined) return ok('events', `${found}, signed`);
-    return warn('events', `${found}, but not signed`, 'set EVENT_WEBHOOK_SECRET, or secret in EVENT_SUBSCRIBERS_FILE');
+    return warn(
+      'events',
+      `${found}, but not signed`,
+      'set EVENT_WEBHOOK_SECRET, or secret in EVENT_SUBSCRIBERS_FILE',
+    );
   });
 
 /** Largest difference of the clocks without a warning. Only log times suffer: due times use the database's clock. */
@@ -332,13 +384,20 @@ export async function checkDatabase(db: Database): Promise<Finding[]> {
   if (hasFailed(server)) return server;
   const unusable = await readUnusableSchemas(db);
   if (unusable.length > 0) {
-    const [found, grant] = [unusable.join(', '), `grant usage on schema ${unusable.join(', ')} to <role>`];
+    const [found, grant] = [
+      unusable.join(', '),
+      `grant usage on schema ${unusable.join(', ')} to <role>`,
+    ];
     const remedy = `use the role that ran migrate, or: ${grant}`;
     return [...server, fail('grants', `this role may not use schema ${found}`, remedy)];
   }
   const schema = await runCheck('schema', 'run: fulfilment-sync migrate', () => checkSchema(db));
   if (hasFailed(schema)) return [...server, ...schema];
-  return [...server, ...schema, ...(await runCheck('grants', 'see docs/erp.md', () => checkGrants(db)))];
+  return [
+    ...server,
+    ...schema,
+    ...(await runCheck('grants', 'see docs/erp.md', () => checkGrants(db))),
+  ];
 }
 
 const readOnlyRemedy =
@@ -378,7 +437,8 @@ async function checkServer(db: Database): Promise<Finding[]> {
 function checkDurability(unsafe: readonly string[]): Finding {
   if (unsafe.length === 0) return ok('durability', 'a commit survives a crash of Postgres');
   const found = `a crash or a broken disk may damage data: ${unsafe.join(', ')}`;
-  const remedy = 'reset these settings of Postgres; full_page_writes = off is right only on a file system such as ZFS';
+  const remedy =
+    'reset these settings of Postgres; full_page_writes = off is right only on a file system such as ZFS';
   return warn('durability', found, remedy);
 }
 
@@ -387,29 +447,34 @@ async function checkSchema(db: Database): Promise<Finding> {
     await assertSchemaFits(db);
   } catch (error) {
     if (!(error instanceof SchemaError)) throw error;
-    const remedy = error.code === 'code_too_old' ? 'upgrade this program' : 'run: fulfilment-sync migrate';
+    const remedy =
+      error.code === 'code_too_old' ? 'upgrade this program' : 'run: fulfilment-sync migrate';
     return fail('schema', error.message, remedy);
   }
   const { missing, unexpected } = await readSchemaDrift(db);
   if (missing.length > 0) {
-    const remedy = 'somebody changed it by hand: restore these from test/schema.sql of this version, or from a backup';
+    const remedy =
+      'somebody changed it by hand: restore these from test/schema.sql of this version, or from a backup';
     return fail('schema', `missing: ${listSome(missing, '; ')}`, remedy);
   }
   if (unexpected.length > 0) {
-    const remedy = 'move your tables and columns to another schema: migrations do not take care of them';
+    const remedy =
+      'move your tables and columns to another schema: migrations do not take care of them';
     return warn('schema', `not part of this version: ${listSome(unexpected, '; ')}`, remedy);
   }
   return ok('schema', `matches version ${version}`);
 }
 
 const listSome = (parts: readonly string[], comma: string) =>
-  [...parts.slice(0, maxNamed), ...(parts.length > maxNamed ? [`and ${parts.length - maxNamed} more`] : [])].join(
-    comma,
-  );
+  [
+    ...parts.slice(0, maxNamed),
+    ...(parts.length > maxNamed ? [`and ${parts.length - maxNamed} more`] : []),
+  ].join(comma);
 
 async function checkGrants(db: Database): Promise<Finding[]> {
   const [missing, roles] = [await readMissingGrants(db), await readMissingRoles(db)];
-  const grantAll = 'use the role that ran migrate, or grant all on schemas fulfilment, sync and bullmq to this role';
+  const grantAll =
+    'use the role that ran migrate, or grant all on schemas fulfilment, sync and bullmq to this role';
   const createRoles = 'run the statements in docs/erp.md under Roles as a superuser';
   return [
     missing.length === 0
@@ -428,18 +493,28 @@ export function checkSessions(config: Config): Promise<Finding[]> {
     const sessions = await findSessions(toDirectUrl(config));
     const name = direct === undefined ? 'DATABASE_URL' : 'DATABASE_DIRECT_URL';
     if (sessions === 'shared') {
-      const remedy = 'set DATABASE_DIRECT_URL to the URL of Postgres itself, or of a pool in session mode';
-      return fail('sessions', `${name} leads to a connection pooler that shares sessions (transaction mode)`, remedy);
+      const remedy =
+        'set DATABASE_DIRECT_URL to the URL of Postgres itself, or of a pool in session mode';
+      return fail(
+        'sessions',
+        `${name} leads to a connection pooler that shares sessions (transaction mode)`,
+        remedy,
+      );
     }
     const own =
-      sessions === 'direct' ? `${name} leads to Postgres itself` : `${name} leads to a pooler in session mode`;
+      sessions === 'direct'
+        ? `${name} leads to Postgres itself`
+        : `${name} leads to a pooler in session mode`;
     if (direct === undefined) return ok('sessions', own);
     const first = {
       direct: 'to Postgres itself',
       pooled: 'to a pooler in session mode',
       shared: 'to a pooler in transaction mode',
     }[await findSessions(url)];
-    return ok('sessions', `DATABASE_URL leads ${first}; ${own}, for LISTEN, leases, pushes and the queue`);
+    return ok(
+      'sessions',
+      `DATABASE_URL leads ${first}; ${own}, for LISTEN, leases, pushes and the queue`,
+    );
   });
 }
 
@@ -450,9 +525,13 @@ export function checkSessions(config: Config): Promise<Finding[]> {
 export async function checkPayloadSchemas(db: Database, operations: Operations): Promise<Finding> {
   const stored = await readOutboxKinds(db);
   const differing = listPayloadSchemas(operations)
-    .filter(({ kind, schema }) => !isDeepStrictEqual(stored.get(kind), JSON.parse(JSON.stringify(schema))))
+    .filter(
+      ({ kind, schema }) =>
+        !isDeepStrictEqual(stored.get(kind), JSON.parse(JSON.stringify(schema))),
+    )
     .map(({ kind }) => kind);
-  if (differing.length === 0) return ok('payloads', 'SQL checks payloads by the rules of this process');
+  if (differing.length === 0)
+    return ok('payloads', 'SQL checks payloads by the rules of this process');
   const found = `fulfilment.outbox_check has other rules than this process for ${differing.join(', ')}`;
   return warn(
     'payloads',
@@ -465,7 +544,8 @@ export async function checkPayloadSchemas(db: Database, operations: Operations):
 export function checkPushes(db: Database): Promise<Finding[]> {
   return runCheck('pushes', 'run: fulfilment-sync migrate', async () => {
     const database = await readPushDatabase(db);
-    if (database === null) return ok('pushes', 'no worker has run yet; the first one sends from this database');
+    if (database === null)
+      return ok('pushes', 'no worker has run yet; the first one sends from this database');
     const { change, acceptedAs, acceptedAt } = database;
     const since = acceptedAt.toISOString();
     if (change !== 'none') {
@@ -474,7 +554,10 @@ export function checkPushes(db: Database): Promise<Finding[]> {
       return fail('pushes', `nothing is sent (database_changed): ${changeInWords[change]}`, remedy);
     }
     if (acceptedAs === 'copy')
-      return ok('pushes', `this database was accepted as a copy at ${since}: nothing is sent from it`);
+      return ok(
+        'pushes',
+        `this database was accepted as a copy at ${since}: nothing is sent from it`,
+      );
     return ok('pushes', `rows are sent from this database since ${since}`);
   });
 }
@@ -493,7 +576,8 @@ export async function checkQueue(config: Config, log: Logger): Promise<Finding[]
   return runCheck('queue', remedy, async () => {
     const info = await readRedisInfo(url);
     const problem = findRedisProblem(info);
-    const change = problem?.code === 'redis_too_old' ? 'upgrade Redis' : 'change this setting of Redis';
+    const change =
+      problem?.code === 'redis_too_old' ? 'upgrade Redis' : 'change this setting of Redis';
     if (problem !== null) return fail('queue', problem.message, change);
     const redisVersion = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '';
     const keeps = /^aof_enabled:1/m.test(info)

@@ -8,7 +8,14 @@ import { formatSpan, minuteMs } from '../../core/time.ts';
 import type { KnownClient } from '../../service/sql/clients.ts';
 import { isHeld, type StoredHealth } from '../../service/sql/holds.ts';
 import type { JobStatus } from '../sql/job-status.ts';
-import { createProblem, formatClock, formatCount, isLasting, type Problem, type ProblemCode } from './problem.ts';
+import {
+  createProblem,
+  formatClock,
+  formatCount,
+  isLasting,
+  type Problem,
+  type ProblemCode,
+} from './problem.ts';
 import type { CurrentState, LateJob } from './state.ts';
 
 /** A problem that causes others: the failures of some jobs, and problems of its clients by their codes. */
@@ -23,10 +30,18 @@ interface Cause {
 /** Returns true if a problem follows from a cause. */
 export function isExplained(other: Problem, { problem, failing, clients, codes }: Cause): boolean {
   const isConcerned =
-    clients === undefined ? other.client === problem.client : clients.some((client) => client === other.client);
+    clients === undefined
+      ? other.client === problem.client
+      : clients.some((client) => client === other.client);
   if (isConcerned && codes.includes(other.code)) return true;
-  const places = failing.flatMap(({ client, job, stream }) => [`${client} ${job}`, `${client} ${stream}`]);
-  return (other.code === 'job_failing' || waitingCodes.includes(other.code)) && places.includes(other.subject);
+  const places = failing.flatMap(({ client, job, stream }) => [
+    `${client} ${job}`,
+    `${client} ${stream}`,
+  ]);
+  return (
+    (other.code === 'job_failing' || waitingCodes.includes(other.code)) &&
+    places.includes(other.subject)
+  );
 }
 
 /** What is known of one client. */
@@ -62,17 +77,26 @@ const failures = {
 } as const;
 
 /** Finds the causes of a state. A cause that comes first explains more than a later one. */
-export function findCauses({ snapshot, stale, clockSkewMs, diskFullSince, isScheduled }: CurrentState): Cause[] {
+export function findCauses({
+  snapshot,
+  stale,
+  clockSkewMs,
+  diskFullSince,
+  isScheduled,
+}: CurrentState): Cause[] {
   const { jobs, clients, outbox, holds, now } = snapshot;
   const failing = jobs.flatMap((job) => {
     const { lastError, failingSince } = job;
-    return lastError === null ? [] : [{ ...job, lastError, failingSince: failingSince ?? job.lastStartedAt ?? now }];
+    return lastError === null
+      ? []
+      : [{ ...job, lastError, failingSince: failingSince ?? job.lastStartedAt ?? now }];
   });
   const ofClient = (known: KnownClient): ClientState => {
     const isOurs = ({ client }: { readonly client: string | null }) => client === known.client;
     const polls = jobs.filter((job) => isOurs(job) && job.stream !== null);
     const rows = outbox.find(isOurs);
-    const waitingRows = rows === undefined ? 0 : rows.pending + rows.sending + rows.unknown - rows.toDecide;
+    const waitingRows =
+      rows === undefined ? 0 : rows.pending + rows.sending + rows.unknown - rows.toDecide;
     // A hold that is over slows nothing down if no row waits.
     const ours = holds.filter((hold) => isOurs(hold) && (isHeld(hold) || waitingRows > 0));
     return {
@@ -82,7 +106,10 @@ export function findCauses({ snapshot, stale, clockSkewMs, diskFullSince, isSche
       hold: ours.find(({ kind }) => kind === ''),
       kinds: ours.filter(({ kind }) => kind !== ''),
       waitingRows,
-      answeredAtMs: polls.reduce((last, { lastSuccessAt }) => Math.max(last, lastSuccessAt?.getTime() ?? 0), 0),
+      answeredAtMs: polls.reduce(
+        (last, { lastSuccessAt }) => Math.max(last, lastSuccessAt?.getTime() ?? 0),
+        0,
+      ),
     };
   };
   const states = clients.map(ofClient);
@@ -105,7 +132,9 @@ function findClientCauses(state: ClientState): Cause[] {
   ];
   const causes: Cause[] = [];
   for (const find of finders) {
-    const failing = state.failing.filter((job) => !causes.some((cause) => cause.failing.includes(job)));
+    const failing = state.failing.filter(
+      (job) => !causes.some((cause) => cause.failing.includes(job)),
+    );
     for (const cause of find({ ...state, failing })) causes.push(cause);
   }
   return causes;
@@ -122,7 +151,11 @@ function findWrongClock(skewMs: number): Problem[] {
 }
 
 /** Finds what only this process can see, or what no table can hold while it lasts. Needs no table. */
-export const findOwnProblems = (skewMs: number, diskFullSince: Date | null, now: Date): Problem[] => [
+export const findOwnProblems = (
+  skewMs: number,
+  diskFullSince: Date | null,
+  now: Date,
+): Problem[] => [
   ...findWrongClock(skewMs),
   ...(diskFullSince === null ? [] : [makeFullDatabaseProblem(diskFullSince, now)]),
 ];
@@ -138,12 +171,15 @@ function findFullDatabase(
   if (hit.length === 0 && metSince === null) return [];
   const since = findEarliest([metSince, findFirst(hit)], now);
   const problem = makeFullDatabaseProblem(since, now);
-  return [{ problem, failing: hit, clients: clients.map(({ client }) => client), codes: waitingCodes }];
+  return [
+    { problem, failing: hit, clients: clients.map(({ client }) => client), codes: waitingCodes },
+  ];
 }
 
 function makeFullDatabaseProblem(since: Date, now: Date): Problem {
   // Who has just met it does not know how long it lasts.
-  const begin = now.getTime() - since.getTime() < minuteMs ? '' : ` since ${formatClock(since, now)}`;
+  const begin =
+    now.getTime() - since.getTime() < minuteMs ? '' : ` since ${formatClock(since, now)}`;
   const text = `the disk of Postgres is full${begin}; nothing is lost`;
   const remedy = 'free space, or enlarge the disk; the workers then continue by themselves';
   return createProblem('database_full', { client: null }, text, remedy);
@@ -157,7 +193,13 @@ function findAwayQueue(clients: readonly KnownClient[], now: Date): Cause[] {
   const since = formatClock(first.queueAwaySince ?? now, now);
   const text = `the queue has failed since ${since}: ${first.queueError}; runs begin a few seconds late, and nothing is lost`;
   const remedy = 'check Redis, if REDIS_URL is set; the workers fill the queue again by themselves';
-  return [{ problem: createProblem('queue_away', { client: null }, text, remedy), failing: [], codes: [] }];
+  return [
+    {
+      problem: createProblem('queue_away', { client: null }, text, remedy),
+      failing: [],
+      codes: [],
+    },
+  ];
 }
 
 /** Finds another account than the accepted one: the client is neither pulled nor pushed. */
@@ -179,7 +221,9 @@ const isServed = ({ known: { servedAt }, now }: Pick<ClientState, 'known' | 'now
 function isUnserved(state: ClientState): boolean {
   const { known, late, waitingRows, now } = state;
   const isNew = known.servedAt === null && now.getTime() - known.acceptedAt.getTime() < unservedMs;
-  return !isServed(state) && !isNew && known.offeredBaseUrl === null && late.length + waitingRows > 0;
+  return (
+    !isServed(state) && !isNew && known.offeredBaseUrl === null && late.length + waitingRows > 0
+  );
 }
 
 /** Maximum number of clients that one problem names. The others are counted. */
@@ -192,10 +236,12 @@ function findLostWorker(unserved: readonly ClientState[], now: Date): Cause[] {
   const clients = unserved.map(({ client }) => client);
   const more = clients.length - namesShown;
   const names = `${clients.slice(0, namesShown).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
-  const whom = others.length === 0 ? 'this client' : `${formatCount(clients.length, 'client')} (${names})`;
+  const whom =
+    others.length === 0 ? 'this client' : `${formatCount(clients.length, 'client')} (${names})`;
   const servedAt = unserved.flatMap(({ known }) => known.servedAt ?? []);
   const since = servedAt.length === 0 ? 'has ever served' : 'has served';
-  const time = servedAt.length === 0 ? '' : ` since ${formatClock(findEarliest(servedAt, now), now)}`;
+  const time =
+    servedAt.length === 0 ? '' : ` since ${formatClock(findEarliest(servedAt, now), now)}`;
   const jobs = unserved.reduce((sum, { late }) => sum + late.length, 0);
   const rows = unserved.reduce((sum, { waitingRows }) => sum + waitingRows, 0);
   const text = `no worker ${since} ${whom}${time}; ${describeWaiting(jobs, rows)}, and nothing is lost`;
@@ -203,7 +249,14 @@ function findLostWorker(unserved: readonly ClientState[], now: Date): Cause[] {
   const place = { client: others.length === 0 ? first.client : null };
   const problem = createProblem('worker_lost', place, text, remedy);
   const subject = others.length === 0 ? problem.subject : 'several clients';
-  return [{ problem: { ...problem, subject }, failing: [], clients, codes: [...waitingCodes, 'stream_rescan'] }];
+  return [
+    {
+      problem: { ...problem, subject },
+      failing: [],
+      clients,
+      codes: [...waitingCodes, 'stream_rescan'],
+    },
+  ];
 }
 
 function findRefusedCredentials(state: ClientState): Cause[] {
@@ -212,7 +265,10 @@ function findRefusedCredentials(state: ClientState): Cause[] {
   const isPullHeld = known.holdCode === 'credentials_refused';
   if (!isPushHeld && !isPullHeld) return [];
   const failing = state.failing.filter(({ lastError }) => failures.credentials.test(lastError));
-  const since = findEarliest([isPullHeld ? known.holdSince : null, isPushHeld ? hold.since : null], now);
+  const since = findEarliest(
+    [isPullHeld ? known.holdSince : null, isPushHeld ? hold.since : null],
+    now,
+  );
   const waiting = describeWaiting(failing.length + state.late.length, state.waitingRows);
   const text = `the service has refused the user name and password since ${formatClock(since, now)}${waiting && `; ${waiting}`}, nothing is lost, and it is tried again every 15 minutes`;
   const remedy = 'correct them in the configuration, and restart the workers (SIGHUP)';
@@ -227,19 +283,28 @@ function findRefusedCredentials(state: ClientState): Cause[] {
 function findAwayService(state: ClientState): Cause[] {
   const { client, known, hold, now } = state;
   const isPushHeld =
-    hold !== undefined && isHeld(hold) && (hold.code === 'breaker_open' || (isSlowedDown(hold) && isAway(hold.reason)));
-  const isPullHeld = known.holdCode === 'no_answer' || (known.holdCode === 'asked_to_wait' && isAway(known.holdReason));
+    hold !== undefined &&
+    isHeld(hold) &&
+    (hold.code === 'breaker_open' || (isSlowedDown(hold) && isAway(hold.reason)));
+  const isPullHeld =
+    known.holdCode === 'no_answer' ||
+    (known.holdCode === 'asked_to_wait' && isAway(known.holdReason));
   const isConfirmed = isPushHeld || isPullHeld;
   const failing = state.failing.filter(
     ({ lastError, failedAlone }) => isAway(lastError) && (isConfirmed || !failedAlone),
   );
   // A single 500 is more likely the fault of one operation.
-  const isGone = failing.length > 1 || failing.some(({ lastError }) => !/answered 50[01]/.test(lastError));
+  const isGone =
+    failing.length > 1 || failing.some(({ lastError }) => !/answered 50[01]/.test(lastError));
   const isRecovering =
-    hold !== undefined && !isSlowedDown(hold) && hold.code !== 'credentials_refused' && !isHeld(hold);
+    hold !== undefined &&
+    !isSlowedDown(hold) &&
+    hold.code !== 'credentials_refused' &&
+    !isHeld(hold);
   if (!isConfirmed && !isGone && !isRecovering) return [];
   const isOver =
-    !isConfirmed && failing.every(({ lastStartedAt }) => (lastStartedAt?.getTime() ?? 0) < state.answeredAtMs);
+    !isConfirmed &&
+    failing.every(({ lastStartedAt }) => (lastStartedAt?.getTime() ?? 0) < state.answeredAtMs);
   if (isOver) {
     const jobs =
       failing.length === 0
@@ -257,7 +322,8 @@ function findAwayService(state: ClientState): Cause[] {
     [isPullHeld ? known.holdSince : null, isPushHeld ? hold.since : null, findFirst(failing)],
     now,
   );
-  const reason = (isPushHeld ? hold.reason : isPullHeld ? known.holdReason : failing[0]?.lastError) ?? '';
+  const reason =
+    (isPushHeld ? hold.reason : isPullHeld ? known.holdReason : failing[0]?.lastError) ?? '';
   const waiting = describeWaiting(failing.length + state.late.length, state.waitingRows);
   const text = `the service ${describeAbsence(reason)} since ${formatClock(since, now)}; ${waiting && `${waiting}, `}nothing is lost, and it is tried again every minute`;
   const mustAct = isConfirmed || failing.length > 1;
@@ -279,7 +345,8 @@ function describeAbsence(reason: string): string {
 }
 
 /** Returns true if a client is held, or was, because the service asked to wait or refuses what comes too fast. */
-const isSlowedDown = (hold: StoredHealth | undefined) => hold?.code === 'too_fast' || hold?.code === 'retry_after';
+const isSlowedDown = (hold: StoredHealth | undefined) =>
+  hold?.code === 'too_fast' || hold?.code === 'retry_after';
 
 /** Finds that the service lets us send or ask only slowly. The rate adapts by itself. */
 function findLimit(state: ClientState): Cause[] {
@@ -288,9 +355,15 @@ function findLimit(state: ClientState): Cause[] {
   const isTooFast = isSlowedDown(hold) && !isAway(hold?.reason ?? null);
   const isWaiting = known.holdCode === 'asked_to_wait' && !isAway(known.holdReason);
   if (!isTooFast && !isWaiting && failing.length === 0) return [];
-  const until = isWaiting && known.holdUntil ? `; it asked to wait until ${formatClock(known.holdUntil, now)}` : '';
+  const until =
+    isWaiting && known.holdUntil
+      ? `; it asked to wait until ${formatClock(known.holdUntil, now)}`
+      : '';
   const polledSince = findEarliest([findFirst(failing), isWaiting ? known.holdSince : null], now);
-  const since = findEarliest([polledSince, isTooFast && hold !== undefined ? hold.since : null], now);
+  const since = findEarliest(
+    [polledSince, isTooFast && hold !== undefined ? hold.since : null],
+    now,
+  );
   const waiting = describeWaiting(failing.length + state.late.length, state.waitingRows);
   const text = `the service limits the rate (429) since ${formatClock(since, now)}${until}; ${waiting && `${waiting}, `}nothing is lost, and no attempt counts`;
   // Pushes adapt their rate. Polls do not: jobs that are late because of the limit must not be hidden under a note.
@@ -321,7 +394,8 @@ function findFailingOperations({ client, kinds, failing, now }: ClientState): Ca
     );
     const held = group.flatMap(({ kind }) => kind ?? []);
     const isRecovering =
-      held.length === group.length && held.every((kind) => !isHeld(kind) && (kind.sendWindow ?? 0) > 1);
+      held.length === group.length &&
+      held.every((kind) => !isHeld(kind) && (kind.sendWindow ?? 0) > 1);
     const isParked = held.some(({ code }) => code === 'kind_parked');
     const waits =
       held.length === 0
@@ -351,9 +425,17 @@ const minLateJobs = 2;
 function findTakenSlots(state: ClientState): Cause[] {
   const { client, known, late, now } = state;
   const [first] = late;
-  if (first === undefined || late.length < minLateJobs || !isServed(state) || known.holdCode !== null) return [];
+  if (
+    first === undefined ||
+    late.length < minLateJobs ||
+    !isServed(state) ||
+    known.holdCode !== null
+  )
+    return [];
   const text = `a worker serves this client, but ${late.length} jobs have not begun since ${formatClock(first.since, now)}: long runs take every slot`;
-  const problem = createProblem('slots_taken', { client }, text, 'start another worker', { page: '/runs' });
+  const problem = createProblem('slots_taken', { client }, text, 'start another worker', {
+    page: '/runs',
+  });
   return [{ problem, failing: [], codes: waitingCodes }];
 }
 
@@ -367,9 +449,10 @@ const findFirst = (failing: readonly FailingJob[]) =>
   );
 
 function describeWaiting(jobs: number, rows: number): string {
-  const parts = [jobs === 0 ? '' : formatCount(jobs, 'job'), rows === 0 ? '' : formatCount(rows, 'row')].filter(
-    Boolean,
-  );
+  const parts = [
+    jobs === 0 ? '' : formatCount(jobs, 'job'),
+    rows === 0 ? '' : formatCount(rows, 'row'),
+  ].filter(Boolean);
   return parts.length === 0 ? '' : `${parts.join(' and ')} ${jobs + rows === 1 ? 'waits' : 'wait'}`;
 }
 
@@ -378,4 +461,9 @@ const listHeldUp = (failing: readonly FailingJob[]): ProblemCode[] =>
   failing.length === 0 ? waitingCodes : [...waitingCodes, 'stream_rescan'];
 
 /** What is told of jobs that wait. */
-const waitingCodes: ProblemCode[] = ['job_late', 'job_skipped', 'stream_first_load', 'stream_stale'];
+const waitingCodes: ProblemCode[] = [
+  'job_late',
+  'job_skipped',
+  'stream_first_load',
+  'stream_stale',
+];

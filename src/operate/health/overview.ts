@@ -41,11 +41,22 @@ function cacheBriefly<T>(read: () => Promise<T>, forMs = cacheMs): () => Promise
 }
 
 /** Creates the functions with which all parts of the admin server read the current state. */
-export function openStateReaders(db: Database, config: Config, diskFullSince: () => Date | null = () => null) {
+export function openStateReaders(
+  db: Database,
+  config: Config,
+  diskFullSince: () => Date | null = () => null,
+) {
   const readState = cacheBriefly(() => readCurrentState(db, config, diskFullSince()));
-  const readCharts = cacheBriefly(async () => readTrends(db, '', await readDatabaseClock(db)), chartCacheMs);
+  const readCharts = cacheBriefly(
+    async () => readTrends(db, '', await readDatabaseClock(db)),
+    chartCacheMs,
+  );
   const readOverview = cacheBriefly(async (): Promise<Overview> => {
-    const [state, recent, charts] = [await readState(), await readRecentRuns(db, barsShown), await readCharts()];
+    const [state, recent, charts] = [
+      await readState(),
+      await readRecentRuns(db, barsShown),
+      await readCharts(),
+    ];
     return { ...state, recent, charts, problems: findProblems(state, config) };
   });
   return { readState, readOverview };

@@ -84,7 +84,16 @@ export function createProblem(
 ): Problem {
   const name = client ?? 'every client';
   const subject = part === undefined ? name : `${name} ${part}`;
-  return { code, severity: problemCodes[code][0], client, subject, text, remedy, follows: [], ...more };
+  return {
+    code,
+    severity: problemCodes[code][0],
+    client,
+    subject,
+    text,
+    remedy,
+    follows: [],
+    ...more,
+  };
 }
 
 /** Returns true if every process that reads the database finds the problem, whatever its clients and schedules are. */
@@ -95,7 +104,10 @@ const severityColors = { bad: 'red', warn: 'yellow', note: 'cyan' } as const;
 /** Formats a problem as one line for a terminal. The problems that follow from it are only counted. */
 export function describeProblem({ severity, subject, text, remedy, follows }: Problem): string {
   const advice = remedy === null ? '' : `; ${remedy}`;
-  const more = follows.length === 0 ? '' : ` (+ ${follows.length} that ${follows.length === 1 ? 'follows' : 'follow'})`;
+  const more =
+    follows.length === 0
+      ? ''
+      : ` (+ ${follows.length} that ${follows.length === 1 ? 'follows' : 'follow'})`;
   return `${styleText(severityColors[severity], toVisible(subject))}: ${toVisible(text + advice + more)}`;
 }
 
@@ -103,16 +115,20 @@ const severities: readonly Severity[] = ['bad', 'warn', 'note'];
 
 /** Sorts problems, the worst first. */
 export const sortBySeverity = (problems: readonly Problem[]): Problem[] =>
-  problems.toSorted((one, other) => severities.indexOf(one.severity) - severities.indexOf(other.severity));
+  problems.toSorted(
+    (one, other) => severities.indexOf(one.severity) - severities.indexOf(other.severity),
+  );
 
 /** Time after which something that workers try again by themselves needs a person. */
 const patienceMs = 30 * minuteMs;
 
 /** Returns true if something that is tried again by itself has lasted too long to wait for it. */
-export const isLasting = (since: Date, now: Date): boolean => now.getTime() - since.getTime() >= patienceMs;
+export const isLasting = (since: Date, now: Date): boolean =>
+  now.getTime() - since.getTime() >= patienceMs;
 
 /** Formats for how long something has been so: `for 3m`. */
-export const formatSince = (at: Date, now: Date) => `for ${formatSpan((now.getTime() - at.getTime()) / 1_000)}`;
+export const formatSince = (at: Date, now: Date) =>
+  `for ${formatSpan((now.getTime() - at.getTime()) / 1_000)}`;
 
 /** Formats the time of a past event: `07:18 UTC`, with the day if it is another one. */
 export function formatClock(at: Date, now: Date): string {
@@ -121,7 +137,8 @@ export function formatClock(at: Date, now: Date): string {
 }
 
 /** Formats a number of things: `1 job`, `2 jobs`. */
-export const formatCount = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
+export const formatCount = (count: number, what: string): string =>
+  `${count} ${what}${count === 1 ? '' : 's'}`;
 
 /** Formats how often something happened: `once`, `3 times`. */
 export const formatTimes = (count: number): string => (count === 1 ? 'once' : `${count} times`);

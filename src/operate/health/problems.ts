@@ -43,7 +43,9 @@ export function findProblems(state: CurrentState, config: ProblemConfig): Proble
   const streams = snapshot.streams.filter(({ client, job }) => isScheduled(client, job));
   const causes = findCauses(state);
   const others = [
-    ...stale.filter(({ because }) => because === 'not run').map((job) => toLateJobProblem(job, now)),
+    ...stale
+      .filter(({ because }) => because === 'not run')
+      .map((job) => toLateJobProblem(job, now)),
     ...jobs.flatMap((row) => findJobProblems(row, now)),
     ...streams.flatMap((row) => findStreamProblems(row, config.LOOKBACK_DAYS, now)),
     ...pauses.map((pause) => toPauseProblem(pause, now)),
@@ -58,7 +60,9 @@ export function findProblems(state: CurrentState, config: ProblemConfig): Proble
     ...findNotifyProblems(snapshot.notifyQueue),
     ...findDriftProblems(drift),
   ];
-  const byCause = Map.groupBy(others, (problem) => causes.find((cause) => isExplained(problem, cause)));
+  const byCause = Map.groupBy(others, (problem) =>
+    causes.find((cause) => isExplained(problem, cause)),
+  );
   return sortBySeverity([
     ...causes.map((cause) => ({ ...cause.problem, follows: byCause.get(cause) ?? [] })),
     ...(byCause.get(undefined) ?? []),
@@ -67,7 +71,10 @@ export function findProblems(state: CurrentState, config: ProblemConfig): Proble
 
 /** Makes a problem of a job that is late because it did not run. Failing and paused jobs have problems already. */
 function toLateJobProblem({ client, job, lastSuccessAt, since }: LateJob, now: Date): Problem {
-  const last = lastSuccessAt === null ? 'it was never done' : `last done at ${formatClock(lastSuccessAt, now)}`;
+  const last =
+    lastSuccessAt === null
+      ? 'it was never done'
+      : `last done at ${formatClock(lastSuccessAt, now)}`;
   const remedy = `run it now: fulfilment-sync run ${job} --client ${client}`;
   const text = `late ${formatSince(since, now)}; ${last}`;
   return createProblem('job_late', { client, part: job }, text, remedy, { page: '/schedules' });
@@ -77,7 +84,16 @@ function toLateJobProblem({ client, job, lastSuccessAt, since }: LateJob, now: D
 const minUsualChanges = 5;
 
 function findJobProblems(row: JobStatus, now: Date): Problem[] {
-  const { client, job, lastError, failingSince, consecutiveFailures, lastSkipAt, lastSkipReason, skips } = row;
+  const {
+    client,
+    job,
+    lastError,
+    failingSince,
+    consecutiveFailures,
+    lastSkipAt,
+    lastSkipReason,
+    skips,
+  } = row;
   const place = { client, part: job };
   // The warnings of a failed run say why it failed.
   const warnings = lastError === null ? row.warnings : [];
@@ -86,7 +102,9 @@ function findJobProblems(row: JobStatus, now: Date): Problem[] {
     const severity = failingSince !== null && isLasting(failingSince, now) ? 'bad' : 'warn';
     const text = `failed ${formatTimes(consecutiveFailures)}: ${lastError}`;
     const remedy =
-      severity === 'bad' ? 'see: fulfilment-sync doctor' : 'nothing to do unless it lasts: it runs again by itself';
+      severity === 'bad'
+        ? 'see: fulfilment-sync doctor'
+        : 'nothing to do unless it lasts: it runs again by itself';
     const page = `/runs?client=${encodeURIComponent(client)}&job=${job}`;
     found.push(createProblem('job_failing', place, text, remedy, { severity, page }));
   }
@@ -104,7 +122,10 @@ function findStreamProblems(row: StreamStatus, lookbackDays: number, now: Date):
   const place = { client, part: stream };
   const found: Problem[] = [];
   if (row.firstLoad) {
-    const soFar = row.fetchedSoFar === null ? 'no run is under way' : `the current run has read ${row.fetchedSoFar}`;
+    const soFar =
+      row.fetchedSoFar === null
+        ? 'no run is under way'
+        : `the current run has read ${row.fetchedSoFar}`;
     found.push(createProblem('stream_first_load', place, `the first load is not done; ${soFar}`));
   }
   if (row.lastSuccessAt !== null && now.getTime() - row.lastSuccessAt.getTime() > dayMs) {
@@ -117,7 +138,8 @@ function findStreamProblems(row: StreamStatus, lookbackDays: number, now: Date):
   }
   if (row.quarantined > 0) {
     const text = `${row.quarantined === 1 ? '1 resource is' : `${row.quarantined} resources are`} in quarantine: ${row.quarantined === 1 ? 'it' : 'they'} could not be decoded or stored`;
-    const remedy = 'read the reasons, and tell the operator of the service; a correct version releases it by itself';
+    const remedy =
+      'read the reasons, and tell the operator of the service; a correct version releases it by itself';
     const page = `/quarantine?client=${encodeURIComponent(client)}&stream=${stream}`;
     found.push(createProblem('quarantine', place, text, remedy, { page }));
   }
@@ -128,10 +150,14 @@ function findStreamProblems(row: StreamStatus, lookbackDays: number, now: Date):
   }
   if (row.gapCount > row.gaps.length) {
     const text = `${row.gapCount - row.gaps.length} more spans were not read, and the service no longer lists them`;
-    found.push(createProblem('stream_gap', place, text, 'see the table sync.gaps', { detail: 'more' }));
+    found.push(
+      createProblem('stream_gap', place, text, 'see the table sync.gaps', { detail: 'more' }),
+    );
   }
   for (const { id, kind, background, fetched, expected, from, to } of row.openRescans) {
-    const span = [from === null ? '' : ` --from ${from}`, to === null ? '' : ` --to ${to}`].join('');
+    const span = [from === null ? '' : ` --from ${from}`, to === null ? '' : ` --to ${to}`].join(
+      '',
+    );
     const text = `${kind} ${id} is not done: ${fetched}${expected === null ? '' : ` of about ${expected}`} read`;
     const next = background ? 'workers continue it' : `continue with: ${kind} ${stream}${span}`;
     found.push(createProblem('stream_rescan', place, text, next));
@@ -165,19 +191,28 @@ function findListLagProblems(lags: readonly ListLag[], now: Date): Problem[] {
     const text =
       `a list of the service showed an order only ${Math.round(longestMs / 1_000)} s after it was sent` +
       ` (${formatClock(longestAt, now)}); an order that no list shows for ${limit} may be sent again`;
-    const remedy = 'ask the provider why; compare the orders at the service; this note ends after 7 days';
+    const remedy =
+      'ask the provider why; compare the orders at the service; this note ends after 7 days';
     return [createProblem('lists_lag', { client, part: 'lists' }, text, remedy)];
   });
 }
 
 /** Finds clients with watched articles whose stock is never read, because the job pull-stock is off. */
-export function findStockProblems(watched: readonly WatchedArticles[], schedule: Schedule): Problem[] {
+export function findStockProblems(
+  watched: readonly WatchedArticles[],
+  schedule: Schedule,
+): Problem[] {
   if (schedule.kind !== 'off') return [];
   return watched.map(({ client, articles }) => {
     const many = `${formatCount(articles, 'article')} ${articles === 1 ? 'is' : 'are'}`;
     const whose = client === null ? ' for clients that are not known here' : '';
     const text = `pull-stock is off in this configuration, but ${many} watched${whose} (fulfilment.stock_watch)`;
-    return createProblem('stock_off', { client }, text, 'set SCHEDULE_PULL_STOCK, such as 1h, or delete these rows');
+    return createProblem(
+      'stock_off',
+      { client },
+      text,
+      'set SCHEDULE_PULL_STOCK, such as 1h, or delete these rows',
+    );
   });
 }
 
@@ -201,38 +236,57 @@ function findParcelProblems(
 }
 
 /** Finds posts to ALERT_WEBHOOK_URL that the receiver does not take. This problem is shown, but never posted. */
-function findAlertProblems({ waiting, dead, oldestAt, lastError }: DeliveryBacklog, now: Date): Problem[] {
+function findAlertProblems(
+  { waiting, dead, oldestAt, lastError }: DeliveryBacklog,
+  now: Date,
+): Problem[] {
   if (waiting + dead === 0) return [];
   const age = oldestAt === null ? '' : ` (the oldest ${formatSince(oldestAt, now)})`;
   const parts = [
-    ...(waiting === 0 ? [] : [`${waiting === 1 ? '1 alert waits' : `${waiting} alerts wait`}${age}`]),
+    ...(waiting === 0
+      ? []
+      : [`${waiting === 1 ? '1 alert waits' : `${waiting} alerts wait`}${age}`]),
     ...(dead === 0 ? [] : [`${dead === 1 ? '1 alert was' : `${dead} alerts were`} given up today`]),
   ];
   const text = `${parts.join('; ')}: the receiver does not take it: ${lastError ?? 'no answer'}`;
   const place = { client: null, part: 'alerts' };
-  return [createProblem('alerts_undelivered', place, text, 'check ALERT_WEBHOOK_URL and its receiver')];
+  return [
+    createProblem('alerts_undelivered', place, text, 'check ALERT_WEBHOOK_URL and its receiver'),
+  ];
 }
 
 /** Finds business events that a receiver does not take, one problem for each receiver, and changes without events. */
-function findEventProblems({ receiver, waiting, dead, oldestAt, lastError, missedAt }: DeliveryBacklog, now: Date) {
+function findEventProblems(
+  { receiver, waiting, dead, oldestAt, lastError, missedAt }: DeliveryBacklog,
+  now: Date,
+) {
   const place = { client: null, part: `events of ${receiver}` };
   const found: Problem[] = [];
   if (waiting + dead > 0) {
     const age = oldestAt === null ? '' : ` (the oldest ${formatSince(oldestAt, now)})`;
     const parts = [
-      ...(waiting === 0 ? [] : [`${waiting === 1 ? '1 event waits' : `${waiting} events wait`}${age}`]),
+      ...(waiting === 0
+        ? []
+        : [`${waiting === 1 ? '1 event waits' : `${waiting} events wait`}${age}`]),
       ...(dead === 0 ? [] : [`${dead === 1 ? '1 event was' : `${dead} events were`} given up`]),
     ];
     const text = `${parts.join('; ')}: the receiver does not take them: ${lastError ?? 'no answer'}`;
     const remedy =
-      dead > 0 ? 'check the receiver, then: fulfilment-sync events retry' : 'check the receiver; they are posted again';
+      dead > 0
+        ? 'check the receiver, then: fulfilment-sync events retry'
+        : 'check the receiver; they are posted again';
     const severity = dead > 0 ? 'bad' : 'warn';
     found.push(createProblem('events_undelivered', place, text, remedy, { severity }));
   }
   if (missedAt !== null) {
     const text = `the feed no longer had all changes, or the receiver was away for 7 days, at ${formatClock(missedAt, now)}: some events were not made`;
     found.push(
-      createProblem('events_missed', place, text, 'compare the receiver with the tables; this note ends after 7 days'),
+      createProblem(
+        'events_missed',
+        place,
+        text,
+        'compare the receiver with the tables; this note ends after 7 days',
+      ),
     );
   }
   return found;
@@ -242,7 +296,9 @@ function findEventProblems({ receiver, waiting, dead, oldestAt, lastError, misse
 const muchNotified = 0.1;
 
 /** Describes the NOTIFY queue of the server if much of it is used; null if not. */
-export function describeNotifyQueue(used: number): { readonly text: string; readonly remedy: string } | null {
+export function describeNotifyQueue(
+  used: number,
+): { readonly text: string; readonly remedy: string } | null {
   if (used < muchNotified) return null;
   return {
     text: `${Math.round(used * 100)} % of the NOTIFY queue is used: a session that listens keeps a transaction open`,
@@ -253,7 +309,9 @@ export function describeNotifyQueue(used: number): { readonly text: string; read
 
 function findNotifyProblems(used: number): Problem[] {
   const found = describeNotifyQueue(used);
-  return found === null ? [] : [createProblem('notify_queue', { client: null }, found.text, found.remedy)];
+  return found === null
+    ? []
+    : [createProblem('notify_queue', { client: null }, found.text, found.remedy)];
 }
 
 function findDriftProblems(missing: readonly string[]): Problem[] {
@@ -285,18 +343,28 @@ function describeUnknownClients(rows: number, clients: number): Problem {
   const text =
     `${rows === 1 ? '1 row is' : `${rows} rows are`} dead or stuck and ${rows === 1 ? 'names' : 'name'} ` +
     `${clients === 1 ? 'a client that is' : `${clients} clients that are`} not known here`;
-  const remedy = 'add the clients to a worker, or cancel the rows: fulfilment-sync outbox list --status dead';
-  return createProblem('outbox_unknown_clients', { client: null }, text, remedy, { page: '/outbox?status=dead' });
+  const remedy =
+    'add the clients to a worker, or cancel the rows: fulfilment-sync outbox list --status dead';
+  return createProblem('outbox_unknown_clients', { client: null }, text, remedy, {
+    page: '/outbox?status=dead',
+  });
 }
 
 /** Finds the rows that wait for a person. */
 function findStuckRowProblems({ client, dead, toDecide, stuckClients }: OutboxStatus): Problem[] {
-  if (client === null) return dead + toDecide === 0 ? [] : [describeUnknownClients(dead + toDecide, stuckClients)];
-  const toPage = (status: string) => ({ page: `/outbox?status=${status}&client=${encodeURIComponent(client)}` });
+  if (client === null)
+    return dead + toDecide === 0 ? [] : [describeUnknownClients(dead + toDecide, stuckClients)];
+  const toPage = (status: string) => ({
+    page: `/outbox?status=${status}&client=${encodeURIComponent(client)}`,
+  });
   const found: Problem[] = [];
   if (dead > 0) {
-    const text = dead === 1 ? '1 row is dead and blocks its lane' : `${dead} rows are dead and block their lanes`;
-    const remedy = 'retry, replace, mark as done or cancel: fulfilment-sync outbox list --status dead';
+    const text =
+      dead === 1
+        ? '1 row is dead and blocks its lane'
+        : `${dead} rows are dead and block their lanes`;
+    const remedy =
+      'retry, replace, mark as done or cancel: fulfilment-sync outbox list --status dead';
     found.push(createProblem('outbox_dead', { client }, text, remedy, toPage('dead')));
   }
   if (toDecide > 0) {
@@ -304,7 +372,8 @@ function findStuckRowProblems({ client, dead, toDecide, stuckClients }: OutboxSt
       toDecide === 1
         ? '1 row is stuck: it is unknown whether the service carried it out'
         : `${toDecide} rows are stuck: it is unknown whether the service carried them out`;
-    const remedy = 'check at the service, then mark as done or retry: fulfilment-sync outbox list --status unknown';
+    const remedy =
+      'check at the service, then mark as done or retry: fulfilment-sync outbox list --status unknown';
     found.push(createProblem('outbox_undecided', { client }, text, remedy, toPage('unknown')));
   }
   return found;

@@ -94,7 +94,9 @@ export async function readCurrentState(
   const askedAtMs = Date.now();
   const snapshot = await readSnapshot(db);
   const clockSkewMs = toClockSkewMs(askedAtMs, snapshot.now);
-  const acceptedAtByClient = new Map(snapshot.clients.map(({ client, acceptedAt }) => [client, acceptedAt]));
+  const acceptedAtByClient = new Map(
+    snapshot.clients.map(({ client, acceptedAt }) => [client, acceptedAt]),
+  );
   const jobs = snapshot.jobs.filter(({ client }) => isOurs(client));
   const stale = findLateJobs(jobs, config.schedules, acceptedAtByClient, snapshot.now);
   return { snapshot, stale, clockSkewMs, diskFullSince, isScheduled };
@@ -105,7 +107,10 @@ export async function readCurrentState(
  * 0 if they may agree.
  */
 export function toClockSkewMs(askedAtMs: number, databaseNow: Date): number {
-  const [earliestMs, latestMs] = [askedAtMs - databaseNow.getTime(), Date.now() - databaseNow.getTime()];
+  const [earliestMs, latestMs] = [
+    askedAtMs - databaseNow.getTime(),
+    Date.now() - databaseNow.getTime(),
+  ];
   return earliestMs > 0 ? earliestMs : Math.min(0, latestMs);
 }
 
@@ -137,12 +142,18 @@ export function findLateJobs(
       const schedule = schedules[row.job];
       const from = row.lastSuccessAt ?? acceptedAt.get(row.client);
       if (schedule === undefined || from === undefined) return [];
-      if (isRunningShortly(row, now) || (row.lastSuccessAt === null && (row.running || isFirstRunAhead(row, now))))
+      if (
+        isRunningShortly(row, now) ||
+        (row.lastSuccessAt === null && (row.running || isFirstRunAhead(row, now)))
+      )
         return [];
       const since = findLateSince(schedule, from, row);
       if (since === null || since > now) return [];
-      const because = row.pausedSince !== null ? 'paused' : row.consecutiveFailures > 0 ? 'failing' : 'not run';
-      return [{ client: row.client, job: row.job, lastSuccessAt: row.lastSuccessAt, since, because }];
+      const because =
+        row.pausedSince !== null ? 'paused' : row.consecutiveFailures > 0 ? 'failing' : 'not run';
+      return [
+        { client: row.client, job: row.job, lastSuccessAt: row.lastSuccessAt, since, because },
+      ];
     })
     .sort((one, other) => one.since.getTime() - other.since.getTime());
 }
@@ -159,7 +170,9 @@ const isFirstRunAhead = ({ dueAt, consecutiveFailures }: JobStatus, now: Date) =
 function findLateSince(configured: Schedule, lastSuccessAt: Date, key: JobKey): Date | null {
   // A job with two intervals may have slowed down to the longer one.
   const schedule: Schedule =
-    configured.kind === 'every' ? { kind: 'every', everyMs: configured.slowMs ?? configured.everyMs } : configured;
+    configured.kind === 'every'
+      ? { kind: 'every', everyMs: configured.slowMs ?? configured.everyMs }
+      : configured;
   const due = findNextDue(schedule, lastSuccessAt, key);
   if (due === null) return null;
   const after = findNextDue(schedule, due, key) ?? due;

@@ -27,7 +27,11 @@ export async function readTrends(db: Database, client: string, now: Date): Promi
     spans.map(async (steps) => {
       const { figureMinutes, minutes } = steps;
       const from = findFirstStep(now, steps);
-      const figures = await readFigures(db, client, { minutes: figureMinutes, stepMinutes: minutes, from });
+      const figures = await readFigures(db, client, {
+        minutes: figureMinutes,
+        stepMinutes: minutes,
+        from,
+      });
       return buildTrends(figures, steps, now, names);
     }),
   );
@@ -62,19 +66,31 @@ export interface Trends {
 const outcomes = ['done', 'pending', 'unknown', 'dead'] as const;
 
 /** Returns the beginning of the first step, if the last one is under way. Steps begin at multiples of their length. */
-export function findFirstStep(now: Date, { minutes, count }: Pick<Steps, 'minutes' | 'count'>): Date {
+export function findFirstStep(
+  now: Date,
+  { minutes, count }: Pick<Steps, 'minutes' | 'count'>,
+): Date {
   const stepMs = minutes * minuteMs;
   return new Date((Math.floor(now.getTime() / stepMs) - count + 1) * stepMs);
 }
 
 /** Computes the series of a chart with these steps. Figures of shorter steps are put together. */
-export function buildTrends(figures: readonly Figure[], steps: Steps, now: Date, streams: readonly string[]): Trends {
+export function buildTrends(
+  figures: readonly Figure[],
+  steps: Steps,
+  now: Date,
+  streams: readonly string[],
+): Trends {
   const stepMs = steps.minutes * minuteMs;
   const first = findFirstStep(now, steps).getTime();
   const times = Array.from({ length: steps.count }, (_, index) => new Date(first + index * stepMs));
   const byMeasure = Map.groupBy(figures, ({ measure }) => measure);
   const place = ({ atMs }: Figure) => Math.floor((atMs - first) / stepMs);
-  const collect = (measure: Measure, part: string, join: (one: number, other: number) => number) => {
+  const collect = (
+    measure: Measure,
+    part: string,
+    join: (one: number, other: number) => number,
+  ) => {
     const values: (number | null)[] = times.map(() => null);
     for (const figure of byMeasure.get(measure) ?? []) {
       const index = place(figure);
@@ -86,7 +102,8 @@ export function buildTrends(figures: readonly Figure[], steps: Steps, now: Date,
   const add = (one: number, other: number) => one + other;
   // The last step has not taken its whole time yet.
   const toRate = (sum: number | null, index: number) =>
-    (sum ?? 0) / Math.max(1, Math.min(steps.minutes, (now.getTime() - first - index * stepMs) / minuteMs));
+    (sum ?? 0) /
+    Math.max(1, Math.min(steps.minutes, (now.getTime() - first - index * stepMs) / minuteMs));
   const waits = times.map(() => new Map<number, number>());
   for (const figure of byMeasure.get('waits') ?? []) {
     const counts = waits[place(figure)];
@@ -96,13 +113,21 @@ export function buildTrends(figures: readonly Figure[], steps: Steps, now: Date,
     span: steps.span,
     stepMinutes: steps.minutes,
     times,
-    rows: streams.map((name) => ({ name, values: collect('rows', name, add).map((value) => value ?? 0) })),
+    rows: streams.map((name) => ({
+      name,
+      values: collect('rows', name, add).map((value) => value ?? 0),
+    })),
     pushes: outcomes.map((name) => ({ name, values: collect('pushes', name, add).map(toRate) })),
     waits: [50, 99].map((percent) => ({
       name: `p${percent}`,
       values: waits.map((counts) => findPercentile(counts, percent / 100)),
     })),
-    oldestPending: [{ name: 'oldest', values: collect('oldest_pending', '', Math.max).map((value) => value ?? 0) }],
+    oldestPending: [
+      {
+        name: 'oldest',
+        values: collect('oldest_pending', '', Math.max).map((value) => value ?? 0),
+      },
+    ],
     streamAges: streams.map((name) => ({ name, values: collect('stream_age', name, Math.max) })),
   };
 }

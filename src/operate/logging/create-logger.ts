@@ -18,7 +18,10 @@ export async function openLogger({
 }
 
 /** Creates a logger that writes one JSON line per event, with the fields that create-logger.ts knows. */
-export function createLogger(level: string, destination: pino.DestinationStream = pino.destination(1)): Logger {
+export function createLogger(
+  level: string,
+  destination: pino.DestinationStream = pino.destination(1),
+): Logger {
   const options: pino.LoggerOptions = {
     level,
     base: null,
@@ -46,7 +49,9 @@ function readSpanIds(): object {
 /** Turns what pino would write as a message into fields. */
 function toFields(given: unknown): Record<string, unknown> {
   if (given instanceof Error) return pickLogFields({ event: 'error', ...errorFields(given) });
-  return typeof given === 'object' && given !== null ? pickLogFields(given as Record<string, unknown>) : {};
+  return typeof given === 'object' && given !== null
+    ? pickLogFields(given as Record<string, unknown>)
+    : {};
 }
 
 /** Returns whether standard output is a terminal whose user wants colours (NO_COLOR). */
@@ -60,7 +65,8 @@ const logFields = {
   event: 'what happened; docs/operations.md lists them',
   client: 'client key',
   job: 'job name',
-  leaseKey: 'key of the lease of a run; with client and job it finds the run in sync.runs (lease_key)',
+  leaseKey:
+    'key of the lease of a run; with client and job it finds the run in sync.runs (lease_key)',
   outbox: 'number of the outbox row',
   kind: 'kind of the outbox row',
   step: 'what was done with the row: sent or looked up',
@@ -115,7 +121,10 @@ export function pickLogFields(fields: Record<string, unknown>): Record<string, u
   const entries = Object.entries(fields).filter(([name]) => known.has(name));
   const unknown = Object.keys(fields).filter((name) => !known.has(name));
   const leftOut = unknown.length === 0 ? {} : { leftOut: unknown };
-  return { ...Object.fromEntries(entries.map(([name, value]) => [name, toLoggableValue(value)])), ...leftOut };
+  return {
+    ...Object.fromEntries(entries.map(([name, value]) => [name, toLoggableValue(value)])),
+    ...leftOut,
+  };
 }
 
 /** Returns a value as it may be logged: texts without quotations and hidden characters, and lists. Objects are left out, except dates. */

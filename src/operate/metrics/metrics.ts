@@ -13,10 +13,26 @@ import type { WorkMetrics } from './work-metrics.ts';
 const toSeconds = (date: Date | null) => (date === null ? null : date.getTime() / 1_000);
 
 /** Gauges for each client and stream. A null is not reported. */
-const streamGauges: readonly (readonly [name: string, help: string, value: (row: StreamStatus) => number | null])[] = [
-  ['stream_last_attempt_timestamp_seconds', 'When a poll last began', (row) => toSeconds(row.lastAttemptAt)],
-  ['stream_last_success_timestamp_seconds', 'When a poll last read everything', (row) => toSeconds(row.lastSuccessAt)],
-  ['stream_last_change_timestamp_seconds', 'When a poll last changed a row', (row) => toSeconds(row.lastChangeAt)],
+const streamGauges: readonly (readonly [
+  name: string,
+  help: string,
+  value: (row: StreamStatus) => number | null,
+])[] = [
+  [
+    'stream_last_attempt_timestamp_seconds',
+    'When a poll last began',
+    (row) => toSeconds(row.lastAttemptAt),
+  ],
+  [
+    'stream_last_success_timestamp_seconds',
+    'When a poll last read everything',
+    (row) => toSeconds(row.lastSuccessAt),
+  ],
+  [
+    'stream_last_change_timestamp_seconds',
+    'When a poll last changed a row',
+    (row) => toSeconds(row.lastChangeAt),
+  ],
   [
     'stream_newest_source_timestamp_seconds',
     'Newest date of any received resource, by the service',
@@ -24,10 +40,22 @@ const streamGauges: readonly (readonly [name: string, help: string, value: (row:
   ],
   ['stream_first_load', '1 during the first load', (row) => Number(row.firstLoad)],
   ['stream_rows_last_day', 'Rows that polls changed in 24 hours', (row) => row.changedLastDay],
-  ['stream_usual_rows_per_day', 'Rows that polls usually change in a day', (row) => row.usualPerDay],
-  ['stream_gaps', 'Gaps: spans that were not read and that the service no longer lists', (row) => row.gapCount],
+  [
+    'stream_usual_rows_per_day',
+    'Rows that polls usually change in a day',
+    (row) => row.usualPerDay,
+  ],
+  [
+    'stream_gaps',
+    'Gaps: spans that were not read and that the service no longer lists',
+    (row) => row.gapCount,
+  ],
   ['quarantine_rows', 'Resources in quarantine', (row) => row.quarantined],
-  ['reconcile_timestamp_seconds', 'When a reconciliation was last done', (row) => toSeconds(row.reconciledAt)],
+  [
+    'reconcile_timestamp_seconds',
+    'When a reconciliation was last done',
+    (row) => toSeconds(row.reconciledAt),
+  ],
   [
     'reconcile_lateness_p99_seconds',
     'Lateness of the changes that reconciliations healed, 99th percentile; streams that are read by day',
@@ -36,10 +64,22 @@ const streamGauges: readonly (readonly [name: string, help: string, value: (row:
 ];
 
 /** Gauges for each client and job. A null is not reported. */
-const jobGauges: readonly (readonly [name: string, help: string, value: (row: JobStatus) => number | null])[] = [
+const jobGauges: readonly (readonly [
+  name: string,
+  help: string,
+  value: (row: JobStatus) => number | null,
+])[] = [
   ['job_running', '1 while a run is under way', (row) => Number(row.running)],
-  ['job_due_timestamp_seconds', 'When the job is due; absent if it has no schedule', (row) => toSeconds(row.dueAt)],
-  ['job_consecutive_failures', 'Failed runs since the last one that was done', (row) => row.consecutiveFailures],
+  [
+    'job_due_timestamp_seconds',
+    'When the job is due; absent if it has no schedule',
+    (row) => toSeconds(row.dueAt),
+  ],
+  [
+    'job_consecutive_failures',
+    'Failed runs since the last one that was done',
+    (row) => row.consecutiveFailures,
+  ],
   ['job_skips', 'Runs that were skipped or missed so far', (row) => row.skips],
 ];
 
@@ -54,8 +94,16 @@ const otherGauges: readonly (readonly [name: string, labels: string, help: strin
   ['outbox_rows', 'client status', 'Open rows, by status'],
   ['outbox_done_last_day', 'client', 'Rows that were done in 24 hours'],
   ['outbox_undecided_rows', 'client', 'Stuck rows: unknown rows that only a person can decide'],
-  ['outbox_oldest_seconds', 'client', 'Age of the oldest open row that is neither dead nor undecided'],
-  ['push_held', 'client kind code', '1 while the rows of a client (kind empty) or of a kind are held, by code'],
+  [
+    'outbox_oldest_seconds',
+    'client',
+    'Age of the oldest open row that is neither dead nor undecided',
+  ],
+  [
+    'push_held',
+    'client kind code',
+    '1 while the rows of a client (kind empty) or of a kind are held, by code',
+  ],
   [
     'database_changed',
     '',
@@ -71,7 +119,11 @@ const otherGauges: readonly (readonly [name: string, labels: string, help: strin
   ['queue_jobs', 'queue state', 'Jobs in the queue'],
   ['notify_queue_ratio', '', 'Used part of the NOTIFY queue of Postgres, from 0 to 1'],
   ['database_up', '', '1 if the state could be read'],
-  ['worker_sweep_age_seconds', '', 'Time since the last complete sweep, or since the start of the worker'],
+  [
+    'worker_sweep_age_seconds',
+    '',
+    'Time since the last complete sweep, or since the start of the worker',
+  ],
 ];
 
 /** Label of all clients that no worker has ever had. The ERP may write any client into a row. */
@@ -85,7 +137,8 @@ class StateMetrics {
   constructor() {
     for (const [name, help] of streamGauges) this.#gauge(name, help, ['client', 'stream']);
     for (const [name, help] of jobGauges) this.#gauge(name, help, ['client', 'job']);
-    for (const [name, labels, help] of otherGauges) this.#gauge(name, help, labels.split(' ').filter(Boolean));
+    for (const [name, labels, help] of otherGauges)
+      this.#gauge(name, help, labels.split(' ').filter(Boolean));
   }
 
   /** Removes all values, because the database could not be read and old values would mislead. */
@@ -118,8 +171,13 @@ class StateMetrics {
     for (const { client, job, since } of snapshot.pauses)
       for (const one of client === null ? configuredClients : [client]) {
         // If a job is paused both for the client and for every client, the longer pause counts.
-        const others = snapshot.pauses.filter((pause) => pause.job === job && (pause.client ?? one) === one);
-        const first = others.reduce((earliest, pause) => Math.min(earliest, pause.since.getTime()), since.getTime());
+        const others = snapshot.pauses.filter(
+          (pause) => pause.job === job && (pause.client ?? one) === one,
+        );
+        const first = others.reduce(
+          (earliest, pause) => Math.min(earliest, pause.since.getTime()),
+          since.getTime(),
+        );
         this.#set('paused_seconds', { client: one, job }, (now - first) / 1_000);
       }
   }
@@ -135,7 +193,8 @@ class StateMetrics {
   }
 
   setQueue(queue: string, counts: Readonly<Record<string, number>>): void {
-    for (const [state, count] of Object.entries(counts)) this.#set('queue_jobs', { queue, state }, count);
+    for (const [state, count] of Object.entries(counts))
+      this.#set('queue_jobs', { queue, state }, count);
   }
 
   #setStream(row: StreamStatus, now: number): void {
@@ -167,7 +226,8 @@ class StateMetrics {
 
   #setClients({ clients, gates, parcelBacklog }: Snapshot, now: number): void {
     for (const { client } of clients) this.#set('parcel_reads_due', { client }, 0);
-    for (const { client, shipments } of parcelBacklog) this.#set('parcel_reads_due', { client }, shipments);
+    for (const { client, shipments } of parcelBacklog)
+      this.#set('parcel_reads_due', { client }, shipments);
     for (const { client, holdCode, offeredBaseUrl, servedAt } of clients) {
       this.#set('client_served_timestamp_seconds', { client }, toSeconds(servedAt));
       this.#set('client_parked', { client }, Number(offeredBaseUrl !== null));
@@ -182,7 +242,10 @@ class StateMetrics {
   }
 
   #gauge(name: string, help: string, labelNames: string[]): void {
-    this.#gauges.set(name, new Gauge({ name: `fulfilment_${name}`, help, labelNames, registers: [this.registry] }));
+    this.#gauges.set(
+      name,
+      new Gauge({ name: `fulfilment_${name}`, help, labelNames, registers: [this.registry] }),
+    );
   }
 
   #set(name: string, labels: Record<string, string>, value: number | null): void {
@@ -200,7 +263,10 @@ export interface MetricSources {
   readonly sinceLastSweepMs: () => number | undefined;
   /** Returns the queues by name; none until the worker has started. */
   readonly queues: () => Iterable<
-    readonly [name: string, queue: { getJobCounts: () => Promise<Readonly<Record<string, number>>> }]
+    readonly [
+      name: string,
+      queue: { getJobCounts: () => Promise<Readonly<Record<string, number>>> },
+    ]
   >;
 }
 
@@ -219,7 +285,10 @@ export class Metrics {
   /** Reads the current state, and returns what `format` makes of the registry of all metrics. */
   async read<T>(format: (registry: Registry) => Promise<T>): Promise<T> {
     const { readState, config, sinceLastSweepMs } = this.#sources;
-    const [current, queues] = await Promise.all([withReadTimeout(readState()).catch(() => null), this.#countJobs()]);
+    const [current, queues] = await Promise.all([
+      withReadTimeout(readState()).catch(() => null),
+      this.#countJobs(),
+    ]);
     // Values are set and taken without a wait between, so another reader cannot interfere.
     const clients = config.clients.map(({ key }) => key);
     if (current === null) this.#state.setUnknown();

@@ -12,7 +12,18 @@ const runBuckets = [0.1, 0.5, 1, 5, 15, 60, 300, 1_800];
 const eventLoopSampleMs = 100;
 const rowOutcomes = ['created', 'updated', 'removed', 'unchanged', 'stale', 'quarantined'] as const;
 /** HTTP statuses that are labels. Of any other status, the label is its class. */
-const exactStatuses = new Set(['401', '403', '404', '405', '408', '409', '422', '425', '429', '503']);
+const exactStatuses = new Set([
+  '401',
+  '403',
+  '404',
+  '405',
+  '408',
+  '409',
+  '422',
+  '425',
+  '429',
+  '503',
+]);
 
 /** Counters and histograms since the start of this process. Every label has a bounded set of values. */
 export class WorkMetrics {
@@ -24,14 +35,30 @@ export class WorkMetrics {
     ['operation', 'status'],
     requestBuckets,
   );
-  readonly #requestCount = this.#counter('fulfilment_requests_total', 'Requests to the service of each client', [
+  readonly #requestCount = this.#counter(
+    'fulfilment_requests_total',
+    'Requests to the service of each client',
+    ['client', 'status'],
+  );
+  readonly #runs = this.#counter('fulfilment_runs_total', 'Runs of this worker', [
     'client',
-    'status',
+    'job',
+    'outcome',
   ]);
-  readonly #runs = this.#counter('fulfilment_runs_total', 'Runs of this worker', ['client', 'job', 'outcome']);
-  readonly #runDuration = this.#histogram('fulfilment_run_duration_seconds', 'Runs that began', ['job'], runBuckets);
-  readonly #pages = this.#counter('fulfilment_pages_total', 'Pages read from the service', ['client', 'job']);
-  readonly #fetched = this.#counter('fulfilment_fetched_total', 'Resources read from the service', ['client', 'job']);
+  readonly #runDuration = this.#histogram(
+    'fulfilment_run_duration_seconds',
+    'Runs that began',
+    ['job'],
+    runBuckets,
+  );
+  readonly #pages = this.#counter('fulfilment_pages_total', 'Pages read from the service', [
+    'client',
+    'job',
+  ]);
+  readonly #fetched = this.#counter('fulfilment_fetched_total', 'Resources read from the service', [
+    'client',
+    'job',
+  ]);
   readonly #rows = this.#counter('fulfilment_rows_total', 'Received resources, by outcome', [
     'client',
     'job',
@@ -52,7 +79,10 @@ export class WorkMetrics {
   /** @param kinds known kinds of outbox rows. The ERP may write anything into a row; other kinds count as `unknown` */
   constructor(version: string, kinds: readonly string[]) {
     this.#kinds = new Set(kinds);
-    collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: eventLoopSampleMs });
+    collectDefaultMetrics({
+      register: this.registry,
+      eventLoopMonitoringPrecision: eventLoopSampleMs,
+    });
     new Gauge({
       name: 'fulfilment_worker_info',
       help: '1, with the version of this worker',
@@ -89,7 +119,12 @@ export class WorkMetrics {
     return new Counter({ name, help, labelNames, registers: [this.registry] });
   }
 
-  #histogram<T extends string>(name: string, help: string, labelNames: T[], buckets: number[]): Histogram<T> {
+  #histogram<T extends string>(
+    name: string,
+    help: string,
+    labelNames: T[],
+    buckets: number[],
+  ): Histogram<T> {
     return new Histogram({ name, help, labelNames, buckets, registers: [this.registry] });
   }
 }

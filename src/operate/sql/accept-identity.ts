@@ -41,7 +41,8 @@ export async function acceptIdentity(
     const changes = keepCursors ? [] : await forgetService(trx, client);
     if (keepCursors && former !== undefined) await copyGates(trx, former.identity, identity);
     await trx.deleteFrom('sync.push_holds').where('client', '=', client).execute();
-    if (!keepCursors) await trx.deleteFrom('sync.proven_kinds').where('client', '=', client).execute();
+    if (!keepCursors)
+      await trx.deleteFrom('sync.proven_kinds').where('client', '=', client).execute();
     const deadRows = keepCursors
       ? 0
       : await markUnsettledDead(trx, client, former?.base_url ?? 'the former service', by);
@@ -69,14 +70,25 @@ export async function acceptIdentity(
 }
 
 /** Stores the accepted identity. Ends the offer of another account and the client hold. */
-async function storeIdentity(trx: Transaction<DB>, { client, identity, baseUrl }: OfferedAccount): Promise<void> {
+async function storeIdentity(
+  trx: Transaction<DB>,
+  { client, identity, baseUrl }: OfferedAccount,
+): Promise<void> {
   const noOffer = { offered_identity: null, offered_base_url: null, offered_at: null };
-  const noHold = { hold_code: null, hold_reason: null, hold_since: null, hold_until: null, hold_times: 0 };
+  const noHold = {
+    hold_code: null,
+    hold_reason: null,
+    hold_since: null,
+    hold_until: null,
+    hold_times: 0,
+  };
   const accepted = { identity, base_url: baseUrl, accepted_at: sql<Date>`now()` };
   await trx
     .insertInto('sync.clients')
     .values({ client, identity, base_url: baseUrl })
-    .onConflict((conflict) => conflict.column('client').doUpdateSet({ ...accepted, ...noOffer, ...noHold }))
+    .onConflict((conflict) =>
+      conflict.column('client').doUpdateSet({ ...accepted, ...noOffer, ...noHold }),
+    )
     .execute();
 }
 
@@ -144,7 +156,9 @@ async function copyGates(trx: Transaction<DB>, former: string, identity: string)
     select gate, ${identity}, client, next_at, taken_at, finished_at
     from sync.gates
     where identity = ${former}
-    on conflict (gate, identity) do update set next_at = greatest(g.next_at, excluded.next_at)`.execute(trx);
+    on conflict (gate, identity) do update set next_at = greatest(g.next_at, excluded.next_at)`.execute(
+    trx,
+  );
 }
 
 const forgottenTables = [
@@ -168,7 +182,8 @@ const forgottenTables = [
  * @returns the changes for the feed
  */
 async function forgetService(trx: Transaction<DB>, client: string): Promise<Change[]> {
-  for (const table of forgottenTables) await trx.deleteFrom(table).where('client', '=', client).execute();
+  for (const table of forgottenTables)
+    await trx.deleteFrom(table).where('client', '=', client).execute();
   // Pushes find ids by codes of the service lists, and return authorizations by references. Those of the former service are not
   // valid at the new one.
   const returns = await trx
@@ -190,7 +205,9 @@ async function forgetService(trx: Transaction<DB>, client: string): Promise<Chan
     .set({ removed_at: sql<Date>`now()` })
     .where('client', '=', client)
     .where('removed_at', 'is', null)
-    .returning(sql<string>`concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse)`.as('key'))
+    .returning(
+      sql<string>`concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse)`.as('key'),
+    )
     .execute();
   return [
     ...returns.map(({ id }) => ({

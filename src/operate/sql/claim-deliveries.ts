@@ -45,7 +45,10 @@ export interface DeliveryClaim {
  * Claims deliveries that are due and first in their lanes, as many as the receiver has places. Of a receiver that is away,
  * one at a time tries whether it is back.
  */
-export async function claimDeliveries(db: Kysely<DB>, claim: DeliveryClaim): Promise<ClaimedDelivery[]> {
+export async function claimDeliveries(
+  db: Kysely<DB>,
+  claim: DeliveryClaim,
+): Promise<ClaimedDelivery[]> {
   const { receiver, underWay, lastTurn, leaseMs } = claim;
   const state = await readState(db, receiver);
   if (state === null) return [];
@@ -60,7 +63,10 @@ export async function claimDeliveries(db: Kysely<DB>, claim: DeliveryClaim): Pro
   return markClaimed(db, chosen, leaseMs);
 }
 
-async function readState(db: Kysely<DB>, receiver: string): Promise<(ReceiverState & { isDue: boolean }) | null> {
+async function readState(
+  db: Kysely<DB>,
+  receiver: string,
+): Promise<(ReceiverState & { isDue: boolean }) | null> {
   const { rows } = await sql<ReceiverState & { isDue: boolean }>`
     select away_since is not null as "isAway", failures, places, coalesce(next_at <= clock_timestamp(), true) as "isDue"
     from sync.receivers
@@ -69,7 +75,12 @@ async function readState(db: Kysely<DB>, receiver: string): Promise<(ReceiverSta
 }
 
 /** Finds the due deliveries of each turn, at most `most` new ones and `most` that were tried before. */
-async function findDue(db: Kysely<DB>, receiver: string, most: number, newest: boolean): Promise<DueDelivery[]> {
+async function findDue(
+  db: Kysely<DB>,
+  receiver: string,
+  most: number,
+  newest: boolean,
+): Promise<DueDelivery[]> {
   const order = newest
     ? sql`d.receiver desc, d.turn desc, d.next_at desc, d.id desc`
     : sql`d.receiver, d.turn, d.next_at, d.id`;
@@ -118,7 +129,11 @@ async function takeProbe(db: Kysely<DB>, receiver: string, leaseMs: number): Pro
   return numAffectedRows === 1n;
 }
 
-async function markClaimed(db: Kysely<DB>, ids: readonly string[], leaseMs: number): Promise<ClaimedDelivery[]> {
+async function markClaimed(
+  db: Kysely<DB>,
+  ids: readonly string[],
+  leaseMs: number,
+): Promise<ClaimedDelivery[]> {
   const { rows } = await sql<ClaimedDelivery>`
     with free as materialized (
       select d.id
@@ -167,11 +182,15 @@ export async function settleAttempt(
     await endDelivery(trx, attempt);
     if (end.status !== 'waiting') await promoteHeads(trx, [{ receiver, lane: delivery.lane }]);
     const next = judge(state);
-    if (next.isAway || state.isAway || next.places !== state.places) await storeState(trx, attempt, next);
+    if (next.isAway || state.isAway || next.places !== state.places)
+      await storeState(trx, attempt, next);
   });
 }
 
-async function endDelivery(trx: Transaction<DB>, { delivery, end, failure }: Attempt): Promise<void> {
+async function endDelivery(
+  trx: Transaction<DB>,
+  { delivery, end, failure }: Attempt,
+): Promise<void> {
   const delayMs = end.status === 'waiting' ? end.delayMs : null;
   // If another worker has taken it over, only its success counts.
   await sql`
@@ -183,7 +202,11 @@ async function endDelivery(trx: Transaction<DB>, { delivery, end, failure }: Att
       and (${end.status} = 'delivered' or tries = ${delivery.tries})`.execute(trx);
 }
 
-async function storeState(trx: Transaction<DB>, { receiver, failure }: Attempt, next: ReceiverEnd): Promise<void> {
+async function storeState(
+  trx: Transaction<DB>,
+  { receiver, failure }: Attempt,
+  next: ReceiverEnd,
+): Promise<void> {
   const { isAway, failures, places, delayMs } = next;
   await sql`
     update sync.receivers
@@ -195,7 +218,10 @@ async function storeState(trx: Transaction<DB>, { receiver, failure }: Attempt, 
 }
 
 /** Gives back a delivery whose post was aborted: that counts as no attempt. */
-export async function returnDelivery(db: Kysely<DB>, { id, tries }: ClaimedDelivery): Promise<void> {
+export async function returnDelivery(
+  db: Kysely<DB>,
+  { id, tries }: ClaimedDelivery,
+): Promise<void> {
   await sql`
     update sync.deliveries
     set tries = tries - 1, next_at = clock_timestamp()

@@ -32,7 +32,10 @@ const laneSet = (lanes: readonly Lane[]) => {
 };
 
 /** Returns a function that tells whether a delivery waits in one of these lanes. Lock their receivers before. */
-export async function findWaitingLanes(trx: Transaction<DB>, lanes: readonly Lane[]): Promise<(lane: Lane) => boolean> {
+export async function findWaitingLanes(
+  trx: Transaction<DB>,
+  lanes: readonly Lane[],
+): Promise<(lane: Lane) => boolean> {
   const { rows } = await sql<Lane>`
     select l.receiver, l.lane
     from ${laneSet(lanes)}

@@ -8,7 +8,11 @@ import { findPersonalColumns } from '../../pull/sql/erasures.ts';
  * @param id id of the delivery
  * @param personalData true if names, addresses and other personal data are posted
  */
-export async function readEventBody(db: Database, id: string, personalData: boolean): Promise<string | null> {
+export async function readEventBody(
+  db: Database,
+  id: string,
+  personalData: boolean,
+): Promise<string | null> {
   const { rows } = await selectBody(id, personalData).execute(db);
   return rows[0]?.body ?? null;
 }

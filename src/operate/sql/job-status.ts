@@ -14,7 +14,9 @@ export type JobStatus = Awaited<ReturnType<typeof readJobStatus>>[number];
 export async function readJobStatus(db: Database) {
   return db
     .selectFrom('sync.jobs as j')
-    .leftJoin('sync.leases as l', (join) => join.onRef('l.client', '=', 'j.client').onRef('l.name', '=', 'j.job'))
+    .leftJoin('sync.leases as l', (join) =>
+      join.onRef('l.client', '=', 'j.client').onRef('l.name', '=', 'j.job'),
+    )
     .select((eb) => [
       'j.client',
       'j.job',
@@ -54,6 +56,8 @@ export async function readJobStatus(db: Database) {
 
 /** Reads the database's clock. */
 export async function readDatabaseClock(db: Database): Promise<Date> {
-  const { now } = await db.selectNoFrom(sql<Date>`clock_timestamp()`.as('now')).executeTakeFirstOrThrow();
+  const { now } = await db
+    .selectNoFrom(sql<Date>`clock_timestamp()`.as('now'))
+    .executeTakeFirstOrThrow();
   return now;
 }

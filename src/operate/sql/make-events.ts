@@ -22,7 +22,9 @@ const maxChanges = 500;
 const goneAfter = sql`interval '7 days'`;
 
 /** The result of reading the feed. `missed`: it no longer had all changes, and events continue with the newest. */
-export type MadeEvents = { readonly missed: true } | { readonly missed: false; readonly more: boolean };
+export type MadeEvents =
+  | { readonly missed: true }
+  | { readonly missed: false; readonly more: boolean };
 
 /**
  * Makes events from the next changes of the feed, in the transaction that moves the checkpoint. Several workers make each
@@ -67,7 +69,9 @@ async function makeNext(trx: Transaction<DB>): Promise<number> {
 }
 
 /** Locks the checkpoint, and returns the next changes; null if there are none, or if another worker makes events. */
-async function takeChanges(trx: Transaction<DB>): Promise<(FeedSpan & { readonly changes: number }) | null> {
+async function takeChanges(
+  trx: Transaction<DB>,
+): Promise<(FeedSpan & { readonly changes: number }) | null> {
   const { rows: places } = await sql<{ after: number }>`
     select c.seq as after
     from sync.event_checkpoint c
@@ -226,23 +230,35 @@ async function releaseShipped(trx: Transaction<DB>, span: FeedSpan): Promise<voi
 }
 
 /** Plans and adds the events of facts. Nothing of the ERP is read from here on, so the receivers are locked for a short time. */
-async function addEvents(trx: Transaction<DB>, span: FeedSpan, facts: readonly EventFact[]): Promise<void> {
+async function addEvents(
+  trx: Transaction<DB>,
+  span: FeedSpan,
+  facts: readonly EventFact[],
+): Promise<void> {
   const receivers = await readReceivers(trx);
   const names = receivers.map(({ name }) => name);
   await lockReceivers(trx, names);
   await releaseShipped(trx, span);
 
   const stored = await findStored(trx, facts);
-  const numbers = facts.flatMap(({ client, number }) => (number === null ? [] : [toNumberLane(client, number)]));
-  const numberLanes = names.flatMap((receiver) => [...new Set(numbers)].map((lane) => ({ receiver, lane })));
+  const numbers = facts.flatMap(({ client, number }) =>
+    number === null ? [] : [toNumberLane(client, number)],
+  );
+  const numberLanes = names.flatMap((receiver) =>
+    [...new Set(numbers)].map((lane) => ({ receiver, lane })),
+  );
   const isNumberWaiting = await findWaitingLanes(trx, numberLanes);
-  const planned = planEvents(facts, receivers, stored, (receiver, lane) => isNumberWaiting({ receiver, lane }));
+  const planned = planEvents(facts, receivers, stored, (receiver, lane) =>
+    isNumberWaiting({ receiver, lane }),
+  );
 
   await insertDeliveries(trx, planned, await findWaitingLanes(trx, planned));
   await sql`
     update sync.receivers
     set missed_at = now()
-    where name = any(${receivers.filter(({ isGone }) => isGone).map(({ name }) => name)}::text[])`.execute(trx);
+    where name = any(${receivers.filter(({ isGone }) => isGone).map(({ name }) => name)}::text[])`.execute(
+    trx,
+  );
 }
 
 async function readReceivers(trx: Transaction<DB>): Promise<EventReceiver[]> {
@@ -256,7 +272,10 @@ async function readReceivers(trx: Transaction<DB>): Promise<EventReceiver[]> {
 }
 
 /** Finds which deliveries there are about the sources of facts. */
-async function findStored(trx: Transaction<DB>, facts: readonly EventFact[]): Promise<StoredDelivery[]> {
+async function findStored(
+  trx: Transaction<DB>,
+  facts: readonly EventFact[],
+): Promise<StoredDelivery[]> {
   const ofSources = facts.filter(({ sourceId }) => sourceId !== null);
   const { rows } = await sql<StoredDelivery>`
     select d.receiver, d.client, d.type, d.source_id as "sourceId",

@@ -77,7 +77,12 @@ export async function storeAlertChecks(
   db: Database,
   checks: readonly AlertCheck[],
   bounds: { readonly alerts: number; readonly posts: number; readonly perClient: number },
-  decide: (scopes: readonly string[], open: readonly StoredAlert[], now: Date, room: typeof bounds) => AlertChanges,
+  decide: (
+    scopes: readonly string[],
+    open: readonly StoredAlert[],
+    now: Date,
+    room: typeof bounds,
+  ) => AlertChanges,
 ): Promise<AlertChanges> {
   return db.transaction().execute(async (trx) => {
     const locked = await trx
@@ -92,30 +97,55 @@ export async function storeAlertChecks(
       .forUpdate()
       .execute();
     const numbers = new Map(locked.map(({ scope, number }) => [scope, number]));
-    const valid = checks.filter(({ scope, number }) => numbers.get(scope) === number).map(({ scope }) => scope);
+    const valid = checks
+      .filter(({ scope, number }) => numbers.get(scope) === number)
+      .map(({ scope }) => scope);
     if (valid.length === 0) return { kept: [], removed: [], posts: [] };
     const open = await readOpenAlerts(trx, valid);
     const used = await countAlerts(trx);
-    const room = { ...bounds, alerts: bounds.alerts - used.alerts, posts: bounds.posts - used.posts };
+    const room = {
+      ...bounds,
+      alerts: bounds.alerts - used.alerts,
+      posts: bounds.posts - used.posts,
+    };
     const changes = decide(valid, open, used.now, room);
     await writeChanges(trx, changes);
     return changes;
   });
 }
 
-async function readOpenAlerts(trx: Transaction<DB>, scopes: readonly string[]): Promise<StoredAlert[]> {
+async function readOpenAlerts(
+  trx: Transaction<DB>,
+  scopes: readonly string[],
+): Promise<StoredAlert[]> {
   const rows = await trx
     .selectFrom('sync.alerts')
-    .select(['id', 'scope', 'code', 'client', 'subject', 'detail', 'severity', 'text', 'remedy', 'since'])
+    .select([
+      'id',
+      'scope',
+      'code',
+      'client',
+      'subject',
+      'detail',
+      'severity',
+      'text',
+      'remedy',
+      'since',
+    ])
     .select(['began_at as beganAt', 'missing_since as missingSince'])
     .where('scope', 'in', [...scopes])
     .orderBy('since')
     .execute();
-  return rows.map(({ severity, ...row }) => ({ ...row, severity: severity === 'bad' ? 'bad' : 'warn' }));
+  return rows.map(({ severity, ...row }) => ({
+    ...row,
+    severity: severity === 'bad' ? 'bad' : 'warn',
+  }));
 }
 
 /** Counts the open alerts and waiting posts of all clients, and reads the clock. */
-async function countAlerts(trx: Transaction<DB>): Promise<{ alerts: number; posts: number; now: Date }> {
+async function countAlerts(
+  trx: Transaction<DB>,
+): Promise<{ alerts: number; posts: number; now: Date }> {
   const { rows } = await sql<{ alerts: number; posts: number; now: Date }>`
     select
       (select count(*)::int from sync.alerts) as alerts,
@@ -126,7 +156,10 @@ async function countAlerts(trx: Transaction<DB>): Promise<{ alerts: number; post
   return row;
 }
 
-async function writeChanges(trx: Transaction<DB>, { kept, removed, posts }: AlertChanges): Promise<void> {
+async function writeChanges(
+  trx: Transaction<DB>,
+  { kept, removed, posts }: AlertChanges,
+): Promise<void> {
   if (removed.length > 0)
     await trx
       .deleteFrom('sync.alerts')
@@ -168,7 +201,14 @@ async function addPosts(trx: Transaction<DB>, posts: readonly NewPost[]): Promis
     const source = { sourceId: null, sourceKey: null, number: null };
     const happenedAt = new Date(body.timestamp);
     return {
-      ...{ receiver: alertReceiver, lane: `alert ${alertId}`, type: body.type, client, turn: '', ...source },
+      ...{
+        receiver: alertReceiver,
+        lane: `alert ${alertId}`,
+        type: body.type,
+        client,
+        turn: '',
+        ...source,
+      },
       ...{ body, happenedAt, delayMs: 0 },
     };
   });

@@ -22,7 +22,11 @@ export interface OrderSearch {
  * announced return, or an e-mail address. Each way uses an index. Outbox rows are found only for clients that a worker
  * has had.
  */
-export async function findOrders(db: Kysely<DB>, text: string, { limit, byEmail }: OrderSearch): Promise<FoundOrder[]> {
+export async function findOrders(
+  db: Kysely<DB>,
+  text: string,
+  { limit, byEmail }: OrderSearch,
+): Promise<FoundOrder[]> {
   const email = byEmail && text.includes('@') ? text : null;
   // Ids of the service are safe integers. A longer number is none.
   const id = /^\d{1,16}$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : null;

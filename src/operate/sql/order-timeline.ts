@@ -2,7 +2,14 @@ import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 
 /** The part of an order that an event belongs to. */
-export type EventSource = 'outbox' | 'order' | 'line' | 'shipment' | 'parcel' | 'return' | 'document';
+export type EventSource =
+  | 'outbox'
+  | 'order'
+  | 'line'
+  | 'shipment'
+  | 'parcel'
+  | 'return'
+  | 'document';
 
 /** Something that happened to an order. Names, addresses and payloads are not read. */
 export interface OrderEvent {

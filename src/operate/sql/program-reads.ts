@@ -72,7 +72,9 @@ export const entities = {
   parcels: byShipmentAndPackage,
   documents: byId,
   setting_options: { key: ['list', 'id'] },
-  main_shipping_method_warehouses: { key: ['main_shipping_method_id', 'shipping_method_id', 'warehouse'] },
+  main_shipping_method_warehouses: {
+    key: ['main_shipping_method_id', 'shipping_method_id', 'warehouse'],
+  },
   stock_levels: { key: ['sku'] },
 } as const satisfies Readonly<Record<string, Entity>>;
 
@@ -110,7 +112,11 @@ export async function readEntity(
 }
 
 /** Reads the orders that have a number, newest first, each as JSON text. */
-export const readOrdersByNumber = (db: Kysely<DB>, client: string, number: string): Promise<string[]> =>
+export const readOrdersByNumber = (
+  db: Kysely<DB>,
+  client: string,
+  number: string,
+): Promise<string[]> =>
   readDocuments(db, client, 'orders', sql`t.external_order_number = ${number}`);
 
 /** Maximum number of rows that one read returns. Orders with one number are few. */
@@ -164,7 +170,12 @@ const entriesSearched = 5_000;
  *   there may be more already
  * @throws a database error 22023 with the reason if entries after this place were pruned, or if it was never used
  */
-export async function readClientChanges(db: Kysely<DB>, client: string, after: number, limit: number) {
+export async function readClientChanges(
+  db: Kysely<DB>,
+  client: string,
+  after: number,
+  limit: number,
+) {
   const { rows } = await sql<FoundEntry>`
     with searched as materialized (
       select *

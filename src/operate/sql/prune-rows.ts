@@ -21,7 +21,10 @@ const toCutoff = (days: number) => sql`now() - make_interval(days => ${days})`;
 /**
  * Makes the prune target of a table, from a condition on the age of row t. It skips rows that another worker deletes.
  */
-function makePruneTarget(name: string, condition: (days: number) => RawBuilder<unknown>): PruneTarget {
+function makePruneTarget(
+  name: string,
+  condition: (days: number) => RawBuilder<unknown>,
+): PruneTarget {
   return {
     name,
     prune: async (trx, days, limit) => {
@@ -80,7 +83,9 @@ export const pruneTargets: readonly PruneTarget[] = [
     'fulfilment.outbox',
     (days) => sql`t.status in ('done', 'cancelled') and t.finished_at < ${toCutoff(days)}`,
   ),
-  ...eventTables.map((name) => makePruneTarget(`fulfilment.${name}`, (days) => sql`t.seen_at < ${toCutoff(days)}`)),
+  ...eventTables.map((name) =>
+    makePruneTarget(`fulfilment.${name}`, (days) => sql`t.seen_at < ${toCutoff(days)}`),
+  ),
   makePruneTarget('sync.quarantine', (days) => sql`t.last_seen_at < ${toCutoff(days)}`),
   makePruneTarget('sync.deliveries', (days) => sql`t.finished_at < ${toCutoff(days)}`),
   makePruneTarget('sync.gaps', (days) => sql`t.noticed_at < ${toCutoff(days)}`),
@@ -97,7 +102,10 @@ export const pruneTargets: readonly PruneTarget[] = [
       where l.client = t.client and l.stream = t.stream and l.kind = t.kind and l.outcome = 'done' and l.id > t.id)`,
   ),
   // The look-ups of shipments that are too old to be requested again.
-  makePruneTarget('sync.parcel_reads', (days) => sql`t.requested_at < least(${toCutoff(days)}, ${toCutoff(120)})`),
+  makePruneTarget(
+    'sync.parcel_reads',
+    (days) => sql`t.requested_at < least(${toCutoff(days)}, ${toCutoff(120)})`,
+  ),
   // Of clients that no worker has any more: nobody finds the end of these problems.
   makePruneTarget('sync.alerts', (days) => sql`t.seen_at < ${toCutoff(days)}`),
   // Figures do not depend on the days: charts show a day in spans of 5 minutes, and a month in hours.
@@ -107,5 +115,8 @@ export const pruneTargets: readonly PruneTarget[] = [
   makePruneTarget('sync.api_keys', () => sql`t.created_at < ${toCutoff(7)}`),
   makePruneTarget('sync.audit', (days) => sql`t.at < ${toCutoff(days)}`),
   feedTarget,
-  makePruneTarget('sync.rescanned_changes', () => sql`t.last_seq <= (select m.pruned_until from sync.feed_mark m)`),
+  makePruneTarget(
+    'sync.rescanned_changes',
+    () => sql`t.last_seq <= (select m.pruned_until from sync.feed_mark m)`,
+  ),
 ];

@@ -29,7 +29,10 @@ const forgetAfter = sql`interval '7 days'`;
  * clients are fewer now are deleted.
  * @returns the names of receivers that no worker has had for 7 days; they and their deliveries are deleted
  */
-export function registerReceivers(db: Database, receivers: readonly RegisteredReceiver[]): Promise<string[]> {
+export function registerReceivers(
+  db: Database,
+  receivers: readonly RegisteredReceiver[],
+): Promise<string[]> {
   return inTransaction(db, async (trx) => {
     await startCheckpoint(trx, false);
     await sql`

@@ -95,7 +95,10 @@ const store = sql`
  * done. Each source has an index by time or number, so only its latest rows are read. Clients that no worker has ever
  * had are left out: the ERP may insert rows for any name.
  */
-async function countEvents(trx: Transaction<DB>, { since, until, attemptId }: Window): Promise<void> {
+async function countEvents(
+  trx: Transaction<DB>,
+  { since, until, attemptId }: Window,
+): Promise<void> {
   await sql`
     with events as (
       select r.client, ${toSpan(sql`r.finished_at`, '5 minutes')} as at, 'rows' as measure, j.stream as part,
@@ -164,7 +167,10 @@ async function sumHours(trx: Transaction<DB>, { since, until }: Window): Promise
 }
 
 /** Records up to where the figures are made. Deletes the marks that no later roll-up needs. */
-async function recordMark(trx: Transaction<DB>, { since, until, attemptId, isBehind }: Window): Promise<void> {
+async function recordMark(
+  trx: Transaction<DB>,
+  { since, until, attemptId, isBehind }: Window,
+): Promise<void> {
   // The largest id that is visible now was given out before now. A mark in the past keeps the former one.
   await sql`
     with gone as (

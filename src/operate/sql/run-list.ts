@@ -43,7 +43,11 @@ const columns = sql`r.id, r.client, r.job, r.trigger, r.status, r.worker, r.star
  * Lists the runs that match the filter, newest first. With a client or a job, the query uses the index of each (client,
  * job): a job with few runs among many others then costs no more than a frequent one.
  */
-export async function listRuns(db: Kysely<DB>, filter: RunFilter, limit: number): Promise<ListedRun[]> {
+export async function listRuns(
+  db: Kysely<DB>,
+  filter: RunFilter,
+  limit: number,
+): Promise<ListedRun[]> {
   const { client = null, job = null, status = null, before = null } = filter;
   const fitsNumberAndStatus = sql`(${before}::bigint is null or r.id < ${before})
     and (${status}::text is null or r.status = ${status})`;
@@ -59,7 +63,10 @@ export async function listRuns(db: Kysely<DB>, filter: RunFilter, limit: number)
               select * from sync.runs r where r.client = k.client and r.job = k.job and ${fitsNumberAndStatus}
                 order by r.id desc limit ${limit}
             ) r`;
-  const { rows } = await sql<ListedRun>`select ${columns} from ${source} order by r.id desc limit ${limit}`.execute(db);
+  const { rows } =
+    await sql<ListedRun>`select ${columns} from ${source} order by r.id desc limit ${limit}`.execute(
+      db,
+    );
   return rows;
 }
 

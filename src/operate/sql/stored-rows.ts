@@ -3,7 +3,14 @@ import type { Database } from '../../db/pool.ts';
 import { anyClient } from '../../db/values.ts';
 
 /** Columns that we add to those of the service. */
-const ourColumns = ['client', 'read_no', 'first_seen_at', 'changed_at', 'unlisted_since', 'ordered_quantity'];
+const ourColumns = [
+  'client',
+  'read_no',
+  'first_seen_at',
+  'changed_at',
+  'unlisted_since',
+  'ordered_quantity',
+];
 
 /** A stored row, by column. Times are as Postgres writes them in JSON. */
 export interface StoredRow {
@@ -22,11 +29,22 @@ export async function readTable(db: Database, client: string, table: string): Pr
 }
 
 /** Counts the rows of these tables, of the feed and of the quarantine. */
-export async function countRows(db: Database, tables: readonly string[]): Promise<Record<string, number>> {
-  const counted = [...tables.map((table) => `fulfilment.${table}`), 'fulfilment.changes', 'sync.quarantine'];
-  const parts = counted.map((table) => sql`select ${table} as name, count(*) as rows from ${sql.table(table)}`);
+export async function countRows(
+  db: Database,
+  tables: readonly string[],
+): Promise<Record<string, number>> {
+  const counted = [
+    ...tables.map((table) => `fulfilment.${table}`),
+    'fulfilment.changes',
+    'sync.quarantine',
+  ];
+  const parts = counted.map(
+    (table) => sql`select ${table} as name, count(*) as rows from ${sql.table(table)}`,
+  );
   const { rows } = await sql<{ name: string; rows: number }>`
     select name, rows
     from (${sql.join(parts, sql` union all `)}) as counted`.execute(db);
-  return Object.fromEntries(rows.map(({ name, rows: count }) => [name.slice(name.indexOf('.') + 1), count]));
+  return Object.fromEntries(
+    rows.map(({ name, rows: count }) => [name.slice(name.indexOf('.') + 1), count]),
+  );
 }

@@ -48,7 +48,9 @@ export async function listUndelivered(db: Kysely<DB>, maxRows: number): Promise<
  */
 export function retryDeliveries(db: Database, ids: readonly number[] | null): Promise<number> {
   return inTransaction(db, async (trx) => {
-    const { rows: names } = await sql<{ name: string }>`select name from sync.receivers`.execute(trx);
+    const { rows: names } = await sql<{ name: string }>`select name from sync.receivers`.execute(
+      trx,
+    );
     await lockReceivers(
       trx,
       names.map(({ name }) => name),

@@ -65,12 +65,19 @@ export interface AgedOrders {
 }
 
 /** Finds orders that have been finished for a number of days, among the next `limit` orders after `afterId`. */
-export async function findAgedOrders(trx: Transaction<DB>, step: AgedStep, afterId: number): Promise<AgedOrders> {
+export async function findAgedOrders(
+  trx: Transaction<DB>,
+  step: AgedStep,
+  afterId: number,
+): Promise<AgedOrders> {
   const rows = await readFacts(trx, step, afterId);
   const judged = rows.map((row) => ({ ...row, verdict: judgeAgedOrder(row) }));
-  const count = (verdict: AgedOrderVerdict) => judged.filter((row) => row.verdict === verdict).length;
+  const count = (verdict: AgedOrderVerdict) =>
+    judged.filter((row) => row.verdict === verdict).length;
   return {
-    orders: judged.filter(({ verdict }) => verdict === 'erase').map(({ id, number }) => ({ id, number })),
+    orders: judged
+      .filter(({ verdict }) => verdict === 'erase')
+      .map(({ id, number }) => ({ id, number })),
     lastId: rows.at(-1)?.id ?? null,
     blocked: count('rows'),
     incomplete: count('lines'),
@@ -147,10 +154,14 @@ const selectShipments = (client: string) => sql`
   where s.client = ${anyClient(client)} and s.order_id = p.id`;
 
 /** SQL: true if a time is so recent that there may be news. */
-const isRecent = (at: string) => sql`${sql.ref(at)} > now() - make_interval(days => ${withoutNewsDays})`;
+const isRecent = (at: string) =>
+  sql`${sql.ref(at)} > now() - make_interval(days => ${withoutNewsDays})`;
 
 /** SQL: true if goods of an announced return may still come. */
-export const isAnnounced = (client: string, table: string) => sql`(${sql.ref(`${table}.unlisted_since`)} is null
+export const isAnnounced = (
+  client: string,
+  table: string,
+) => sql`(${sql.ref(`${table}.unlisted_since`)} is null
   and ${isRecent(`${table}.changed_at`)} and exists (
     select from fulfilment.return_merchandise_authorization_items n
     where n.client = ${anyClient(client)} and n.return_merchandise_authorization_id = ${sql.ref(`${table}.id`)}

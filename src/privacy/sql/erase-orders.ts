@@ -66,11 +66,17 @@ export async function eraseOrders(
   checkRows(await lockOrderRows(trx, await readOrderScope(trx, client, orders)));
   await lockOrderStreams(trx, client);
   const scope = await readOrderScope(trx, client, orders);
-  const numbers = new Map(scope.numbers.filter(({ isPresent }) => isPresent).map(({ id, number }) => [id, number]));
+  const numbers = new Map(
+    scope.numbers.filter(({ isPresent }) => isPresent).map(({ id, number }) => [id, number]),
+  );
   const rows = await lockOrderRows(trx, scope);
   checkRows(rows);
   await recordErasures(trx, client, by, [
-    ...scope.orderIds.map((id) => ({ entity: 'orders' as const, id, number: numbers.get(id) ?? null })),
+    ...scope.orderIds.map((id) => ({
+      entity: 'orders' as const,
+      id,
+      number: numbers.get(id) ?? null,
+    })),
     ...findLostCreates(orders, rows),
   ]);
   const ids = rows.map(({ id }) => id);
@@ -94,10 +100,18 @@ export async function eraseOrders(
 /** The states in which a row may still be sent, looked up or settled. */
 const openStates: readonly string[] = ['pending', 'sending', 'unknown'];
 
-function checkOrderRows(orders: readonly OrderToErase[], rows: readonly OrderRow[], cancelDead: boolean): void {
-  const open = rows.filter(({ status }) => openStates.includes(status) || (!cancelDead && status === 'dead'));
+function checkOrderRows(
+  orders: readonly OrderToErase[],
+  rows: readonly OrderRow[],
+  cancelDead: boolean,
+): void {
+  const open = rows.filter(
+    ({ status }) => openStates.includes(status) || (!cancelDead && status === 'dead'),
+  );
   if (open.length > 0) throw new OpenOrderError(open);
-  const isPlaced = rows.some(({ kind, status }) => creatingKinds.includes(kind) && status === 'done');
+  const isPlaced = rows.some(
+    ({ kind, status }) => creatingKinds.includes(kind) && status === 'done',
+  );
   // Without its id, a later reading of the order could not be masked.
   if (isPlaced && orders.some(({ id }) => id === null))
     throw new CodedError(
@@ -141,8 +155,13 @@ export async function eraseOrder(
 ): Promise<ErasedCounts> {
   try {
     return await inTransaction(db, async (trx) => {
-      const { tables, cancelled, changes } = await eraseOrders(trx, client, by, [order], { cancelDead: true });
-      const counts = { tables: { ...tables, ...(await removeQuotedWords(trx, client, null)) }, cancelled };
+      const { tables, cancelled, changes } = await eraseOrders(trx, client, by, [order], {
+        cancelDead: true,
+      });
+      const counts = {
+        tables: { ...tables, ...(await removeQuotedWords(trx, client, null)) },
+        cancelled,
+      };
       if (isTrial) throw new TrialEnd(counts);
       const detail = Object.entries(counts.tables).map(([table, count]) => `${table} ${count}`);
       const name = `order ${order.number}${order.id === null ? '' : ` (id ${order.id})`}`;

@@ -22,7 +22,9 @@ export async function findOrders(
 ): Promise<FoundOrder[]> {
   const [number, id] = 'number' in name ? [name.number, null] : [null, name.id];
   const isNamed =
-    id === null ? sql`r.reference = ${number}` : sql`(t.target_id = ${id} or r.result ->> 'orderId' = ${String(id)})`;
+    id === null
+      ? sql`r.reference = ${number}`
+      : sql`(t.target_id = ${id} or r.result ->> 'orderId' = ${String(id)})`;
   const { rows } = await sql<FoundOrder>`
     with stored as (
       select o.client, o.id, coalesce(o.external_order_number, '') as number

@@ -2,7 +2,12 @@ import { type RawBuilder, sql, type Transaction } from 'kysely';
 import { isObject, parseExact } from '../../core/json.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import { findColumnType, maskRow, type PersonalTable, personalColumns } from '../../pull/sql/erasures.ts';
+import {
+  findColumnType,
+  maskRow,
+  type PersonalTable,
+  personalColumns,
+} from '../../pull/sql/erasures.ts';
 import { type Change, listChangedColumns, toChange } from '../../pull/sql/feed.ts';
 import { columnRefs, tableRef, type WrittenRow } from '../../pull/sql/mirror-tables.ts';
 import type { OrderScope } from './order-scope.ts';
@@ -55,7 +60,11 @@ const tables: readonly MaskedTable[] = [
     find: ({ authorizationIds }) => ({ return_merchandise_authorization_id: authorizationIds }),
   },
   { name: 'parcels', key: byPackage, find: ({ shipmentIds }) => ({ shipment_id: shipmentIds }) },
-  { name: 'track_traces', key: byPackage, find: ({ shipmentIds }) => ({ shipment_id: shipmentIds }) },
+  {
+    name: 'track_traces',
+    key: byPackage,
+    find: ({ shipmentIds }) => ({ shipment_id: shipmentIds }),
+  },
   {
     name: 'track_trace_events',
     key: byId,
@@ -76,7 +85,12 @@ export async function maskOrderRows(trx: Transaction<DB>, scope: RowScope) {
   for (const table of tables) {
     for (const [column, ids] of Object.entries(table.find(scope))) {
       if (ids.length === 0) continue;
-      const masked = await maskTable(trx, scope.client, table, sql`${sql.ref(`t.${column}`)} = any(${ids}::bigint[])`);
+      const masked = await maskTable(
+        trx,
+        scope.client,
+        table,
+        sql`${sql.ref(`t.${column}`)} = any(${ids}::bigint[])`,
+      );
       if (masked.length > 0) counts[table.name] = (counts[table.name] ?? 0) + masked.length;
       if (table.inFeed !== false) for (const change of masked) changes.push(change);
     }
@@ -85,7 +99,11 @@ export async function maskOrderRows(trx: Transaction<DB>, scope: RowScope) {
 }
 
 /** Masks documents by their ids, which are those of their outbox rows. */
-export function maskDocuments(trx: Transaction<DB>, client: string, outboxIds: readonly number[]): Promise<Change[]> {
+export function maskDocuments(
+  trx: Transaction<DB>,
+  client: string,
+  outboxIds: readonly number[],
+): Promise<Change[]> {
   return maskTable(trx, client, documents, sql`t.id = any(${outboxIds}::bigint[])`);
 }
 
@@ -117,12 +135,18 @@ async function maskTable(
     const parsed = parseExact(row);
     return isObject(parsed) ? maskRow(name, parsed) : {};
   });
-  const types = [...Object.entries(key), ...columns.map((column) => [column, findColumnType(column)] as const)];
-  const keys = Object.keys(key).map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`);
+  const types = [
+    ...Object.entries(key),
+    ...columns.map((column) => [column, findColumnType(column)] as const),
+  ];
+  const keys = Object.keys(key).map(
+    (column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`,
+  );
   const assignments = columns.map((column) => sql`${sql.ref(column)} = ${sql.ref(`i.${column}`)}`);
   if (stamp !== null) assignments.push(sql`${sql.ref(stamp)} = now()`);
   const unmarked = stamp === 'erased_at' ? sql`t.erased_at is null` : sql`false`;
-  const feedKey = Object.keys(key).length === 1 ? sql`null::text` : sql.join(keyTexts(key), sql` || ':' || `);
+  const feedKey =
+    Object.keys(key).length === 1 ? sql`null::text` : sql.join(keyTexts(key), sql` || ':' || `);
   const feedId = 'id' in key || name === 'order_addresses' ? sql`t.id` : sql`null::bigint`;
   const { rows } = await sql<WrittenRow>`
     update ${tableRef(name)} t
@@ -139,4 +163,5 @@ async function maskTable(
   return rows.map((row) => toChange(name, row));
 }
 
-const keyTexts = (key: MaskedTable['key']) => Object.keys(key).map((column) => sql`${sql.ref(`t.${column}`)}::text`);
+const keyTexts = (key: MaskedTable['key']) =>
+  Object.keys(key).map((column) => sql`${sql.ref(`t.${column}`)}::text`);

@@ -26,7 +26,9 @@ export async function readOrderScope(
   const numbers = await readNumbers(trx, client, given);
   const orderIds = [...new Set(given.flatMap(({ id }) => (id === null ? [] : [id])))];
   // Returns have no place in the outbox: a number that another order took means that one.
-  const ownNumbers = [...new Set(numbers.flatMap(({ number, before }) => (before === null ? [number] : [])))];
+  const ownNumbers = [
+    ...new Set(numbers.flatMap(({ number, before }) => (before === null ? [number] : []))),
+  ];
   const { rows } = await sql<{ part: Part; id: number; reference: string | null }>`
     with shipments as materialized (
       select s.id

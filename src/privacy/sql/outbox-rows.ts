@@ -68,7 +68,12 @@ export async function maskOutboxRows(
   by: string,
   ids: readonly number[],
 ): Promise<{ readonly rows: number; readonly cancelled: number }> {
-  const { rows: read } = await sql<{ id: number; status: string; payload: string; result: string | null }>`
+  const { rows: read } = await sql<{
+    id: number;
+    status: string;
+    payload: string;
+    result: string | null;
+  }>`
     select o.id, o.status, o.result::text as result,
       case when length(o.payload::text) <= ${maxLength} then o.payload::text
         else (o.payload - 'attachments' - 'content')::text end as payload
@@ -98,7 +103,9 @@ export async function maskOutboxRows(
   await sql`
     update sync.outbox_attempts a
     set error = ${erasedError}
-    where a.outbox_id = any(${masked.map(({ id }) => id)}::bigint[]) and a.error <> ${erasedError}`.execute(trx);
+    where a.outbox_id = any(${masked.map(({ id }) => id)}::bigint[]) and a.error <> ${erasedError}`.execute(
+    trx,
+  );
   return { rows: masked.length, cancelled: dead.length };
 }
 

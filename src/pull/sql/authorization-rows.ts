@@ -40,7 +40,11 @@ export async function findUnlinkedAuthorizations(
 }
 
 /** Returns whether a return authorization was ever stored here. It may be unlisted since. */
-export async function hasAuthorization(db: Kysely<DB>, client: string, id: number): Promise<boolean> {
+export async function hasAuthorization(
+  db: Kysely<DB>,
+  client: string,
+  id: number,
+): Promise<boolean> {
   const found = await db
     .selectFrom('fulfilment.return_merchandise_authorizations')
     .select('id')

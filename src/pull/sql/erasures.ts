@@ -56,7 +56,10 @@ const orderLinks: Readonly<Record<string, readonly ('order' | 'shipment' | 'numb
 };
 
 /** Returns which erasures the client has: any, and of orders whose id is not known. Most pages need only this. */
-async function readKinds(trx: Transaction<DB>, client: string): Promise<{ any: boolean; unread: boolean }> {
+async function readKinds(
+  trx: Transaction<DB>,
+  client: string,
+): Promise<{ any: boolean; unread: boolean }> {
   const { rows } = await sql<{ any: boolean; unread: boolean }>`
     select ${anyErasure(client)} as any, (
       select e.id
@@ -124,7 +127,10 @@ export async function maskErasedFamilies(
   if (!kinds.any) return families;
   if (kinds.unread) {
     const idOf = table === 'orders' ? 'id' : 'order_id';
-    const read = families.map(({ parent }) => ({ number: parent.external_order_number, orderId: parent[idOf] }));
+    const read = families.map(({ parent }) => ({
+      number: parent.external_order_number,
+      orderId: parent[idOf],
+    }));
     await identifyOrders(trx, client, read);
   }
   const take = (link: 'order' | 'shipment' | 'number', column: string) =>
@@ -160,7 +166,9 @@ export async function maskErasedFamilies(
     where coalesce(own, of_order, by_number) is not null`.execute(trx);
   const erased = new Set(rows.map(({ id }) => id));
   if (erased.size === 0) return families;
-  return families.map((family) => (erased.has(family.parent.id) ? maskFamily(table, family) : family));
+  return families.map((family) =>
+    erased.has(family.parent.id) ? maskFamily(table, family) : family,
+  );
 }
 
 /** Returns those of the shipments whose order was erased. */
@@ -212,7 +220,12 @@ const derivedColumns: Readonly<Record<string, readonly string[]>> = {
   order_overview: ['email', 'problem'],
   outbox: ['payload', 'result', 'last_error', 'refusal'],
   outbox_open: ['because'],
-  parcel_overview: ['track_and_trace_code', 'track_and_trace_bar_code', 'tracking_number', 'tracking_url'],
+  parcel_overview: [
+    'track_and_trace_code',
+    'track_and_trace_bar_code',
+    'tracking_number',
+    'tracking_url',
+  ],
   return_overview: ['comment'],
   returns_to_restock: ['comment'],
   shipment_lines: ['track_and_trace_codes', 'tracking_url', 'tracking_urls'],
@@ -250,8 +263,14 @@ const change = (effect: Effect, value: unknown) => {
 };
 
 /** Returns a row of a table without personal data. */
-export function maskRow<Row extends { readonly [column: string]: unknown }>(table: string, row: Row): Row {
-  const masked = findEffects(table).map(([column, effect]) => [column, change(effect, row[column])]);
+export function maskRow<Row extends { readonly [column: string]: unknown }>(
+  table: string,
+  row: Row,
+): Row {
+  const masked = findEffects(table).map(([column, effect]) => [
+    column,
+    change(effect, row[column]),
+  ]);
   return { ...row, ...Object.fromEntries(masked) };
 }
 

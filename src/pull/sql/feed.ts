@@ -21,7 +21,11 @@ export interface ChangedRow {
 /** Returns the feed entry of a row that an upsert wrote. */
 export function toChange(
   entity: string,
-  { id = null, key, changedColumns }: { id?: number | null; key: string | null } & Pick<ChangedRow, 'changedColumns'>,
+  {
+    id = null,
+    key,
+    changedColumns,
+  }: { id?: number | null; key: string | null } & Pick<ChangedRow, 'changedColumns'>,
 ): Change {
   if (changedColumns === null) return { entity, id, key, operation: 'created' };
   return { entity, id, key, operation: 'updated', changedColumns };
@@ -49,7 +53,11 @@ export const listChangedColumns = (
       )})`;
 
 /** Returns SQL for the RETURNING of an upsert: null for a new row, which costs nothing, else the changed columns. */
-export const changedColumnsOrNew = (table: RawBuilder<unknown>, key: readonly string[], columns: readonly string[]) =>
+export const changedColumnsOrNew = (
+  table: RawBuilder<unknown>,
+  key: readonly string[],
+  columns: readonly string[],
+) =>
   sql<string[] | null>`
     case when xmax <> 0 then coalesce(${listChangedColumns(table, key, columns)}, '{}') end as "changedColumns"`;
 
@@ -81,7 +89,9 @@ export async function appendChanges(
 
 /** SQL: adds the entries of changes. */
 function insertChanges(client: string, changes: readonly Change[]) {
-  const columns = changes.map((change) => (change.operation === 'updated' ? change.changedColumns.join() : null));
+  const columns = changes.map((change) =>
+    change.operation === 'updated' ? change.changedColumns.join() : null,
+  );
   return sql`
     insert into fulfilment.changes (client, entity, id, key, operation, changed_columns)
     select ${client}, c.entity, c.id, c.key, c.operation, string_to_array(c.columns, ',')

@@ -31,7 +31,12 @@ export async function recordFindings(
 }
 
 /** Deletes findings that are older than this number of days. */
-export async function forgetFindings(db: Kysely<DB>, client: string, stream: string, days: number): Promise<void> {
+export async function forgetFindings(
+  db: Kysely<DB>,
+  client: string,
+  stream: string,
+  days: number,
+): Promise<void> {
   await db
     .deleteFrom('sync.findings')
     .where('client', '=', anyClient(client))

@@ -59,7 +59,11 @@ export async function maskErasedQuarantine(
 }
 
 /** Masks resources in quarantine that were last received before a number of days. */
-export async function maskAgedQuarantine(trx: Transaction<DB>, client: string, days: number): Promise<number> {
+export async function maskAgedQuarantine(
+  trx: Transaction<DB>,
+  client: string,
+  days: number,
+): Promise<number> {
   const { numAffectedRows } = await sql`
     update sync.quarantine q
     set document = ${erasedDocument}, reason = ${erasedReason}

@@ -4,7 +4,11 @@ import { anyClient } from '../../db/values.ts';
 import { changedColumnsOrNew } from './feed.ts';
 
 /** A row, by column. Times are ISO text with an offset. `id` is null only if it is no part of the key. */
-export type MirrorRow = { readonly id: number | null; readonly raw: Json; readonly [column: string]: unknown };
+export type MirrorRow = {
+  readonly id: number | null;
+  readonly raw: Json;
+  readonly [column: string]: unknown;
+};
 /** A row of a resource, with its id. It has `read_no` if the rows of several readings are written at once. */
 type ParentRow = MirrorRow & { readonly id: number; readonly read_no?: number };
 
@@ -17,7 +21,9 @@ export interface MirrorTable {
    * Columns that are filled from included resources. If a reading brings no value for one, its stored value stays, unless
    * the column that it depends on (`dependsOn`) changes.
    */
-  readonly derived?: Readonly<Record<string, { readonly type: string; readonly dependsOn: string }>>;
+  readonly derived?: Readonly<
+    Record<string, { readonly type: string; readonly dependsOn: string }>
+  >;
 }
 
 /** A table of child rows. `parentColumn` holds the id of the parent. */
@@ -65,7 +71,9 @@ export const keyColumns = (table: MirrorTable | ChildTable): readonly string[] =
 
 /** Returns every column that a reading fills, `id` and `raw` included, with its type. */
 export function columnTypes(table: MirrorTable): Readonly<Record<string, string>> {
-  const derived = Object.entries(table.derived ?? {}).map(([column, { type }]) => [column, type] as const);
+  const derived = Object.entries(table.derived ?? {}).map(
+    ([column, { type }]) => [column, type] as const,
+  );
   return { id: 'bigint', ...table.columns, ...Object.fromEntries(derived), raw: 'jsonb' };
 }
 
@@ -92,9 +100,17 @@ export const hasSameKey = (table: MirrorTable | ChildTable) =>
   );
 
 /** Returns SQL: whether the stored row t differs from the reading `from`. */
-export function differs(table: MirrorTable | ChildTable, compare: Comparison, from: 'i' | 'excluded') {
+export function differs(
+  table: MirrorTable | ChildTable,
+  compare: Comparison,
+  from: 'i' | 'excluded',
+) {
   const parent = 'parentColumn' in table ? [table.parentColumn] : [];
-  const whole = [...(keyColumns(table).includes('id') ? [] : ['id']), ...Object.keys(table.columns), 'raw'];
+  const whole = [
+    ...(keyColumns(table).includes('id') ? [] : ['id']),
+    ...Object.keys(table.columns),
+    'raw',
+  ];
   const columns = compare === 'columns' ? whole : [...parent, 'raw'];
   const derived = Object.keys(table.derived ?? {}).map((column) => {
     const [stored, read] = [sql.ref(`t.${column}`), sql.ref(`${from}.${column}`)];
@@ -102,7 +118,9 @@ export function differs(table: MirrorTable | ChildTable, compare: Comparison, fr
   });
   // An unlisted child row that the reading brings counts as different, so that it is listed again.
   const unlisted =
-    'parentColumn' in table && keyColumns(table).includes('id') ? sql` or t.unlisted_since is not null` : sql``;
+    'parentColumn' in table && keyColumns(table).includes('id')
+      ? sql` or t.unlisted_since is not null`
+      : sql``;
   return sql`(
     (${columnRefs(columns, 't')}) is distinct from (${columnRefs(columns, from)})
     ${sql.join(derived, sql``)}${unlisted})`;
@@ -129,7 +147,11 @@ export const feedNames = (table: MirrorTable | ChildTable) =>
 export function changedColumns(table: MirrorTable | ChildTable) {
   const key = keyColumns(table);
   const read = Object.keys(columnTypes(table)).filter((column) => !key.includes(column));
-  return changedColumnsOrNew(tableRef(table.name), key, key.includes('id') ? [...read, 'unlisted_since'] : read);
+  return changedColumnsOrNew(
+    tableRef(table.name),
+    key,
+    key.includes('id') ? [...read, 'unlisted_since'] : read,
+  );
 }
 
 /** Returns what identifies a row in the feed: its key as text if the table has one, else its id. */
@@ -137,7 +159,10 @@ export const toFeedKey = (table: ChildTable, row: MirrorRow) =>
   table.key === undefined ? row.id : table.key.map((column) => String(row[column])).join(':');
 
 /** Returns the columns that a comparison needs, with their types. Comparing by `raw` needs few, which saves work. */
-export function comparedTypes(table: MirrorTable | ChildTable, compare: Comparison): Readonly<Record<string, string>> {
+export function comparedTypes(
+  table: MirrorTable | ChildTable,
+  compare: Comparison,
+): Readonly<Record<string, string>> {
   const types = columnTypes(table);
   if (compare === 'columns') return types;
   const needed = new Set([...keyColumns(table), 'id', 'raw', ...Object.keys(table.derived ?? {})]);
@@ -148,7 +173,9 @@ export function comparedTypes(table: MirrorTable | ChildTable, compare: Comparis
 /** Returns the key columns of a table of child rows, with their types. */
 export const keyTypes = (table: ChildTable): Readonly<Record<string, string>> => {
   const key = keyColumns(table);
-  return Object.fromEntries(Object.entries(columnTypes(table)).filter(([column]) => key.includes(column)));
+  return Object.fromEntries(
+    Object.entries(columnTypes(table)).filter(([column]) => key.includes(column)),
+  );
 };
 
 /** Types whose values Postgres reads from the text of a JavaScript value, without quotes. */
@@ -182,7 +209,11 @@ export function rowSet(types: Readonly<Record<string, string>>, rows: readonly o
 const isUnnested = (type: string) => plainTypes.has(type) || type === 'text';
 
 /** Writes the values of a column as the text of a Postgres array. */
-function toArrayLiteral(rows: readonly Readonly<Record<string, unknown>>[], column: string, type: string): string {
+function toArrayLiteral(
+  rows: readonly Readonly<Record<string, unknown>>[],
+  column: string,
+  type: string,
+): string {
   const write = plainTypes.has(type) ? writePlain : (writers[type] ?? writeText);
   let literal = '{';
   for (const [index, row] of rows.entries()) {
@@ -195,7 +226,11 @@ function toArrayLiteral(rows: readonly Readonly<Record<string, unknown>>[], colu
 
 /** Writes a number, a boolean, or the text of a time or a numeric. */
 const writePlain = (value: unknown) =>
-  typeof value === 'string' ? writeText(value) : JSON.isRawJSON(value) ? value.rawJSON : String(value);
+  typeof value === 'string'
+    ? writeText(value)
+    : JSON.isRawJSON(value)
+      ? value.rawJSON
+      : String(value);
 
 const mustEscape = /["\\]/;
 
@@ -206,6 +241,10 @@ function writeText(value: unknown): string {
 
 const writeJson = (value: unknown) => writeText(JSON.stringify(value));
 
-const writeTexts = (value: unknown) => writeText(`{${(value as readonly string[]).map(writeText).join(',')}}`);
+const writeTexts = (value: unknown) =>
+  writeText(`{${(value as readonly string[]).map(writeText).join(',')}}`);
 
-const writers: Readonly<Record<string, (value: unknown) => string>> = { jsonb: writeJson, 'text[]': writeTexts };
+const writers: Readonly<Record<string, (value: unknown) => string>> = {
+  jsonb: writeJson,
+  'text[]': writeTexts,
+};

@@ -85,7 +85,9 @@ export async function requestMissingParcelReads(
       on conflict (client, shipment_id) do nothing
       returning 1
     )
-    select (select count(*)::int from added) as requested, (select max(id) from page) as last`.execute(trx);
+    select (select count(*)::int from added) as requested, (select max(id) from page) as last`.execute(
+    trx,
+  );
   return rows[0] ?? { requested: 0, last: null };
 }
 
@@ -123,10 +125,20 @@ export interface DueParcelRead {
 }
 
 /** Finds the look-ups that are due, the newest shipments first. */
-export async function findDueParcelReads(db: Kysely<DB>, client: string, limit: number): Promise<DueParcelRead[]> {
+export async function findDueParcelReads(
+  db: Kysely<DB>,
+  client: string,
+  limit: number,
+): Promise<DueParcelRead[]> {
   return db
     .selectFrom('sync.parcel_reads')
-    .select(['shipment_id as shipmentId', 'shipped_on as shippedOn', 'requests', 'reads', 'unanswered'])
+    .select([
+      'shipment_id as shipmentId',
+      'shipped_on as shippedOn',
+      'requests',
+      'reads',
+      'unanswered',
+    ])
     .where('client', '=', anyClient(client))
     .where('due_at', '<=', sql<Date>`sync.clock()`)
     .orderBy('shipment_id', 'desc')
@@ -153,7 +165,11 @@ export type ParcelBacklog = Awaited<ReturnType<typeof readParcelBacklog>>[number
 export async function readParcelBacklog(db: Kysely<DB>) {
   return db
     .selectFrom('sync.parcel_reads')
-    .select((eb) => ['client', eb.fn.countAll<number>().as('shipments'), eb.fn.min('shipped_on').as('oldestShippedOn')])
+    .select((eb) => [
+      'client',
+      eb.fn.countAll<number>().as('shipments'),
+      eb.fn.min('shipped_on').as('oldestShippedOn'),
+    ])
     .where('due_at', '<=', sql<Date>`sync.clock()`)
     .groupBy('client')
     .orderBy('client')

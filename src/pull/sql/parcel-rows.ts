@@ -60,7 +60,11 @@ export async function storeParcels(
     answers.map(({ shipmentId }) => shipmentId),
   );
   const rows = answers.flatMap(({ shipmentId, readNo, parcels }) =>
-    parcels.map((parcel) => ({ shipmentId, readNo, ...(erased.has(shipmentId) ? maskParcel(parcel) : parcel) })),
+    parcels.map((parcel) => ({
+      shipmentId,
+      readNo,
+      ...(erased.has(shipmentId) ? maskParcel(parcel) : parcel),
+    })),
   );
   const written = await writeParcels(trx, client, rows);
   const unlisted = await unlistAbsent(trx, client, answers);
@@ -109,7 +113,11 @@ const toResult = (changes: readonly Change[]): ParcelResult => {
   return { created, updated: changes.length - created, changes };
 };
 
-async function writeParcels(trx: Transaction<DB>, client: string, rows: readonly unknown[]): Promise<Change[]> {
+async function writeParcels(
+  trx: Transaction<DB>,
+  client: string,
+  rows: readonly unknown[],
+): Promise<Change[]> {
   const columns = Object.keys(parcelColumns);
   const { rows: written } = await sql<ChangedRow & { readonly changed: boolean }>`
     insert into fulfilment.parcels as t (client, shipment_id, package_number, read_at, read_no, ${columnRefs(columns)})
@@ -135,7 +143,11 @@ async function writeParcels(trx: Transaction<DB>, client: string, rows: readonly
  * Marks packages as unlisted that a look-up no longer returns. A package without a number is the whole shipment, so
  * it ends when the look-up returns numbers. Other packages that only track-trace has named stay.
  */
-async function unlistAbsent(trx: Transaction<DB>, client: string, answers: readonly ParcelAnswer[]): Promise<Change[]> {
+async function unlistAbsent(
+  trx: Transaction<DB>,
+  client: string,
+  answers: readonly ParcelAnswer[],
+): Promise<Change[]> {
   const complete = answers
     .filter(({ parcels, problem }) => problem === null && parcels.length > 0)
     .map(({ shipmentId, readNo, parcels }) => ({
@@ -159,7 +171,11 @@ async function unlistAbsent(trx: Transaction<DB>, client: string, answers: reado
  * Plans the next look-up of each shipment. While the track-trace list shows one of its packages, its status comes from
  * there. When all have left the list, this look-up has read the last status, and no other is planned.
  */
-async function planReads(trx: Transaction<DB>, client: string, answers: readonly ParcelAnswer[]): Promise<void> {
+async function planReads(
+  trx: Transaction<DB>,
+  client: string,
+  answers: readonly ParcelAnswer[],
+): Promise<void> {
   const plans = answers.map(({ shipmentId, requests, nextInSeconds, problem, isUnanswered }) => ({
     shipmentId,
     requests,
@@ -199,8 +215,12 @@ export async function storeListedParcels(
   rows: readonly PackageRow[],
   readNo: number,
 ): Promise<ParcelResult> {
-  const numbered = new Set(rows.filter((row) => row.packageNumber !== '').map(({ shipmentId }) => shipmentId));
-  const unnumbered = rows.filter((row) => row.packageNumber !== '' || !numbered.has(row.shipmentId));
+  const numbered = new Set(
+    rows.filter((row) => row.packageNumber !== '').map(({ shipmentId }) => shipmentId),
+  );
+  const unnumbered = rows.filter(
+    (row) => row.packageNumber !== '' || !numbered.has(row.shipmentId),
+  );
   if (unnumbered.length === 0) return toResult([]);
   const kept = await maskErasedPackages(trx, client, unnumbered);
   const { rows: written } = await sql<ChangedRow>`

@@ -124,7 +124,11 @@ export async function releaseQuarantineRow(trx: Transaction<DB>, id: number): Pr
  * resource may have been damaged on the way, or repaired at the service since; a reread finds that without waiting for
  * a list.
  */
-export async function findQuarantinedDue(db: Kysely<DB>, client: string, stream: string): Promise<number[]> {
+export async function findQuarantinedDue(
+  db: Kysely<DB>,
+  client: string,
+  stream: string,
+): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     select q.resource_id as id
     from sync.quarantine q
@@ -180,7 +184,8 @@ const selectQuarantined = (db: Kysely<DB>) =>
         .as('run'),
     ]);
 
-const selectDocuments = (db: Kysely<DB>) => selectQuarantined(db).select(['q.document', 'q.read_no as readNo']);
+const selectDocuments = (db: Kysely<DB>) =>
+  selectQuarantined(db).select(['q.document', 'q.read_no as readNo']);
 
 /** Lists the rows of the quarantine, the oldest first. Returns all of them if no limit is given. */
 export async function listQuarantined(
@@ -197,7 +202,10 @@ export async function listQuarantined(
 }
 
 /** Reads one row of the quarantine with its resource; null if there is none. */
-export async function readQuarantined(db: Kysely<DB>, id: number): Promise<QuarantinedDocument | null> {
+export async function readQuarantined(
+  db: Kysely<DB>,
+  id: number,
+): Promise<QuarantinedDocument | null> {
   return (await selectDocuments(db).where('q.id', '=', id).executeTakeFirst()) ?? null;
 }
 
@@ -220,7 +228,9 @@ export async function readNextQuarantined(
 
 /** Returns the key of a resource in quarantine: its id, or a hash of the document if the id cannot be read. */
 function toResourceKey({ resourceId, document }: QuarantineEntry): string {
-  return resourceId === null ? `sha256:${createHash('sha256').update(document).digest('hex')}` : String(resourceId);
+  return resourceId === null
+    ? `sha256:${createHash('sha256').update(document).digest('hex')}`
+    : String(resourceId);
 }
 
 /** Makes a text storable. Member names come from the service, and Postgres refuses NUL in text. */

@@ -30,10 +30,15 @@ export async function findLastWalked(db: Kysely<DB>, client: string, stream: str
 }
 
 /** Returns, by stream, when workers last reconciled it. Counts only times after the whole job last succeeded. */
-export async function readReconciledTimes(db: Kysely<DB>, client: string): Promise<ReadonlyMap<string, Date>> {
+export async function readReconciledTimes(
+  db: Kysely<DB>,
+  client: string,
+): Promise<ReadonlyMap<string, Date>> {
   const reconciled = await db
     .selectFrom('sync.rescans as r')
-    .innerJoin('sync.jobs as j', (join) => join.onRef('j.client', '=', 'r.client').on('j.job', '=', 'reconcile'))
+    .innerJoin('sync.jobs as j', (join) =>
+      join.onRef('j.client', '=', 'r.client').on('j.job', '=', 'reconcile'),
+    )
     .select((eb) => ['r.stream', eb.fn.max('r.finished_at').$notNull().as('at')])
     .where('r.client', '=', anyClient(client))
     .where('r.kind', '=', 'reconcile')

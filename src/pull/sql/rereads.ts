@@ -49,7 +49,9 @@ export async function postponeStillOpen(
     from unnest(${ids}::bigint[], ${tries}::integer[]) as i (id, tries)
     order by i.id
     on conflict (client, stream, id) do update
-      set tries = excluded.tries, next_try_at = excluded.next_try_at, last_reason = excluded.last_reason`.execute(trx);
+      set tries = excluded.tries, next_try_at = excluded.next_try_at, last_reason = excluded.last_reason`.execute(
+    trx,
+  );
 }
 
 /**
@@ -69,11 +71,17 @@ export async function requestRereads(
     from unnest(${ids}::bigint[]) as i (id)
     on conflict (client, stream, id) do update
       set tries = 0, next_try_at = excluded.next_try_at, last_reason = excluded.last_reason
-      where (${again} and r.last_reason = ${unknownToService}) or r.last_reason = ${foundStillOpen}`.execute(trx);
+      where (${again} and r.last_reason = ${unknownToService}) or r.last_reason = ${foundStillOpen}`.execute(
+    trx,
+  );
 }
 
 /** Finds the ids whose reread is due, the longest waiting first. Leaves out unlisted rows. */
-export async function findRereadsDue(db: Kysely<DB>, client: string, kind: OpenKind): Promise<number[]> {
+export async function findRereadsDue(
+  db: Kysely<DB>,
+  client: string,
+  kind: OpenKind,
+): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     select r.id
     from sync.rereads r
@@ -86,7 +94,11 @@ export async function findRereadsDue(db: Kysely<DB>, client: string, kind: OpenK
 }
 
 /** Finds the ids whose requested reread was not tried yet, or failed and is due again; the longest waiting first. */
-export async function findRequestedRereads(db: Kysely<DB>, client: string, stream: string): Promise<number[]> {
+export async function findRequestedRereads(
+  db: Kysely<DB>,
+  client: string,
+  stream: string,
+): Promise<number[]> {
   const rows = await db
     .selectFrom('sync.rereads')
     .select('id')
@@ -138,7 +150,9 @@ export async function removeRereads(
     .where('stream', '=', stream)
     .where('id', '=', anyId(ids))
     .$if(changed !== null, (query) =>
-      query.where((eb) => eb.or([eb('last_reason', '<>', foundStillOpen), eb('id', '=', anyId(changed ?? []))])),
+      query.where((eb) =>
+        eb.or([eb('last_reason', '<>', foundStillOpen), eb('id', '=', anyId(changed ?? []))]),
+      ),
     )
     .execute();
 }
@@ -299,7 +313,8 @@ export async function sortUnlistedOpenRows(
         select from sync.quarantine q
         where q.client = t.client and q.stream = ${kind.stream} and q.resource_key = t.id::text)
     order by t.id`.execute(db);
-  const ids = (wanted: (row: (typeof rows)[number]) => boolean) => rows.filter(wanted).map(({ id }) => id);
+  const ids = (wanted: (row: (typeof rows)[number]) => boolean) =>
+    rows.filter(wanted).map(({ id }) => id);
   return {
     gone: ids(({ gone }) => gone),
     unseen: ids(({ gone, young }) => !gone && young),

@@ -121,12 +121,17 @@ export async function wakeJob(db: Kysely<DB>, client: string, job: string): Prom
   await db
     .insertInto('sync.jobs')
     .values({ client, job })
-    .onConflict((conflict) => conflict.columns(['client', 'job']).doUpdateSet({ due_at: sql<Date>`now()` }))
+    .onConflict((conflict) =>
+      conflict.columns(['client', 'job']).doUpdateSet({ due_at: sql<Date>`now()` }),
+    )
     .execute();
 }
 
 /** The changes that one page makes to a rescan: the new place, and the counts to add. */
-export type RescanStep = Pick<Rescan, 'step' | 'query' | 'meaning' | 'lastId' | 'fullList' | keyof typeof zeroCounts>;
+export type RescanStep = Pick<
+  Rescan,
+  'step' | 'query' | 'meaning' | 'lastId' | 'fullList' | keyof typeof zeroCounts
+>;
 
 /** The counts of a step that read no page and found nothing. */
 export const zeroCounts = { pages: 0, fetched: 0, missing: 0, stale: 0, extra: 0 } as const;
@@ -135,11 +140,20 @@ export const zeroCounts = { pages: 0, fetched: 0, missing: 0, stale: 0, extra: 0
 export async function startRescan(
   trx: Transaction<DB>,
   id: number,
-  { windows, expected, readNo }: { windows: readonly DayWindow[]; expected: number | null; readNo: number },
+  {
+    windows,
+    expected,
+    readNo,
+  }: { windows: readonly DayWindow[]; expected: number | null; readNo: number },
 ): Promise<Rescan> {
   return trx
     .updateTable('sync.rescans')
-    .set({ started_at: sql<Date>`now()`, windows: JSON.stringify(windows), expected, read_no: readNo })
+    .set({
+      started_at: sql<Date>`now()`,
+      windows: JSON.stringify(windows),
+      expected,
+      read_no: readNo,
+    })
     .where('id', '=', id)
     .returning(columns)
     .$castTo<Rescan>()
@@ -185,7 +199,11 @@ export async function saveRescan(
  * Ends a rescan and deletes its pages.
  * @param error why it failed; null if it is done
  */
-export async function finishRescan(trx: Transaction<DB>, id: number, error: string | null): Promise<void> {
+export async function finishRescan(
+  trx: Transaction<DB>,
+  id: number,
+  error: string | null,
+): Promise<void> {
   const outcome = error === null ? 'done' : 'failed';
   await trx
     .updateTable('sync.rescans')

@@ -62,7 +62,11 @@ export async function findUnseenRows(
 }
 
 /** Finds the oldest real day that is stored. Returns null if there is none, or if the list has no date filter. */
-export async function findOldestDay(db: Kysely<DB>, client: string, age: AgeColumns): Promise<string | null> {
+export async function findOldestDay(
+  db: Kysely<DB>,
+  client: string,
+  age: AgeColumns,
+): Promise<string | null> {
   if (age.windowColumn === null) return null;
   const { rows } = await sql<{ oldest: string | null }>`
     select min(${sql.ref(`t.${age.windowColumn}`)}::date) as oldest

@@ -57,11 +57,18 @@ export async function storeServiceLists(
     .where('client', '=', anyClient(client))
     .where('removed_at', 'is', null)
     .execute();
-  const emptied = stored.map(({ list }) => list).filter((list) => !listed.has(list) && !mayBecomeEmpty.includes(list));
+  const emptied = stored
+    .map(({ list }) => list)
+    .filter((list) => !listed.has(list) && !mayBecomeEmpty.includes(list));
   const keptLists = [...new Set([...absentLists, ...emptied])];
   const written = await writeOptions(trx, client, options);
   const removed = await removeOptions(trx, client, options, keptLists);
-  const links = await writeWarehouses(trx, client, warehouses, keptLists.includes('mainShippingMethods'));
+  const links = await writeWarehouses(
+    trx,
+    client,
+    warehouses,
+    keptLists.includes('mainShippingMethods'),
+  );
   await recordRead(trx, client);
   const changes = [...written, ...removed, ...links];
   const countChanges = (operation: Change['operation']) =>
@@ -219,13 +226,18 @@ export async function takeListsTurn(
 ): Promise<'taken' | 'recent' | 'later'> {
   const ago = (ms: number) => sql`clock_timestamp() - make_interval(secs => ${ms / 1_000})`;
   const now = sql<Date>`clock_timestamp()`;
-  const [readAt, triedAt] = [sql.ref('sync.settings_reads.read_at'), sql.ref('sync.settings_reads.tried_at')];
+  const [readAt, triedAt] = [
+    sql.ref('sync.settings_reads.read_at'),
+    sql.ref('sync.settings_reads.tried_at'),
+  ];
   const isOver = sql<boolean>`
     ${triedAt} < case when ${readAt} >= ${triedAt} then ${ago(pauseMs)} else ${ago(failedMs)} end`;
   const taken = await db
     .insertInto('sync.settings_reads')
     .values({ client, tried_at: now })
-    .onConflict((conflict) => conflict.column('client').doUpdateSet({ tried_at: now }).where(isOver))
+    .onConflict((conflict) =>
+      conflict.column('client').doUpdateSet({ tried_at: now }).where(isOver),
+    )
     .returning('sync.settings_reads.client')
     .execute();
   if (taken.length > 0) return 'taken';

@@ -73,13 +73,18 @@ export async function storeStock(
     order by sku`.execute(trx);
   const changes: Change[] = rows
     .filter(({ created, changed }) => created || changed)
-    .map(({ key, created }) => toChange('stock_levels', { key, changedColumns: created ? null : ['stock'] }));
+    .map(({ key, created }) =>
+      toChange('stock_levels', { key, changedColumns: created ? null : ['stock'] }),
+    );
   const created = rows.filter((row) => row.created).length;
   return { created, updated: changes.length - created, changes };
 }
 
 /** Deletes the stock levels of articles that are no longer watched, because they would not be updated any more. */
-export async function removeUnwatchedLevels(trx: Transaction<DB>, client: string): Promise<Change[]> {
+export async function removeUnwatchedLevels(
+  trx: Transaction<DB>,
+  client: string,
+): Promise<Change[]> {
   const { rows } = await sql<{ key: string }>`
     delete from fulfilment.stock_levels l
     where l.client = ${client} and not exists (

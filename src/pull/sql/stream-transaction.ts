@@ -48,7 +48,12 @@ export interface StreamEntry {
 }
 
 /** Locks the stream until the transaction ends, so that its readers commit one after the other. */
-export async function enterStream({ trx, client, stream, run: { lease } }: RunTransaction): Promise<StreamEntry> {
+export async function enterStream({
+  trx,
+  client,
+  stream,
+  run: { lease },
+}: RunTransaction): Promise<StreamEntry> {
   const name = streamLock(client, stream);
   const enter = sql<{ others: boolean; waiting: boolean }>`
     with ${lockingCte(name)}
@@ -79,7 +84,9 @@ export const rereadsOrQuarantineExist = (client: string, stream: string) => sql`
 export async function lockStream({ trx, client, stream }: StreamTransaction): Promise<number> {
   const name = streamLock(client, stream);
   // The number is drawn only when the name is locked.
-  const draw = sql<{ readNo: number }>`with ${lockingCte(name)} select nextval('sync.read_no') as "readNo" from locked`;
+  const draw = sql<{
+    readNo: number;
+  }>`with ${lockingCte(name)} select nextval('sync.read_no') as "readNo" from locked`;
   return (await selectLocked(trx, name, draw)).readNo;
 }
 
@@ -117,7 +124,9 @@ export function isConfirmedSince(
 
 /** Draws the number of a reading. Call it before the request is sent. */
 export async function drawReadNo(db: Kysely<DB>): Promise<number> {
-  const { readNo } = await db.selectNoFrom(sql<number>`nextval('sync.read_no')`.as('readNo')).executeTakeFirstOrThrow();
+  const { readNo } = await db
+    .selectNoFrom(sql<number>`nextval('sync.read_no')`.as('readNo'))
+    .executeTakeFirstOrThrow();
   return readNo;
 }
 
@@ -162,7 +171,11 @@ export async function saveCursor(
           eb.or([
             sql<boolean>`excluded.completed_at is not null and sync.cursors.completed_at is null`,
             ...positionColumns.map((column) =>
-              eb(`sync.cursors.${column}`, 'is distinct from', sql.ref<string | number>(`excluded.${column}`)),
+              eb(
+                `sync.cursors.${column}`,
+                'is distinct from',
+                sql.ref<string | number>(`excluded.${column}`),
+              ),
             ),
           ]),
         ),

@@ -24,7 +24,11 @@ export type PackageColumns = Readonly<Record<string, readonly [member: string, t
 
 /** Returns SQL: packages as a set named i, with a typed column for each member. */
 export function packageSet(columns: PackageColumns, rows: readonly unknown[]): RawBuilder<unknown> {
-  const members = [['shipmentId', 'bigint'], ['packageNumber', 'text'], ...Object.values(columns)] as const;
+  const members = [
+    ['shipmentId', 'bigint'],
+    ['packageNumber', 'text'],
+    ...Object.values(columns),
+  ] as const;
   const typed = members.map(([member, type]) => sql`${sql.ref(member)} ${sql.raw(type)}`);
   return sql`json_to_recordset(${JSON.stringify(rows)}::json) as i (${sql.join(typed)})`;
 }
@@ -99,7 +103,8 @@ export async function storeTrackTraces(
   const listed = packageSet(trackTraceColumns, rows);
   const listedBefore = await countListed(trx, client);
   const written = await writeCurrent(trx, client, listed);
-  const unlisted = present === null ? [] : await unlistMissing(trx, client, rows, { present, listedBefore });
+  const unlisted =
+    present === null ? [] : await unlistMissing(trx, client, rows, { present, listedBefore });
   const { rows: unknown } = await sql<{ id: number }>`
     select distinct i.id
     from unnest(${rows.map(({ shipmentId }) => shipmentId)}::bigint[]) as i (id)
@@ -120,7 +125,11 @@ export async function storeTrackTraces(
   };
 }
 
-async function writeCurrent(trx: Transaction<DB>, client: string, listed: RawBuilder<unknown>): Promise<Change[]> {
+async function writeCurrent(
+  trx: Transaction<DB>,
+  client: string,
+  listed: RawBuilder<unknown>,
+): Promise<Change[]> {
   const columns = Object.keys(trackTraceColumns);
   const { rows } = await sql<ChangedRow>`
     insert into fulfilment.track_traces as t (client, shipment_id, package_number, ${columnRefs(columns)})
@@ -156,7 +165,9 @@ async function unlistMissing(
     set unlisted_since = t.missing_since, missing_since = null
     where t.client = ${anyClient(client)} and t.unlisted_since is null and t.missing_since is not null
       and (t.missing_since < now() or not ${isDoubted}::boolean)
-    returning t.shipment_id as "shipmentId", t.shipment_id || ':' || t.package_number as key`.execute(trx);
+    returning t.shipment_id as "shipmentId", t.shipment_id || ':' || t.package_number as key`.execute(
+    trx,
+  );
   return gone.map(({ shipmentId, key }) => ({
     shipmentId,
     change: { entity: 'track_traces', id: null, key, operation: 'unlisted' },

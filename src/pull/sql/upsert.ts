@@ -55,7 +55,14 @@ export interface UpsertResult {
   readonly changed: readonly number[];
 }
 
-const nothingWritten = { created: 0, updated: 0, removed: 0, changes: [], inserted: [], changed: [] };
+const nothingWritten = {
+  created: 0,
+  updated: 0,
+  removed: 0,
+  changes: [],
+  inserted: [],
+  changed: [],
+};
 
 /**
  * Writes only the families that differ. A reading applies if its number is larger than that of the stored parent, and
@@ -72,25 +79,39 @@ export async function upsertFamilies(
   const families = await maskErasedFamilies(trx, client, tables, read);
   // A list may repeat a row. Within one page the last one counts.
   const byId = new Map(families.map((family) => [family.parent.id, family]));
-  const { stored, ids: touchedIds } = await findTouched(transaction, reading.compare, tables, [...byId.values()]);
+  const { stored, ids: touchedIds } = await findTouched(transaction, reading.compare, tables, [
+    ...byId.values(),
+  ]);
   const isAgeUnclear = (id: number) =>
     (stored.get(id) ?? 0) > (reading.readNoAtRequest?.get(id) ?? Number.POSITIVE_INFINITY);
   const unclearIds = [...touchedIds].filter(isAgeUnclear);
-  const touched = [...byId.values()].filter(({ parent: { id } }) => touchedIds.has(id) && !isAgeUnclear(id));
+  const touched = [...byId.values()].filter(
+    ({ parent: { id } }) => touchedIds.has(id) && !isAgeUnclear(id),
+  );
   const unchanged = [...byId.keys()].filter((id) => !touchedIds.has(id));
   if (touched.length === 0) return { ...nothingWritten, stale: unclearIds, unchanged };
 
   const parents = await writeParents(transaction, reading.readNo, tables.parent, touched);
   const accepted = new Set(parents.map(({ id }) => id));
   const applied = touched.filter(({ parent }) => accepted.has(parent.id));
-  const changes = parents.filter(({ changed }) => changed).map((row) => toChange(tables.parent.name, row));
+  const changes = parents
+    .filter(({ changed }) => changed)
+    .map((row) => toChange(tables.parent.name, row));
   for (const child of tables.children) {
-    for (const change of await writeFamilyChildren(transaction, reading.readNo, tables.parent, child, applied, stored))
+    for (const change of await writeFamilyChildren(
+      transaction,
+      reading.readNo,
+      tables.parent,
+      child,
+      applied,
+      stored,
+    ))
       changes.push(change);
     // Only parents that were stored before can have child rows to remove.
     const storedBefore = applied.filter(({ parent }) => stored.has(parent.id));
     const gone = await removeChildren(trx, client, child, storedBefore);
-    for (const { id, key } of gone) changes.push({ entity: child.name, id, key, operation: 'removed' });
+    for (const { id, key } of gone)
+      changes.push({ entity: child.name, id, key, operation: 'removed' });
   }
   const countChanges = (operation: Change['operation']) =>
     changes.filter((change) => change.operation === operation).length;
@@ -99,7 +120,10 @@ export async function upsertFamilies(
     updated: countChanges('updated'),
     removed: countChanges('removed'),
     unchanged,
-    stale: [...unclearIds, ...touched.map(({ parent }) => parent.id).filter((id) => !accepted.has(id))],
+    stale: [
+      ...unclearIds,
+      ...touched.map(({ parent }) => parent.id).filter((id) => !accepted.has(id)),
+    ],
     changes,
     inserted: parents.filter((row) => row.changedColumns === null).map(({ id }) => id as number),
     changed: parents.filter((row) => row.changedColumns !== null).map(({ id }) => id as number),
@@ -178,7 +202,9 @@ async function writeParents(
       changed_at = case when t.unlisted_since is not null or ${differs(table, 'columns', 'excluded')}
         then now() else t.changed_at end
       where t.read_no < excluded.read_no and not ${isConfirmedSince(client, stream, sql`excluded.read_no`, sql`t.id`)}
-    returning ${feedNames(table)}, ${changedColumns(table)}, changed_at = now() as changed`.execute(trx);
+    returning ${feedNames(table)}, ${changedColumns(table)}, changed_at = now() as changed`.execute(
+    trx,
+  );
   return rows;
 }
 
@@ -235,10 +261,17 @@ async function findTouched(
  * stored row has one in the reading; the planner does not know that. It can only hash or merge a full join, so it cannot
  * compare each row with each other one.
  */
-function selectDiffering(client: string, compare: Comparison, tables: MirrorTables, families: readonly Family[]) {
+function selectDiffering(
+  client: string,
+  compare: Comparison,
+  tables: MirrorTables,
+  families: readonly Family[],
+) {
   const types = comparedTypes(tables.parent, compare);
   const parents = families.map(({ parent }) => parent);
-  const byChildren = tables.children.map((child) => selectTouchedByChildren(client, compare, child, families));
+  const byChildren = tables.children.map((child) =>
+    selectTouchedByChildren(client, compare, child, families),
+  );
   return sql`
     select i.id
     from ${rowSet(types, parents)}
@@ -276,7 +309,9 @@ export async function mayWriteAnything(
 
 /** Collects the child rows of a table. If two families bring the same row, the last one counts. */
 function collectRows(table: ChildTable, families: readonly Family[]): MirrorRow[] {
-  const sets = families.flatMap(({ children }) => children.filter((set) => set.table === table.name));
+  const sets = families.flatMap(({ children }) =>
+    children.filter((set) => set.table === table.name),
+  );
   const rows = sets.flatMap((set) => set.rows);
   return [...new Map(rows.map((row) => [toFeedKey(table, row), row])).values()];
 }
@@ -331,8 +366,16 @@ async function findMoves(
  * Returns SQL, appended to a query with `union`: ids of parents whose child rows in this table differ from the stored.
  * A child row that is stored for a parent elsewhere counts as new. The planner can only hash or merge a full join.
  */
-function selectTouchedByChildren(client: string, compare: Comparison, child: ChildTable, families: readonly Family[]) {
-  const [stored, claimed] = [sql.ref(`t.${child.parentColumn}`), sql.ref(`i.${child.parentColumn}`)];
+function selectTouchedByChildren(
+  client: string,
+  compare: Comparison,
+  child: ChildTable,
+  families: readonly Family[],
+) {
+  const [stored, claimed] = [
+    sql.ref(`t.${child.parentColumn}`),
+    sql.ref(`i.${child.parentColumn}`),
+  ];
   const rows = rowSet(comparedTypes(child, compare), collectRows(child, families));
   const parents = families.map(({ parent }) => parent.id);
   return sql`

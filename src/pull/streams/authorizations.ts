@@ -1,5 +1,14 @@
 import { mayWait } from '../../schedule/run.ts';
-import { count, date, defineFields, json, many, one, personal, text } from '../../service/decoding/fields.ts';
+import {
+  count,
+  date,
+  defineFields,
+  json,
+  many,
+  one,
+  personal,
+  text,
+} from '../../service/decoding/fields.ts';
 import { unlist } from '../commit-reading.ts';
 import type { PullContext } from '../pull-context.ts';
 import { readByIds } from '../read-by-ids.ts';

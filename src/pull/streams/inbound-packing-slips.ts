@@ -1,10 +1,25 @@
 import { serviceNow, warn } from '../../schedule/run.ts';
-import { count, date, defineFields, json, many, one, text, time } from '../../service/decoding/fields.ts';
+import {
+  count,
+  date,
+  defineFields,
+  json,
+  many,
+  one,
+  text,
+  time,
+} from '../../service/decoding/fields.ts';
 import { commitReading, makeEmptyReading, unlist } from '../commit-reading.ts';
 import type { PullContext } from '../pull-context.ts';
 import { sortUnlistedOpenRows } from '../sql/rereads.ts';
 import { recordAbsences } from '../sql/unlisted.ts';
-import { declareStream, type PassResults, type Stream, toAgeColumns, toOpenKind } from '../stream.ts';
+import {
+  declareStream,
+  type PassResults,
+  type Stream,
+  toAgeColumns,
+  toOpenKind,
+} from '../stream.ts';
 
 /** The states in which a slip may still change (docs/interface.md, 14.3 States). */
 export const openStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING'];
@@ -66,7 +81,12 @@ export const inboundPackingSlips = declareStream<Stream>({
   // The list's sort order is not known (docs/interface.md, 14.6 Not shown), so no pass continues from the last id.
   passes: {
     open: { statuses: openStatuses, closed: 'COMPLETED' },
-    window: { pass: 'completed', attribute: 'completedOn', column: 'completed_on', firstRunDays: null },
+    window: {
+      pass: 'completed',
+      attribute: 'completedOn',
+      column: 'completed_on',
+      firstRunDays: null,
+    },
     last: checkUnlisted,
   },
 });
@@ -85,11 +105,17 @@ async function checkUnlisted(context: PullContext, { open, window }: PassResults
     serviceNow: serviceNow(context),
   });
   if (tooOld.length > 0)
-    warn(context, `${nameSome(tooOld)} are stored as open, but older than the 90 days that the service lists`);
+    warn(
+      context,
+      `${nameSome(tooOld)} are stored as open, but older than the 90 days that the service lists`,
+    );
   if (gone.length > 0) warn(context, `${nameSome(gone)} ${leftTheLists}`);
   if (!whole || unseen.length > maxUnlisted) {
     if (unseen.length > 0)
-      warn(context, `${nameSome(unseen)} are not listed, but the lists seem incomplete, so none was marked`);
+      warn(
+        context,
+        `${nameSome(unseen)} are not listed, but the lists seem incomplete, so none was marked`,
+      );
     return;
   }
   const { result } = await commitReading(

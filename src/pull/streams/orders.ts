@@ -84,7 +84,12 @@ export const order = defineFields('order', {
 export type OrderRow = RowOf<typeof order>;
 
 /** The service may use one address for both roles, so the key has the role. An answer without one proves nothing. */
-const addresses = { table: 'order_addresses', fields: address, parentColumn: 'order_id', removes: false } as const;
+const addresses = {
+  table: 'order_addresses',
+  fields: address,
+  parentColumn: 'order_id',
+  removes: false,
+} as const;
 const addressKey = ['order_id', 'role'];
 
 /** Orders with their items, addresses and pick-up point. */
@@ -98,7 +103,12 @@ export const orders = declareStream<Stream>({
     fields: order,
     children: [
       { table: 'order_items', fields: orderItem, parentColumn: 'order_id', listedIn: 'orderItems' },
-      { ...addresses, listedIn: 'deliveryAddress', constants: { role: 'delivery' }, key: addressKey },
+      {
+        ...addresses,
+        listedIn: 'deliveryAddress',
+        constants: { role: 'delivery' },
+        key: addressKey,
+      },
       { ...addresses, listedIn: 'billingAddress', constants: { role: 'billing' }, key: addressKey },
     ],
     kept: {

@@ -1,4 +1,13 @@
-import { count, date, defineFields, flag, one, personal, text, time } from '../../service/decoding/fields.ts';
+import {
+  count,
+  date,
+  defineFields,
+  flag,
+  one,
+  personal,
+  text,
+  time,
+} from '../../service/decoding/fields.ts';
 import { findUnlinkedAuthorizations } from '../sql/authorization-rows.ts';
 import { requestRereads } from '../sql/rereads.ts';
 import type { StreamTransaction } from '../sql/stream-transaction.ts';
@@ -53,14 +62,29 @@ export const returnItems = declareStream<Stream>({
   },
   passes: {
     // A cursor by id would not do: a return item may be processed long after others with larger ids.
-    window: { pass: 'processed', attribute: 'processedOn', column: 'processed_on', firstRunDays: 400 },
+    window: {
+      pass: 'processed',
+      attribute: 'processedOn',
+      column: 'processed_on',
+      firstRunDays: 400,
+    },
     last: rereadArrivedAuthorizations,
   },
   afterChanges: rereadUnlinked,
 });
 
 /** Requests to read the announced returns again whose return items have arrived. */
-async function rereadUnlinked(transaction: StreamTransaction, ids: readonly number[]): Promise<void> {
-  const unlinked = ids.length === 0 ? [] : await findUnlinkedAuthorizations(transaction.trx, transaction.client, ids);
-  await requestRereads({ ...transaction, stream: authorizations.name }, unlinked, 'a return item of it has arrived');
+async function rereadUnlinked(
+  transaction: StreamTransaction,
+  ids: readonly number[],
+): Promise<void> {
+  const unlinked =
+    ids.length === 0
+      ? []
+      : await findUnlinkedAuthorizations(transaction.trx, transaction.client, ids);
+  await requestRereads(
+    { ...transaction, stream: authorizations.name },
+    unlinked,
+    'a return item of it has arrived',
+  );
 }

@@ -1,4 +1,14 @@
-import { count, date, defineFields, many, one, personal, text, texts, time } from '../../service/decoding/fields.ts';
+import {
+  count,
+  date,
+  defineFields,
+  many,
+  one,
+  personal,
+  text,
+  texts,
+  time,
+} from '../../service/decoding/fields.ts';
 import { walkWhole } from '../poll.ts';
 import type { PullContext } from '../pull-context.ts';
 import { requestParcelReads } from '../sql/parcel-reads.ts';
@@ -13,7 +23,13 @@ const maxOrderIdCharacters = 4_000;
 
 /** Items of a shipment (docs/interface.md, 10.2 Shipment items). */
 export const shipmentItem = defineFields('shipmentItem', {
-  attributes: { sku: text, quantity: count, lotNumber: text, expirationDate: date, serialNumbers: texts },
+  attributes: {
+    sku: text,
+    quantity: count,
+    lotNumber: text,
+    expirationDate: date,
+    serialNumbers: texts,
+  },
   relationships: { orderItem: one, product: one },
 });
 
@@ -37,7 +53,12 @@ export const shipments = declareStream<Stream>({
       relationships: { order: one, orderType: one, shippingMethod: one, shipmentItems: many },
     }),
     children: [
-      { table: 'shipment_items', fields: shipmentItem, parentColumn: 'shipment_id', listedIn: 'shipmentItems' },
+      {
+        table: 'shipment_items',
+        fields: shipmentItem,
+        parentColumn: 'shipment_id',
+        listedIn: 'shipmentItems',
+      },
     ],
     erasedWithOrders: true,
     incomplete: 'a shipment came without all of its items',
@@ -64,7 +85,10 @@ export const shipments = declareStream<Stream>({
 });
 
 /** Requests to read the packages of changed shipments, and the orders that they name and that are not stored. */
-async function requestWhatFollows(transaction: StreamTransaction, ids: readonly number[]): Promise<void> {
+async function requestWhatFollows(
+  transaction: StreamTransaction,
+  ids: readonly number[],
+): Promise<void> {
   await requestParcelReads(transaction.trx, transaction.client, ids);
   await requestMissingOrders(transaction, ids);
 }
@@ -87,7 +111,9 @@ async function readByOrders(
 function batchOrderIds(candidates: readonly OpenRow[]): number[][] {
   const batches: number[][] = [];
   let characters = Number.POSITIVE_INFINITY;
-  for (const id of new Set(candidates.map(({ orderId }) => orderId).filter((orderId) => orderId !== null))) {
+  for (const id of new Set(
+    candidates.map(({ orderId }) => orderId).filter((orderId) => orderId !== null),
+  )) {
     const batch = batches.at(-1);
     characters += String(id).length + 1;
     if (batch === undefined || batch.length >= maxOrderIds || characters > maxOrderIdCharacters) {

@@ -41,9 +41,14 @@ export const outboxKinds: readonly AnyKind[] = [
 ];
 
 /** Returns the JSON Schemas of all payloads, as the switches of the operations make them. */
-export const listPayloadSchemas = (operations: Operations): { readonly kind: string; readonly schema: Json }[] =>
+export const listPayloadSchemas = (
+  operations: Operations,
+): { readonly kind: string; readonly schema: Json }[] =>
   outboxKinds.map((kind) => {
-    const schema = { ...toPayloadSchema(applyOperations(kind, operations)), ...kind.notes?.(operations) };
+    const schema = {
+      ...toPayloadSchema(applyOperations(kind, operations)),
+      ...kind.notes?.(operations),
+    };
     return { kind: kind.name, schema };
   });
 
@@ -54,6 +59,8 @@ export const followUpRules = {
   kinds: kindsWithFollowUps.map(({ name }) => name),
   of: (kind: string, payload: string): readonly FollowUp[] => {
     const read = parseObject(payload, maxPayloadValues);
-    return read === null ? [] : (kindsWithFollowUps.find(({ name }) => name === kind)?.followUps?.(read) ?? []);
+    return read === null
+      ? []
+      : (kindsWithFollowUps.find(({ name }) => name === kind)?.followUps?.(read) ?? []);
   },
 };

@@ -19,7 +19,9 @@ export const slipPayload = z.strictObject({
   metadata: textsNamed('serviceLevel', 'purchases', 'reference'),
   items: assumedRequired(
     z
-      .array(z.strictObject({ sku: assumedRequired(requiredText), quantity: assumedRequired(quantity) }))
+      .array(
+        z.strictObject({ sku: assumedRequired(requiredText), quantity: assumedRequired(quantity) }),
+      )
       .min(1, 'must have at least one entry'),
   ),
 });

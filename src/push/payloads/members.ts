@@ -9,7 +9,10 @@ import { z } from 'zod';
 export const personal = { 'x-personal': true } as const;
 
 /** Marks members whose value is a code of a list of the service. `fulfilment.outbox_check` compares them with it. */
-export const codeOf = (list: string) => ({ 'x-list': list, description: `code of the service list ${list}` });
+export const codeOf = (list: string) => ({
+  'x-list': list,
+  description: `code of the service list ${list}`,
+});
 
 /** Marks a code of a list that must be given, unless another member has the id of the entry. */
 export const codeOrId = (list: string, byId: string) => ({ ...codeOf(list), 'x-or': byId });
@@ -32,22 +35,33 @@ export const quantity = z
 export const day = z.iso.date('must be a date in the form YYYY-MM-DD');
 const noDecimal = 'must be a number or a decimal text such as "9.95"';
 /** A number, or its digits as a text so that no digit is lost. */
-export const decimal = z.union([z.number(), z.string().regex(/^-?(0|[1-9]\d{0,17})(\.\d{1,30})?$/, noDecimal)], {
-  error: noDecimal,
-});
+export const decimal = z.union(
+  [z.number(), z.string().regex(/^-?(0|[1-9]\d{0,17})(\.\d{1,30})?$/, noDecimal)],
+  {
+    error: noDecimal,
+  },
+);
 const noRate = 'must be a rate from 0 to 1, such as 0.21 for 21 %';
 /** Digits above 1 that a JavaScript number rounds to 1. */
 const aboveOne = /^1\.0*[1-9]/;
 /** A rate. `fulfilment.outbox_check` checks members that are marked with `x-rate`. */
 export const rate = decimal
-  .refine((value) => Number(value) >= 0 && Number(value) <= 1 && !aboveOne.test(String(value)), noRate)
+  .refine(
+    (value) => Number(value) >= 0 && Number(value) <= 1 && !aboveOne.test(String(value)),
+    noRate,
+  )
   .meta({ 'x-rate': true, description: 'rate: 0.21 is 21 %' });
 /** An object with members that the ERP chooses. */
 export const anyMembers = z.record(z.string(), z.unknown()).nullish().meta(personal);
 /** Returns the schema of an object that may have these texts only. A null text is the same as absent. */
 export const textsNamed = <const N extends string>(...names: readonly N[]) =>
   z
-    .strictObject(Object.fromEntries(names.map((name) => [name, personalText])) as Record<N, typeof personalText>)
+    .strictObject(
+      Object.fromEntries(names.map((name) => [name, personalText])) as Record<
+        N,
+        typeof personalText
+      >,
+    )
     .nullish();
 /** Removes white space. A regular expression would take seconds for a text of 16 MB that is half blank. */
 function removeWhiteSpace(text: string): string {

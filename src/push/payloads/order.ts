@@ -19,10 +19,15 @@ import {
 
 /** The form of a locale. The codes of the list `languages` are compared with it if all of them have this form. */
 export const localeForm = /^[a-z]{2}-[A-Z]{2}$/;
-const locale = z.string().regex(localeForm, 'must be a language and a region, such as nl-NL').meta(codeOf('languages'));
+const locale = z
+  .string()
+  .regex(localeForm, 'must be a language and a region, such as nl-NL')
+  .meta(codeOf('languages'));
 /** The form of a country code. The codes of the list `countries` are compared with it if all of them have this form. */
 export const countryForm = /^[A-Z]{2}$/;
-const countryCode = z.string().regex(countryForm, 'must be a country code of two letters, such as NL');
+const countryCode = z
+  .string()
+  .regex(countryForm, 'must be a country code of two letters, such as NL');
 
 /** Schema of an address. Those of an order and of a change have the same members. */
 export const address = z.strictObject({
@@ -37,7 +42,9 @@ export const address = z.strictObject({
   countryCode: assumedRequired(countryCode),
 });
 /** Schema of the address that the goods go to. */
-export const deliveryAddress = address.extend({ countryCode: assumedRequired(countryCode.meta(codeOf('countries'))) });
+export const deliveryAddress = address.extend({
+  countryCode: assumedRequired(countryCode.meta(codeOf('countries'))),
+});
 
 const item = z.strictObject({
   sku: assumedRequired(requiredText),
@@ -54,8 +61,14 @@ const email = z
   .string()
   .nullish()
   .meta({ ...personal, description: 'null or none: the service uses its no-reply address' });
-const allowPartialDelivery = z.boolean().nullish().meta({ description: 'null: the default of the order type' });
-const orderNumber = z.string().min(1, 'must have 1 to 50 characters').max(50, 'must have 1 to 50 characters');
+const allowPartialDelivery = z
+  .boolean()
+  .nullish()
+  .meta({ description: 'null: the default of the order type' });
+const orderNumber = z
+  .string()
+  .min(1, 'must have 1 to 50 characters')
+  .max(50, 'must have 1 to 50 characters');
 const orderMetadata = textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5');
 
 /** An attachment: sent with its order, or alone as the payload of order_attachment.create. */
@@ -113,8 +126,13 @@ export const orderChange = z.strictObject({
 
 /** Payload of order.rename. */
 export const orderRename = z.strictObject({
-  externalOrderNumber: orderNumber.meta({ description: 'the new number; the reference of the row is the present one' }),
+  externalOrderNumber: orderNumber.meta({
+    description: 'the new number; the reference of the row is the present one',
+  }),
 });
 
 /** Payload of order_item.cancel. The interface cancels what is left of an item, not a part of it. */
-export const cancelledItem = z.strictObject({ orderItemId: idNumber.nullish(), sku: requiredText.nullish() });
+export const cancelledItem = z.strictObject({
+  orderItemId: idNumber.nullish(),
+  sku: requiredText.nullish(),
+});

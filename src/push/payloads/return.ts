@@ -15,7 +15,9 @@ const item = z.strictObject({
   shipmentItemId: idNumber,
   quantity: assumedRequired(quantity),
   reason: requiredText.nullish().meta(codeOrId('returnReasons', 'reasonId')),
-  reasonId: idNumber.nullish().meta({ description: 'id of the service list returnReasons, instead of reason' }),
+  reasonId: idNumber
+    .nullish()
+    .meta({ description: 'id of the service list returnReasons, instead of reason' }),
   externalReference: optionalText,
   metadata: anyMembers,
 });
@@ -30,17 +32,21 @@ export const returnPayload = z.strictObject({
 export type ReturnPayload = z.infer<typeof returnPayload>;
 
 /** Payload of return.replace. */
-export const returnReplacement = returnPayload.extend({ returnMerchandiseAuthorizationId: idNumber.nullish() });
+export const returnReplacement = returnPayload.extend({
+  returnMerchandiseAuthorizationId: idNumber.nullish(),
+});
 
 /** Payload of return.delete. */
-export const deletedReturn = z.strictObject({ returnMerchandiseAuthorizationId: idNumber.nullish() });
+export const deletedReturn = z.strictObject({
+  returnMerchandiseAuthorizationId: idNumber.nullish(),
+});
 
 /** Payload of return_label.create. */
 export const labelRequest = z.strictObject({
   shipmentId: idNumber,
   shippingMethod: requiredText.nullish().meta(codeOf('returnShippingMethods')),
-  shippingMethodId: idNumber
-    .nullish()
-    .meta({ description: 'id of the service list returnShippingMethods, instead of shippingMethod' }),
+  shippingMethodId: idNumber.nullish().meta({
+    description: 'id of the service list returnShippingMethods, instead of shippingMethod',
+  }),
   paperless: z.boolean().nullish(),
 });

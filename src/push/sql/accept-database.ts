@@ -35,7 +35,10 @@ const currentMark = sql<string>`sync.database_mark()`;
  * the identity of the database tells them apart.
  * @returns the numbers of rows that became unknown
  */
-export async function acceptDatabase(db: Database, options: AcceptDatabaseOptions): Promise<AcceptedDatabase> {
+export async function acceptDatabase(
+  db: Database,
+  options: AcceptDatabaseOptions,
+): Promise<AcceptedDatabase> {
   const { as, by } = options;
   return inTransaction(db, async (trx) => {
     const former = await trx
@@ -50,7 +53,10 @@ export async function acceptDatabase(db: Database, options: AcceptDatabaseOption
       .values(accepted)
       .onConflict((conflict) => conflict.column('only_row').doUpdateSet(changes))
       .execute();
-    await trx.deleteFrom('sync.push_workers').where('confirmed_mark', 'is distinct from', currentMark).execute();
+    await trx
+      .deleteFrom('sync.push_workers')
+      .where('confirmed_mark', 'is distinct from', currentMark)
+      .execute();
     const unknownRows =
       as === 'restored'
         ? await markBackupRowsUnknown(trx, options, former?.isSame ?? false)
@@ -75,7 +81,8 @@ async function markBackupRowsUnknown(
   isSame: boolean,
 ): Promise<AcceptedDatabase> {
   const isOfBackup = sql`(${isSame} or o.database_mark is distinct from (select sync.database_mark()))`;
-  const reason = 'the database was restored, and the former one may have sent this row after the backup';
+  const reason =
+    'the database was restored, and the former one may have sent this row after the backup';
   const isLookedUp = sql`o.kind = any(${lookedUp}::text[])`;
   await sql`
     update fulfilment.outbox o

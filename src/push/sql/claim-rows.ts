@@ -57,7 +57,12 @@ export interface ClaimedRow {
  */
 interface WaitRule {
   readonly kind: string;
-  readonly for: { readonly kind: string; readonly family: string; readonly list: string; readonly member: string };
+  readonly for: {
+    readonly kind: string;
+    readonly family: string;
+    readonly list: string;
+    readonly member: string;
+  };
 }
 
 /** What a worker knows about the kinds of rows. */
@@ -389,10 +394,15 @@ export async function readDueWork(
     from unnest(${clients.map(({ client }) => client)}::text[],
       ${clients.map(({ identity }) => identity)}::text[]) as c (client, identity)
     where ${mayPush(sql`c.client`)}
-      and exists (select from sync.clients k where k.client = c.client and k.identity = c.identity)`.execute(db);
+      and exists (select from sync.clients k where k.client = c.client and k.identity = c.identity)`.execute(
+    db,
+  );
   const toNonNegative = (ms: number | null) => (ms === null ? null : Math.max(0, ms));
   return rows
-    .filter(({ pendingInMs, unknownInMs, health }) => pendingInMs !== null || unknownInMs !== null || health.length > 0)
+    .filter(
+      ({ pendingInMs, unknownInMs, health }) =>
+        pendingInMs !== null || unknownInMs !== null || health.length > 0,
+    )
     .map((row) => ({
       ...row,
       pendingInMs: toNonNegative(row.pendingInMs),

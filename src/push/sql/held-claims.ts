@@ -16,7 +16,10 @@ export interface ReturnableClaim extends HeldClaim {
 }
 
 /** Gives back claims whose rows were not sent. Claims that this process no longer holds are ignored. */
-export async function returnClaims(db: Kysely<DB>, claims: readonly ReturnableClaim[]): Promise<void> {
+export async function returnClaims(
+  db: Kysely<DB>,
+  claims: readonly ReturnableClaim[],
+): Promise<void> {
   await sql`
     update fulfilment.outbox o
     set status = 'pending', next_attempt_at = c.due_at, lease_until = null,
@@ -44,7 +47,11 @@ export interface PushTarget {
  * that the request is about. The members that a first attempt found are kept: a later one may no longer find them.
  * @returns false if another worker has taken the row over: then nothing may be sent
  */
-export async function stampSent(db: Kysely<DB>, { id, claimNo }: HeldClaim, target?: PushTarget): Promise<boolean> {
+export async function stampSent(
+  db: Kysely<DB>,
+  { id, claimNo }: HeldClaim,
+  target?: PushTarget,
+): Promise<boolean> {
   const { rows } = await sql`
     with stamped as (
       update fulfilment.outbox o
@@ -286,7 +293,11 @@ async function findUnknownClients(db: Kysely<DB>, after: UnsendableRows['next'])
 }
 
 /** Marks rows of these pairs as dead: of an unknown kind at once, others ten minutes after their insertion. */
-async function markDead(db: Kysely<DB>, worker: string, pairs: readonly PendingPair[]): Promise<UnsendableRow[]> {
+async function markDead(
+  db: Kysely<DB>,
+  worker: string,
+  pairs: readonly PendingPair[],
+): Promise<UnsendableRow[]> {
   const { rows } = await sql<UnsendableRow>`
     with marked as (
       update fulfilment.outbox o

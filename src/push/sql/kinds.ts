@@ -9,7 +9,10 @@ export interface KindSchema {
 }
 
 /** Stores the payload schemas that `fulfilment.outbox_schema(kind)` returns. */
-export async function storeOutboxKinds(db: Kysely<DB>, kinds: readonly KindSchema[]): Promise<void> {
+export async function storeOutboxKinds(
+  db: Kysely<DB>,
+  kinds: readonly KindSchema[],
+): Promise<void> {
   await sql`
     insert into sync.outbox_kinds as k (kind, schema)
     select i.kind, i.schema

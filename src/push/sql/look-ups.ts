@@ -114,7 +114,10 @@ export interface StoredOrder {
 }
 
 /** Finds the stored orders that have the numbers of these rows. */
-export async function findStoredOrders(db: Kysely<DB>, rowIds: readonly number[]): Promise<StoredOrder[]> {
+export async function findStoredOrders(
+  db: Kysely<DB>,
+  rowIds: readonly number[],
+): Promise<StoredOrder[]> {
   const { rows } = await sql<StoredOrder>`
     select o.id as "rowId", s.id as "orderId", s.first_seen_at < ${firstSentAt} as "isOlder",
       extract(epoch from statement_timestamp() - s.first_seen_at)::float8 * 1000 as "storedAgoMs"
@@ -131,7 +134,11 @@ export async function findStoredOrders(db: Kysely<DB>, rowIds: readonly number[]
  * stored more than a minute ago comes first: the lists of the service lag, and a row is believed to be absent only a
  * minute after it was sent.
  */
-export async function findLastOrderSince(db: Kysely<DB>, client: string, day: string): Promise<number | null> {
+export async function findLastOrderSince(
+  db: Kysely<DB>,
+  client: string,
+  day: string,
+): Promise<number | null> {
   const orders = db
     .selectFrom('fulfilment.orders')
     .select('id')
@@ -161,7 +168,10 @@ const maxLaterOrders = 300;
  * that the service accepted at once. An order that a look-up found, or that a person marked as done, may be older than
  * its row.
  */
-export async function findLaterOrders(db: Kysely<DB>, rowIds: readonly number[]): Promise<LaterOrder[]> {
+export async function findLaterOrders(
+  db: Kysely<DB>,
+  rowIds: readonly number[],
+): Promise<LaterOrder[]> {
   const { rows } = await sql<LaterOrder>`
     select o.id as "rowId", later.order_id as "orderId", later.number
     from fulfilment.outbox o
@@ -279,7 +289,12 @@ export async function recordListLag(db: Kysely<DB>, client: string, lagMs: numbe
 export async function readListLags(db: Kysely<DB>): Promise<ListLag[]> {
   return db
     .selectFrom('sync.list_lags')
-    .select(['client', 'longest_ms as longestMs', 'longest_at as longestAt', 'exceeded_at as exceededAt'])
+    .select([
+      'client',
+      'longest_ms as longestMs',
+      'longest_at as longestAt',
+      'exceeded_at as exceededAt',
+    ])
     .orderBy('client')
     .execute();
 }

@@ -21,7 +21,11 @@ const changeableRows = (filter: OutboxFilter, action: OutboxAction) =>
   sql<boolean>`${toCondition(filter)} and o.status = any(${allowedFrom[action]}::text[])`;
 
 /** Counts the rows that an action would change. */
-export async function countOutbox(db: Kysely<DB>, filter: OutboxFilter, action: OutboxAction): Promise<number> {
+export async function countOutbox(
+  db: Kysely<DB>,
+  filter: OutboxFilter,
+  action: OutboxAction,
+): Promise<number> {
   const { count } = await db
     .selectFrom('fulfilment.outbox as o')
     .select(sql<number>`count(*)::int`.as('count'))
@@ -41,7 +45,11 @@ export async function actOnOutbox(
   db: Database,
   action: OutboxAction,
   filter: OutboxFilter,
-  { by, followUps, result = {} }: { readonly by: string; readonly followUps: FollowUpRules; readonly result?: Json },
+  {
+    by,
+    followUps,
+    result = {},
+  }: { readonly by: string; readonly followUps: FollowUpRules; readonly result?: Json },
 ): Promise<number[]> {
   const changes = {
     retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null, refusal = null,
@@ -87,10 +95,17 @@ export async function actOnOutbox(
 export interface FollowUpRules {
   /** Kinds that have follow-ups. */
   readonly kinds: readonly string[];
-  readonly of: (kind: string, payload: string) => readonly { readonly kind: string; readonly payload: Json }[];
+  readonly of: (
+    kind: string,
+    payload: string,
+  ) => readonly { readonly kind: string; readonly payload: Json }[];
 }
 
-async function insertFollowUpsByRules(trx: Transaction<DB>, ids: readonly number[], { kinds, of }: FollowUpRules) {
+async function insertFollowUpsByRules(
+  trx: Transaction<DB>,
+  ids: readonly number[],
+  { kinds, of }: FollowUpRules,
+) {
   const rows = await trx
     .selectFrom('fulfilment.outbox')
     .select(['id', 'client', 'kind', 'reference'])
@@ -133,20 +148,31 @@ async function auditRows(
  * Replaces the payload of a row, as `fulfilment.outbox_replace` does.
  * @throws a database error 22023 with the reason if the row does not allow it
  */
-export async function replaceOutbox(db: Database, id: number, payload: string, by: string): Promise<void> {
+export async function replaceOutbox(
+  db: Database,
+  id: number,
+  payload: string,
+  by: string,
+): Promise<void> {
   await inTransaction(db, async (trx) => {
     await sql`select fulfilment.outbox_replace(${id}, ${payload}::jsonb)`.execute(trx);
     // The function can only name the role of the database.
     await sql`
       update sync.outbox_attempts a
       set by = ${by}
-      where a.id = (select max(l.id) from sync.outbox_attempts l where l.outbox_id = ${id})`.execute(trx);
+      where a.id = (select max(l.id) from sync.outbox_attempts l where l.outbox_id = ${id})`.execute(
+      trx,
+    );
     await auditRows(trx, 'outbox_replace', by, await readRowClient(trx, id));
   });
 }
 
 /** Reads a row with its payload in clear, and records that in the audit. Null: there is no row with this id. */
-export async function revealOutbox(db: Database, id: number, by: string): Promise<OutboxDetail | null> {
+export async function revealOutbox(
+  db: Database,
+  id: number,
+  by: string,
+): Promise<OutboxDetail | null> {
   return inTransaction(db, async (trx) => {
     const row = await readOutbox(trx, id);
     if (row !== null) await auditRows(trx, 'outbox_reveal', by, [row]);
@@ -154,6 +180,13 @@ export async function revealOutbox(db: Database, id: number, by: string): Promis
   });
 }
 
-async function readRowClient(trx: Kysely<DB>, id: number): Promise<{ id: number; client: string }[]> {
-  return trx.selectFrom('fulfilment.outbox').select(['id', 'client']).where('id', '=', id).execute();
+async function readRowClient(
+  trx: Kysely<DB>,
+  id: number,
+): Promise<{ id: number; client: string }[]> {
+  return trx
+    .selectFrom('fulfilment.outbox')
+    .select(['id', 'client'])
+    .where('id', '=', id)
+    .execute();
 }

@@ -52,7 +52,13 @@ const selectStored = (db: Kysely<DB>) =>
       'changed_at as changedAt',
     ]);
 
-const toPushDatabase = ({ mark, found, acceptedAs, acceptedAt, changedAt }: StoredRow): PushDatabase => ({
+const toPushDatabase = ({
+  mark,
+  found,
+  acceptedAs,
+  acceptedAt,
+  changedAt,
+}: StoredRow): PushDatabase => ({
   acceptedAs,
   acceptedAt,
   change: compareMarks(mark, found),
@@ -71,10 +77,15 @@ export async function readPushDatabase(db: Kysely<DB>): Promise<PushDatabase | n
  * recorded and waits for an operator.
  * @param sent rows that this process has sent last
  */
-export async function noteDatabase(db: Kysely<DB>, worker: string, sent: readonly SentRow[]): Promise<PushDatabase> {
+export async function noteDatabase(
+  db: Kysely<DB>,
+  worker: string,
+  sent: readonly SentRow[],
+): Promise<PushDatabase> {
   const stored = (await readPushDatabase(db)) ?? (await acceptFirst(db, worker));
   if (stored.change === 'none') {
-    if (stored.changedAt !== null) await db.updateTable('sync.push_database').set({ changed_at: null }).execute();
+    if (stored.changedAt !== null)
+      await db.updateTable('sync.push_database').set({ changed_at: null }).execute();
     return stored;
   }
   return inTransaction(db, async (trx) => {
@@ -108,7 +119,10 @@ async function acceptFirst(db: Kysely<DB>, worker: string): Promise<PushDatabase
 }
 
 async function noteChange(trx: Kysely<DB>): Promise<void> {
-  await trx.updateTable('sync.push_database').set({ changed_at: sql<Date>`clock_timestamp()` }).execute();
+  await trx
+    .updateTable('sync.push_database')
+    .set({ changed_at: sql<Date>`clock_timestamp()` })
+    .execute();
   await delayGates(trx);
 }
 
@@ -158,7 +172,11 @@ async function hasAllRows(trx: Kysely<DB>, sent: readonly SentRow[]): Promise<bo
  * Records whether a worker finds everything that it has sent. A worker that misses something gets its row in the table
  * back if that is lost, too. The row prevents the acceptance of the failover.
  */
-async function recordConfirmation(trx: Kysely<DB>, worker: string, allThere: boolean): Promise<void> {
+async function recordConfirmation(
+  trx: Kysely<DB>,
+  worker: string,
+  allThere: boolean,
+): Promise<void> {
   if (allThere)
     await trx
       .updateTable('sync.push_workers')
@@ -170,7 +188,9 @@ async function recordConfirmation(trx: Kysely<DB>, worker: string, allThere: boo
       .insertInto('sync.push_workers')
       .values({ worker, seen_at: sql<Date>`clock_timestamp()` })
       .onConflict((conflict) =>
-        conflict.column('worker').doUpdateSet({ seen_at: sql<Date>`excluded.seen_at`, confirmed_mark: null }),
+        conflict
+          .column('worker')
+          .doUpdateSet({ seen_at: sql<Date>`excluded.seen_at`, confirmed_mark: null }),
       )
       .execute();
 }

@@ -4,7 +4,14 @@ import type { DB } from '../../db/generated/tables.ts';
 import { unfinishedStatuses } from './lanes.ts';
 
 /** All states. Those that may need a person come first. */
-export const outboxStatuses = ['dead', 'unknown', 'pending', 'sending', 'done', 'cancelled'] as const;
+export const outboxStatuses = [
+  'dead',
+  'unknown',
+  'pending',
+  'sending',
+  'done',
+  'cancelled',
+] as const;
 
 /** The rows that a command applies to. */
 export interface OutboxFilter {
@@ -65,7 +72,11 @@ const cutColumn = (column: string, length: number) => sql`left(o.${sql.ref(colum
 const maxReasonLength = 2_000;
 
 /** Lists the rows that match, oldest first. Long texts are cut. */
-export async function listOutbox(db: Kysely<DB>, filter: OutboxFilter, limit: number): Promise<OutboxSummary[]> {
+export async function listOutbox(
+  db: Kysely<DB>,
+  filter: OutboxFilter,
+  limit: number,
+): Promise<OutboxSummary[]> {
   const { rows } = await sql<OutboxSummary>`
     select o.id, ${cutColumn('client', 64)} as client, ${cutColumn('kind', 64)} as kind,
       ${cutColumn('reference', 200)} as reference, o.status,

@@ -39,7 +39,10 @@ export async function readSentTarget(db: Kysely<DB>, rowId: number): Promise<Sen
  * Returns the ids of the orders that rows are about, by row id. The order is the one that the row was sent for. If the
  * row was not sent, it is the one that the tables hold for the reference, or the result of an earlier row of the lane.
  */
-export async function findTargetIds(db: Kysely<DB>, rowIds: readonly number[]): Promise<ReadonlyMap<number, number>> {
+export async function findTargetIds(
+  db: Kysely<DB>,
+  rowIds: readonly number[],
+): Promise<ReadonlyMap<number, number>> {
   const { rows } = await sql<{ id: number; target: number }>`
     select o.id, f.target
     from fulfilment.outbox o
@@ -74,7 +77,11 @@ interface Rename {
 }
 
 /** Finds the `order.rename` rows that were sent for these orders, whatever their outcome is, in the order of their ids. */
-export async function findRenames(db: Kysely<DB>, client: string, orderIds: readonly number[]): Promise<Rename[]> {
+export async function findRenames(
+  db: Kysely<DB>,
+  client: string,
+  orderIds: readonly number[],
+): Promise<Rename[]> {
   return db
     .selectFrom('sync.outbox_targets as t')
     .innerJoin('fulfilment.outbox as o', 'o.id', 't.outbox_id')
@@ -120,7 +127,10 @@ export async function findRenameTo(
 }
 
 /** Returns the number that the last `order.rename` of this row's lane gave the order; null if there is none. */
-export async function findNewNumber(db: Kysely<DB>, { id, client, reference }: RowOfOrder): Promise<string | null> {
+export async function findNewNumber(
+  db: Kysely<DB>,
+  { id, client, reference }: RowOfOrder,
+): Promise<string | null> {
   const found = await db
     .selectFrom('fulfilment.outbox as o')
     .select(sql<string | null>`o.result ->> 'externalOrderNumber'`.as('number'))

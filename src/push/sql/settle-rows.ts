@@ -88,7 +88,9 @@ export async function settleRows(
 ): Promise<SettleResult> {
   const rows = await writeSettlements(trx, worker, settlements);
   const settled = rows.filter(({ locked }) => !locked);
-  const done = new Map(settled.filter(({ status }) => status === 'done').map((row) => [row.id, row]));
+  const done = new Map(
+    settled.filter(({ status }) => status === 'done').map((row) => [row.id, row]),
+  );
   const followUps = settlements.flatMap(({ id, followUps }) => {
     const row = done.get(id);
     return row === undefined
@@ -197,7 +199,10 @@ export interface FollowUpRow {
 }
 
 /** Inserts follow-up rows in the given order. */
-export async function insertFollowUps(trx: Transaction<DB>, rows: readonly FollowUpRow[]): Promise<void> {
+export async function insertFollowUps(
+  trx: Transaction<DB>,
+  rows: readonly FollowUpRow[],
+): Promise<void> {
   if (rows.length === 0) return;
   await sql`
     insert into fulfilment.outbox (client, kind, reference, payload)
@@ -248,7 +253,11 @@ export async function enterNotedOutcomes(trx: Transaction<DB>): Promise<Lane[]> 
 
 /** Enters noted outcomes, in a transaction of its own. Without any, it locks nothing. Returns as `enterNotedOutcomes`. */
 export async function enterOutcomes(db: Database): Promise<Lane[]> {
-  const noted = await db.selectFrom('sync.outbox_outcomes').select('id').limit(1).executeTakeFirst();
+  const noted = await db
+    .selectFrom('sync.outbox_outcomes')
+    .select('id')
+    .limit(1)
+    .executeTakeFirst();
   return noted === undefined ? [] : inTransaction(db, enterNotedOutcomes);
 }
 

@@ -6,10 +6,19 @@ import { faultSchema, matchesOperation } from '../faults.ts';
 import { isForm, normalizeBody, readForm } from '../normalize-body.ts';
 import { operations } from '../operations/all.ts';
 import { toRichEntry } from '../operations/v3-dialect.ts';
-import { inboundItemResource, inboundResource, slipItemResource, slipResource } from '../operations/v3-goods.ts';
+import {
+  inboundItemResource,
+  inboundResource,
+  slipItemResource,
+  slipResource,
+} from '../operations/v3-goods.ts';
 import { orderResource } from '../operations/v3-orders.ts';
 import type { Resource } from '../operations/v3-resource.ts';
-import { authorizationItemResource, authorizationResource, returnItemResource } from '../operations/v3-returns.ts';
+import {
+  authorizationItemResource,
+  authorizationResource,
+  returnItemResource,
+} from '../operations/v3-returns.ts';
 import { shipmentItemResource, shipmentResource } from '../operations/v3-shipments.ts';
 import type { WorldOptions } from '../options.ts';
 import { badParameter } from '../refusal.ts';
@@ -28,7 +37,11 @@ const config = { operation: null };
 const quantity = z.int().min(1).max(1_000_000);
 const maxAdvanceSeconds = 400 * 86_400;
 
-type AddControl = <T extends z.ZodType>(path: string, schema: T, run: (body: z.output<T>) => unknown) => void;
+type AddControl = <T extends z.ZodType>(
+  path: string,
+  schema: T,
+  run: (body: z.output<T>) => unknown,
+) => void;
 /** Adds a control of one client, which the member `client` of the body names. */
 type AddClientControl = <T extends z.ZodRawShape>(
   path: string,
@@ -94,7 +107,8 @@ function addTimeControls(addControl: AddControl, world: World): void {
     return given ?? {};
   });
   addControl('advance', advanceSchema, ({ seconds, times }) => {
-    if (seconds * times > maxAdvanceSeconds) throw badParameter('times', 'gives a span of more than 400 days');
+    if (seconds * times > maxAdvanceSeconds)
+      throw badParameter('times', 'gives a span of more than 400 days');
     world.clock.advance(seconds * times * 1_000);
     for (const name of world.clientNames) world.requireClient(name);
     return { now: new Date(world.clock.nowMs()).toISOString() };
@@ -111,11 +125,15 @@ function addOrderControls(addControl: AddClientControl): void {
     const order = placeRequestedOrder(simulation, wanted, nowMs);
     return { orderId: order.id, externalOrderNumber: order.externalOrderNumber };
   });
-  addControl('ship', { externalOrderNumber: z.string() }, (simulation, { externalOrderNumber }, nowMs) => {
-    const order = requireOrder(simulation, externalOrderNumber);
-    const shipped = finishOrder(simulation, order, nowMs);
-    return { externalOrderNumber, shipped, shipmentIds: order.shipmentIds };
-  });
+  addControl(
+    'ship',
+    { externalOrderNumber: z.string() },
+    (simulation, { externalOrderNumber }, nowMs) => {
+      const order = requireOrder(simulation, externalOrderNumber);
+      const shipped = finishOrder(simulation, order, nowMs);
+      return { externalOrderNumber, shipped, shipmentIds: order.shipmentIds };
+    },
+  );
 }
 
 /** Returns a row that a control names. Refuses the member of its body if there is none. */
@@ -125,7 +143,11 @@ function requireFound<T>(row: T | undefined, member: string, problem: string): T
 }
 
 const requireOrder = ({ store }: Simulation, externalOrderNumber: string) =>
-  requireFound(store.orderByNumber.get(externalOrderNumber), 'externalOrderNumber', 'is no order of this client');
+  requireFound(
+    store.orderByNumber.get(externalOrderNumber),
+    'externalOrderNumber',
+    'is no order of this client',
+  );
 
 const returnMembers = {
   shipmentId: z.int(),
@@ -141,8 +163,11 @@ function addReturnControls(addControl: AddClientControl): void {
     const { shipmentItemId, externalReference = null } = wanted;
     const reasonId = wanted.reasonId ?? simulation.store.lists.returnReasons[0]?.id ?? 0;
     const items = simulation.store.shipments.get(shipmentId)?.items ?? [];
-    const returned = items.filter(({ id }) => shipmentItemId === undefined || id === shipmentItemId);
-    if (returned.length === 0) throw badParameter('shipmentId', 'is no shipment of this client with that item');
+    const returned = items.filter(
+      ({ id }) => shipmentItemId === undefined || id === shipmentItemId,
+    );
+    if (returned.length === 0)
+      throw badParameter('shipmentId', 'is no shipment of this client with that item');
     const lines = returned.map((item) => ({
       shipmentItemId: item.id,
       quantity: wanted.quantity ?? item.quantity,
@@ -153,12 +178,20 @@ function addReturnControls(addControl: AddClientControl): void {
     const draft = { shipmentId, externalReference, comments: null, metadata: {}, lines };
     return { authorizationId: announceReturn(simulation, draft, nowMs).id, shipmentId };
   });
-  addControl('return/process', { authorizationId: z.int() }, (simulation, { authorizationId }, nowMs) => {
-    const found = simulation.store.authorizations.get(authorizationId);
-    const authorization = requireFound(found, 'authorizationId', 'is no announced return of this client');
-    const items = finishReturn(simulation, authorization, nowMs);
-    return { authorizationId, returnItemIds: items.map(({ id }) => id) };
-  });
+  addControl(
+    'return/process',
+    { authorizationId: z.int() },
+    (simulation, { authorizationId }, nowMs) => {
+      const found = simulation.store.authorizations.get(authorizationId);
+      const authorization = requireFound(
+        found,
+        'authorizationId',
+        'is no announced return of this client',
+      );
+      const items = finishReturn(simulation, authorization, nowMs);
+      return { authorizationId, returnItemIds: items.map(({ id }) => id) };
+    },
+  );
 }
 
 const editMembers = {
@@ -172,30 +205,43 @@ const houseNumberMembers = { externalOrderNumber: z.string(), houseNumber: z.str
 const stockMembers = { sku: z.string(), warehouse: z.string(), quantity: z.int().min(0) };
 
 function addEditControls(addControl: AddClientControl): void {
-  addControl('edit', editMembers, ({ store }, { shipmentIds, status, returnLabel, itemQuantity }, nowMs) => {
-    const shipments = shipmentIds.map((id) =>
-      requireFound(store.shipments.get(id), 'shipmentIds', `${id} is no shipment of this client`),
-    );
-    for (const shipment of shipments) {
-      if (status !== undefined) store.setStatus(shipment, status, nowMs);
-      if (returnLabel !== undefined) shipment.returnLabel = returnLabel;
-      if (itemQuantity !== undefined) for (const item of shipment.items) item.quantity = itemQuantity;
-    }
-    return { edited: shipmentIds.length };
-  });
+  addControl(
+    'edit',
+    editMembers,
+    ({ store }, { shipmentIds, status, returnLabel, itemQuantity }, nowMs) => {
+      const shipments = shipmentIds.map((id) =>
+        requireFound(store.shipments.get(id), 'shipmentIds', `${id} is no shipment of this client`),
+      );
+      for (const shipment of shipments) {
+        if (status !== undefined) store.setStatus(shipment, status, nowMs);
+        if (returnLabel !== undefined) shipment.returnLabel = returnLabel;
+        if (itemQuantity !== undefined)
+          for (const item of shipment.items) item.quantity = itemQuantity;
+      }
+      return { edited: shipmentIds.length };
+    },
+  );
   addControl('rename', renameMembers, (simulation, { orderId, externalOrderNumber }) => {
-    const order = requireFound(simulation.store.orders.get(orderId), 'orderId', 'is no order of this client');
+    const order = requireFound(
+      simulation.store.orders.get(orderId),
+      'orderId',
+      'is no order of this client',
+    );
     checkOrderNumber(simulation, externalOrderNumber, order);
     simulation.store.changeOrder(order, () => {
       order.externalOrderNumber = externalOrderNumber;
     });
     return { orderId, externalOrderNumber };
   });
-  addControl('house-number', houseNumberMembers, (simulation, { externalOrderNumber, houseNumber }, nowMs) => {
-    const order = requireOrder(simulation, externalOrderNumber);
-    addHouseNumber(simulation, order, houseNumber, nowMs);
-    return { externalOrderNumber, notValid: order.notValid };
-  });
+  addControl(
+    'house-number',
+    houseNumberMembers,
+    (simulation, { externalOrderNumber, houseNumber }, nowMs) => {
+      const order = requireOrder(simulation, externalOrderNumber);
+      addHouseNumber(simulation, order, houseNumber, nowMs);
+      return { externalOrderNumber, notValid: order.notValid };
+    },
+  );
   addControl('stock', stockMembers, (simulation, { sku, warehouse, quantity }, nowMs) => {
     const product = simulation.store.products.get(sku);
     if (product === undefined || !Object.hasOwn(product.stock, warehouse))
@@ -213,9 +259,14 @@ function addFaultControls(addControl: AddControl, app: FastifyInstance, world: W
       ? z.array(faultSchema).parse(request.body)
       : [readControlBody(request, faultSchema)];
     const names = operations.map(({ name }) => name);
-    const wrong = faults.find(({ operation }) => !names.some((name) => matchesOperation(operation, name)));
+    const wrong = faults.find(
+      ({ operation }) => !names.some((name) => matchesOperation(operation, name)),
+    );
     if (wrong)
-      throw badParameter('operation', `no operation matches ${wrong.operation}; known are ${names.join(', ')}`);
+      throw badParameter(
+        'operation',
+        `no operation matches ${wrong.operation}; known are ${names.join(', ')}`,
+      );
     for (const fault of faults) world.faults.add(fault);
     world.changes++;
     return world.faults.list();
@@ -266,7 +317,8 @@ const renderItems = <Item>(items: readonly Item[], store: ClientStore, resource:
 
 /** The lists of `/_sandbox/state`. `instants` are the UTC instants of times that are shown without a zone. */
 const dumpedLists = {
-  products: ({ products }) => [...products.values()].map(({ encodedImage: _, ...product }) => product),
+  products: ({ products }) =>
+    [...products.values()].map(({ encodedImage: _, ...product }) => product),
   orders: (store) =>
     dump(store.orders, store, orderResource, (order) => ({
       included: orderResource.renderIncluded(order, store, orderResource.includeNames),
@@ -300,7 +352,9 @@ const dumpedLists = {
       items: renderItems(items, store, inboundItemResource),
     })),
   inboundPackingSlips: (store) =>
-    dump(store.slips, store, slipResource, ({ items }) => ({ items: renderItems(items, store, slipItemResource) })),
+    dump(store.slips, store, slipResource, ({ items }) => ({
+      items: renderItems(items, store, slipItemResource),
+    })),
 } as const satisfies Record<string, DumpedList>;
 type StateList = keyof typeof dumpedLists;
 const stateLists = Object.keys(dumpedLists) as [StateList, ...StateList[]];
@@ -317,7 +371,9 @@ function dumpClient(world: World, name: string, lists: readonly StateList[]) {
   const { store } = world.requireClient(name).simulation;
   const read = (list: StateList) => {
     const entries = dumpedLists[list](store, world.clock.nowMs());
-    return world.switches.dialect === 'plain' ? entries : entries.map((entry) => toRichEntry(entry, store));
+    return world.switches.dialect === 'plain'
+      ? entries
+      : entries.map((entry) => toRichEntry(entry, store));
   };
   return { client: name, ...Object.fromEntries(lists.map((list) => [list, read(list)])) };
 }

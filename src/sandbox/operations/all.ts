@@ -16,8 +16,16 @@ import { returnOperations } from './v3-returns.ts';
 import { shipmentOperations } from './v3-shipments.ts';
 
 const option = z.strictObject({ id: z.int(), name: z.string(), code: z.string() });
-const mainMethod = option.extend({ shippingMethods: z.array(z.strictObject({ id: z.int(), warehouse: z.string() })) });
-const optionLists = ['shippingMethods', 'returnShippingMethods', 'orderTypes', 'returnReasons', 'languages'] as const;
+const mainMethod = option.extend({
+  shippingMethods: z.array(z.strictObject({ id: z.int(), warehouse: z.string() })),
+});
+const optionLists = [
+  'shippingMethods',
+  'returnShippingMethods',
+  'orderTypes',
+  'returnReasons',
+  'languages',
+] as const;
 const listsSchema = z.strictObject({
   mainShippingMethods: z.array(mainMethod),
   ...members(z.array(option), [...optionLists, 'countries', 'paymentMethods']),
@@ -31,7 +39,11 @@ const commonOperations = [
     summary: 'A token for the right user name and password',
     open: true,
     form: 'only',
-    body: z.object({ grant_type: z.literal('password'), username: z.string(), password: z.string() }),
+    body: z.object({
+      grant_type: z.literal('password'),
+      username: z.string(),
+      password: z.string(),
+    }),
     answer: z.strictObject({
       access_token: z.string(),
       token_type: z.literal('bearer'),
@@ -72,14 +84,24 @@ export const operations: readonly Operation[] = [
   ...goodsOperations,
 ];
 
-const unknownShape = 'docs/interface.md does not have it, so its request and its answer are unknown';
+const unknownShape =
+  'docs/interface.md does not have it, so its request and its answer are unknown';
 
 /** Operations that the sandbox does not serve, with the reason. Some are called by clients of similar services. */
 export const notServed: readonly { readonly name: string; readonly why: string }[] = [
-  { name: 'POST /purchaseorder/add', why: `${unknownShape}; POST /v3/inboundPackingSlips announces goods` },
+  {
+    name: 'POST /purchaseorder/add',
+    why: `${unknownShape}; POST /v3/inboundPackingSlips announces goods`,
+  },
   { name: 'POST /rma/add', why: `${unknownShape}; POST /v2/rma/add announces a return` },
-  { name: 'GET /v2/stockmutation/get', why: `${unknownShape}; GET /stock/get/{sku} answers the stock` },
-  { name: '/v2/stockmutation/sync', why: `${unknownShape}; GET /stock/get/{sku} answers the stock` },
+  {
+    name: 'GET /v2/stockmutation/get',
+    why: `${unknownShape}; GET /stock/get/{sku} answers the stock`,
+  },
+  {
+    name: '/v2/stockmutation/sync',
+    why: `${unknownShape}; GET /stock/get/{sku} answers the stock`,
+  },
   {
     name: 'the second of two v2 operations with a body {ids}',
     why: 'docs/interface.md shows neither its purpose nor a method or path; the first may be POST /v2/shipment/sync',

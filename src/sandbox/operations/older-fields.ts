@@ -10,7 +10,10 @@ export const integerIn = z
   .transform(Number)
   .pipe(z.int());
 export const textIn = z.string().nullish();
-export const decimalIn = z.union([z.number(), z.string().regex(/^-?\d{1,15}(\.\d{1,10})?$/, 'must be a decimal')]);
+export const decimalIn = z.union([
+  z.number(),
+  z.string().regex(/^-?\d{1,15}(\.\d{1,10})?$/, 'must be a decimal'),
+]);
 export const quantityIn = integerIn.pipe(z.int().min(1, 'must be at least 1').max(1_000_000));
 /** Returns a decimal as a number. */
 export const toNumber = (decimal: number | string | null | undefined): number | null =>
@@ -22,7 +25,10 @@ export function members<T extends z.ZodType, N extends string, P extends string 
   suffixes: readonly N[],
   prefix = '' as P,
 ) {
-  return Object.fromEntries(suffixes.map((suffix) => [`${prefix}${suffix}`, type])) as Record<`${P}${N}`, T>;
+  return Object.fromEntries(suffixes.map((suffix) => [`${prefix}${suffix}`, type])) as Record<
+    `${P}${N}`,
+    T
+  >;
 }
 
 /** A date or a date-time. */
@@ -36,14 +42,25 @@ export const dayIn = z
 /** Returns the day of a date or date-time: the local day at the warehouses, if it has a zone. */
 export function toWarehouseDay(zone: Zone, text: string | null | undefined): string | null {
   if (text === null || text === undefined) return null;
-  return text.includes('T') && /(Z|[+-]\d{2}:?\d{2})$/i.test(text) ? zone.day(Date.parse(text)) : text.slice(0, 10);
+  return text.includes('T') && /(Z|[+-]\d{2}:?\d{2})$/i.test(text)
+    ? zone.day(Date.parse(text))
+    : text.slice(0, 10);
 }
 
 /** Returns the members of a body with a prefix, by the rest of their names; null if none has a value. */
-export function readPrefixedMembers(body: object, prefix: string): Readonly<Record<string, unknown>> | null {
+export function readPrefixedMembers(
+  body: object,
+  prefix: string,
+): Readonly<Record<string, unknown>> | null {
   const entries = Object.entries(body)
-    .filter(([name, value]) => name.startsWith(prefix) && value !== null && value !== undefined && value !== '')
-    .map(([name, value]) => [`${name.charAt(prefix.length).toLowerCase()}${name.slice(prefix.length + 1)}`, value]);
+    .filter(
+      ([name, value]) =>
+        name.startsWith(prefix) && value !== null && value !== undefined && value !== '',
+    )
+    .map(([name, value]) => [
+      `${name.charAt(prefix.length).toLowerCase()}${name.slice(prefix.length + 1)}`,
+      value,
+    ]);
   return entries.length === 0 ? null : Object.fromEntries(entries);
 }
 
@@ -58,21 +75,31 @@ export const findLocale = ({ languages }: ServiceLists, languageId: number): str
   requireEntry(languages.find(({ id }) => id === languageId)?.code, `language ${languageId}`);
 
 /** Returns the id of the main shipping method that a method of the older list belongs to. */
-export function findMainMethodId({ mainShippingMethods }: ServiceLists, methodId: number | null | undefined) {
+export function findMainMethodId(
+  { mainShippingMethods }: ServiceLists,
+  methodId: number | null | undefined,
+) {
   if (methodId === null || methodId === undefined) return null;
-  const main = mainShippingMethods.find(({ shippingMethods }) => shippingMethods.some(({ id }) => id === methodId));
+  const main = mainShippingMethods.find(({ shippingMethods }) =>
+    shippingMethods.some(({ id }) => id === methodId),
+  );
   return requireEntry(main?.id, `shipping method ${methodId}`);
 }
 
 /** Returns the code of a warehouse by its v2 id (docs/interface.md, 15.3 Add order: rules). */
-export function findWarehouseCode(lists: ServiceLists, warehouseId: number | null | undefined): string | null {
+export function findWarehouseCode(
+  lists: ServiceLists,
+  warehouseId: number | null | undefined,
+): string | null {
   if (warehouseId === null || warehouseId === undefined) return null;
   return requireEntry(lists.findWarehouseCode(warehouseId), `warehouse ${warehouseId}`);
 }
 
 /** Returns the code of a country, by its id or code. Accepts two-letter codes that the service lists do not contain. */
 export function findCountryCode(lists: ServiceLists, given: string | number): string {
-  const country = lists.countries.find(({ id, code }) => String(id) === String(given) || code === given);
+  const country = lists.countries.find(
+    ({ id, code }) => String(id) === String(given) || code === given,
+  );
   if (country !== undefined) return country.code;
   if (/^[A-Z]{2}$/.test(String(given))) return String(given);
   throw ruleBroken(`There is no country ${given}`);
@@ -91,9 +118,19 @@ const addressSuffixes = {
 } as const;
 
 /** Reads the lines of an address, whose names in the body begin with a prefix. Numbers become texts, as in v3. */
-export function readAddress(body: object, prefix: string, countryCode: string | null): AddressLines {
+export function readAddress(
+  body: object,
+  prefix: string,
+  countryCode: string | null,
+): AddressLines {
   const given = body as Readonly<Record<string, unknown>>;
   const entries = Object.entries(addressSuffixes);
-  const lines = entries.map(([line, suffix]) => [line, String(given[`${prefix}${suffix}`] ?? '') || null]);
-  return { ...(Object.fromEntries(lines) as Record<keyof typeof addressSuffixes, string | null>), countryCode };
+  const lines = entries.map(([line, suffix]) => [
+    line,
+    String(given[`${prefix}${suffix}`] ?? '') || null,
+  ]);
+  return {
+    ...(Object.fromEntries(lines) as Record<keyof typeof addressSuffixes, string | null>),
+    countryCode,
+  };
 }

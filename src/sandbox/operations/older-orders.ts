@@ -36,13 +36,32 @@ export const readExtras = (metadata: Texts) =>
   Object.fromEntries(extraNames.map((name) => [name, metadata[name] ?? null]));
 
 /** The result of an order search (docs/interface.md, 15.4 Order lookup result). */
-const orderLookup = z.strictObject({ orderNumber: z.int(), externalOrderNumber: z.string(), ...extraSchemas });
+const orderLookup = z.strictObject({
+  orderNumber: z.int(),
+  externalOrderNumber: z.string(),
+  ...extraSchemas,
+});
 
 const textOrNumberIn = z.union([z.int(), z.string()]).nullish();
-const oldestLines = ['FirstName', 'LastName', 'PostalCode', 'Street', 'HouseNumberAddition', 'CityName'] as const;
+const oldestLines = [
+  'FirstName',
+  'LastName',
+  'PostalCode',
+  'Street',
+  'HouseNumberAddition',
+  'CityName',
+] as const;
 const oldestLineNumbers = ['HouseNumber', 'CountryIso'] as const;
 const extraLines = ['ExtraName', 'ExtraAddress'] as const;
-const pointNames = ['Id', 'Name', 'Street', 'HouseNumberAddition', 'PostalCode', 'CityName', 'CountryIso'] as const;
+const pointNames = [
+  'Id',
+  'Name',
+  'Street',
+  'HouseNumberAddition',
+  'PostalCode',
+  'CityName',
+  'CountryIso',
+] as const;
 const pointExtras = ['Region', 'ExtraAddress'] as const;
 
 /** docs/interface.md, 16.2 Order add: body, with members that it does not show. */
@@ -72,20 +91,38 @@ const oldestBody = z.strictObject({
   ...members(textOrNumberIn, oldestLineNumbers, 'DeliveryAddress'),
   ...members(markExtra(textOrNumberIn), extraLines, 'BillingAddress'),
   ...members(markExtra(textOrNumberIn), extraLines, 'DeliveryAddress'),
-  ...members(markExtra(textOrNumberIn), [...pointNames, ...pointExtras, 'HouseNumber'], 'PickUpPoint'),
+  ...members(
+    markExtra(textOrNumberIn),
+    [...pointNames, ...pointExtras, 'HouseNumber'],
+    'PickUpPoint',
+  ),
 });
 
 const wholeNumber = z.int('must be a whole number');
 const requiredText = z.string().min(1, 'must not be empty');
 const orderNumberBody = z.strictObject({ externalOrderNumber: requiredText });
 const bankAccount = ['bankAccountNumber', 'bankAccountHolderName', 'bankAccountCityName'] as const;
-const optionalLines = ['FirstName', 'Insertion', 'ExtraName', 'HouseNumberAddition', 'Region', 'ExtraAddress'] as const;
+const optionalLines = [
+  'FirstName',
+  'Insertion',
+  'ExtraName',
+  'HouseNumberAddition',
+  'Region',
+  'ExtraAddress',
+] as const;
 const lines = ['LastName', 'PostalCode', 'Street'] as const;
 
 /** docs/interface.md, 15.2 Add order: fields. */
 const v2Body = z.strictObject({
   externalOrderNumber: requiredText.max(50),
-  ...members(textIn, ['extraReference', 'actionCode', 'email', 'phoneNumber', 'vatNumber', 'clientReference']),
+  ...members(textIn, [
+    'extraReference',
+    'actionCode',
+    'email',
+    'phoneNumber',
+    'vatNumber',
+    'clientReference',
+  ]),
   ...members(textIn, extraNames),
   preferredShippingDate: dayIn,
   ...members(z.boolean().nullish(), ['partialDelivery', 'onHold']),
@@ -99,7 +136,9 @@ const v2Body = z.strictObject({
   ...members(wholeNumber.nullish(), ['shippingMethodId', 'warehouseId']),
   ...members(requiredText, lines, 'deliveryAddress'),
   ...members(textIn, optionalLines, 'deliveryAddress'),
-  deliveryAddressCountryIso: z.string().regex(/^[A-Z]{2}$/, 'must be a country code of two letters'),
+  deliveryAddressCountryIso: z
+    .string()
+    .regex(/^[A-Z]{2}$/, 'must be a country code of two letters'),
   // docs/interface.md writes this name with a capital D.
   DeliveryAddressCityName: textIn,
   ...members(textIn, [...lines, ...optionalLines, 'CityName', 'CountryIso'], 'billingAddress'),
@@ -198,9 +237,16 @@ function lookUpOrder(call: Call, externalOrderNumber: string) {
 
 function addOrder(call: Call<unknown, z.output<typeof oldestBody> | z.output<typeof v2Body>>) {
   const { simulation, store, body, nowMs } = call;
-  const order = placeOrder(simulation, readOrder(lowerNames(body) as OrderMembers, store, nowMs), nowMs);
+  const order = placeOrder(
+    simulation,
+    readOrder(lowerNames(body) as OrderMembers, store, nowMs),
+    nowMs,
+  );
   call.recordWrite('order', order.id, null);
-  return ok(order.notValid ? 'Order added, Not Valid: its house number is missing' : 'Order added', order.id);
+  return ok(
+    order.notValid ? 'Order added, Not Valid: its house number is missing' : 'Order added',
+    order.id,
+  );
 }
 
 /** Changes the first letter of all names, so that both generations have the same. */

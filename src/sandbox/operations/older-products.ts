@@ -55,8 +55,14 @@ export const olderProductOperations = [
     answer: envelope(z.int()),
     run: (call) => {
       const { simulation, store, body } = call;
-      if (store.products.has(body.Sku)) throw ruleBroken(`Product ${body.Sku} exists already; use edit`);
-      const product = createProduct(simulation.ids.next(), body.Sku, body.Name, simulation.store.lists.warehouseCodes);
+      if (store.products.has(body.Sku))
+        throw ruleBroken(`Product ${body.Sku} exists already; use edit`);
+      const product = createProduct(
+        simulation.ids.next(),
+        body.Sku,
+        body.Name,
+        simulation.store.lists.warehouseCodes,
+      );
       Object.assign(product, readChanges(body));
       store.addProduct(product);
       call.recordWrite('product', product.id, null);
@@ -91,7 +97,8 @@ export const olderProductOperations = [
   defineOperation({
     name: 'oldest.stock.bulk',
     route: 'GET /stock/bulk/:all',
-    summary: 'The stock of all articles (true), or of those that changed since the last bulk call (false)',
+    summary:
+      'The stock of all articles (true), or of those that changed since the last bulk call (false)',
     described: false,
     answer: envelope(z.array(articleSchema)),
     run: (call) => {
@@ -104,7 +111,12 @@ export const olderProductOperations = [
         const seen = call.viewRow('product', product);
         if (seen === null) continue;
         const stock = countStock(seen);
-        const article = { sku: seen.sku, name: seen.name, stock, physicalStock: stock + (picked.get(seen.sku) ?? 0) };
+        const article = {
+          sku: seen.sku,
+          name: seen.name,
+          stock,
+          physicalStock: stock + (picked.get(seen.sku) ?? 0),
+        };
         const told = JSON.stringify(article);
         if (isWhole || toldStock.get(seen.sku) !== told) result.push(article);
         toldStock.set(seen.sku, told);

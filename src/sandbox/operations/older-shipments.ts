@@ -8,7 +8,13 @@ import { announceReturn } from '../rules/announcements.ts';
 import { writePage } from '../rules/pdf.ts';
 import { type ClientStore, toFractions } from '../store/client-store.ts';
 import { type Filter, readRowsAfter } from '../store/listing.ts';
-import { type Order, type Shipment, type ShipmentItem, shipmentStatuses, type Track } from '../store/model.ts';
+import {
+  type Order,
+  type Shipment,
+  type ShipmentItem,
+  shipmentStatuses,
+  type Track,
+} from '../store/model.ts';
 import { toDayNumber } from '../zone.ts';
 import { dayIn, integerIn, members, textIn, toWarehouseDay } from './older-fields.ts';
 import { extraSchemas, readExtras } from './older-orders.ts';
@@ -44,7 +50,9 @@ type Contents = Pick<ShipmentItem, 'id' | 'quantity' | 'sku' | 'lotNumber'>;
 type Fields = Readonly<Record<string, readonly [z.ZodType, (view: ShipmentView) => unknown]>>;
 
 const toSchema = (fields: Fields) =>
-  z.strictObject(Object.fromEntries(Object.entries(fields).map(([name, [schema]]) => [name, schema])));
+  z.strictObject(
+    Object.fromEntries(Object.entries(fields).map(([name, [schema]]) => [name, schema])),
+  );
 const show = (fields: Fields, view: ShipmentView) =>
   Object.fromEntries(Object.entries(fields).map(([name, [, read]]) => [name, read(view)]));
 
@@ -57,7 +65,8 @@ const trackTraceFields: Fields = {
   currentTrackTraceStatus: [z.int(), ({ track }) => track?.status],
   currentTrackTraceStatusDateTime: [
     z.iso.datetime({ local: true, precision: 0 }).nullable(),
-    ({ store, track }) => store.zone.writeLocal(track?.statusOnMs ?? null, '')?.slice(0, 19) ?? null,
+    ({ store, track }) =>
+      store.zone.writeLocal(track?.statusOnMs ?? null, '')?.slice(0, 19) ?? null,
   ],
   currentTrackTraceExceptionLevel: [z.int().nullable(), ({ track }) => track?.exceptionLevel],
 };
@@ -69,13 +78,18 @@ const commonFields: Fields = {
   externalOrderNumber: [z.string(), ({ order }) => order.externalOrderNumber],
   shippingDate: [
     z.iso.datetime({ local: true, precision: 7 }).nullable(),
-    ({ store, shipment }) => store.zone.writeLocal(shipment.shippedOnMs, toFractions(shipment).later),
+    ({ store, shipment }) =>
+      store.zone.writeLocal(shipment.shippedOnMs, toFractions(shipment).later),
   ],
   numberOfColli: [z.int(), ({ packages }) => packages.length],
-  totalNumberOfProducts: [z.int(), ({ shipment }) => shipment.items.reduce((sum, { quantity }) => sum + quantity, 0)],
+  totalNumberOfProducts: [
+    z.int(),
+    ({ shipment }) => shipment.items.reduce((sum, { quantity }) => sum + quantity, 0),
+  ],
   shippingMethodId: [
     z.int(),
-    ({ store, shipment }) => store.lists.findShippingMethodId(shipment.shippingMethodId, shipment.warehouseCode),
+    ({ store, shipment }) =>
+      store.lists.findShippingMethodId(shipment.shippingMethodId, shipment.warehouseCode),
   ],
   returnPackageNumber: [text, ({ shipment }) => shipment.returnLabel],
   currentTrackTraceStatus: [z.string(), ({ track }) => String(track?.status ?? unknownStatus)],
@@ -99,7 +113,9 @@ const listedFields: Fields = {
   orderNumber: [z.int(), ({ order }) => order.id],
   orderType: [z.int(), ({ shipment }) => shipment.orderTypeId],
   shippedColli: [
-    z.array(z.strictObject({ ...members(z.string(), ['colloNr', 'packageNumber']), trackTraceUrl })),
+    z.array(
+      z.strictObject({ ...members(z.string(), ['colloNr', 'packageNumber']), trackTraceUrl }),
+    ),
     ({ store, packages }) =>
       packages.map((packageNumber, index) => ({
         colloNr: String(index + 1),
@@ -119,25 +135,44 @@ const foundFields: Fields = {
   trackAndTraceBarCode: [text, ({ packageNumber }) => packageNumber],
   packageNumber: [text, ({ packageNumber }) => packageNumber],
   shipmentItems: [
-    z.array(z.strictObject({ shipmentItemId: z.int(), quantity: z.int(), sku: z.string(), lotNumber: text })),
+    z.array(
+      z.strictObject({
+        shipmentItemId: z.int(),
+        quantity: z.int(),
+        sku: z.string(),
+        lotNumber: text,
+      }),
+    ),
     ({ contents }) =>
-      contents.map(({ id, quantity, sku, lotNumber }) => ({ shipmentItemId: id, quantity, sku, lotNumber })),
+      contents.map(({ id, quantity, sku, lotNumber }) => ({
+        shipmentItemId: id,
+        quantity,
+        sku,
+        lotNumber,
+      })),
   ],
   warehouseAbbreviation: [z.string(), ({ shipment }) => shipment.warehouseCode],
 };
 
 function toShippedProducts({ store, shipment, order }: ShipmentView) {
-  return shipment.items.map(({ sku, quantity, serialNumbers, expirationDate, lotNumber, orderItemId }) => {
-    const { extra6 = null, extra7 = null } = order.items.find(({ id }) => id === orderItemId)?.metadata ?? {};
-    const weight = store.products.get(sku)?.weight ?? null;
-    const shown = { sku, quantity, serialNrs: serialNumbers, weight, tht: expirationDate };
-    return { ...shown, extra6, extra7, lotNumber, parts: [] };
-  });
+  return shipment.items.map(
+    ({ sku, quantity, serialNumbers, expirationDate, lotNumber, orderItemId }) => {
+      const { extra6 = null, extra7 = null } =
+        order.items.find(({ id }) => id === orderItemId)?.metadata ?? {};
+      const weight = store.products.get(sku)?.weight ?? null;
+      const shown = { sku, quantity, serialNrs: serialNumbers, weight, tht: expirationDate };
+      return { ...shown, extra6, extra7, lotNumber, parts: [] };
+    },
+  );
 }
 
 const orderTypes = z.strictObject({ orderTypes: z.array(z.int()).optional() }).nullable();
 const listAnswer = envelope(z.array(toSchema(listedFields).extend(extraSchemas)));
-const criteria = z.strictObject({ id: z.int().nullish(), externalOrderNumber: textIn, shippingDate: dayIn });
+const criteria = z.strictObject({
+  id: z.int().nullish(),
+  externalOrderNumber: textIn,
+  shippingDate: dayIn,
+});
 const foundAnswer = envelope(z.array(toSchema(foundFields)));
 const rmaBody = z.strictObject({
   shipmentId: z.int(),
@@ -150,7 +185,10 @@ const rmaBody = z.strictObject({
     returnReasonId: z.int(),
     externalReference: textIn,
     metadata: z
-      .strictObject({ purchasePrice: z.union([z.string(), z.number()]).nullish(), reference: textIn })
+      .strictObject({
+        purchasePrice: z.union([z.string(), z.number()]).nullish(),
+        reference: textIn,
+      })
       .nullish(),
   }),
 });
@@ -174,18 +212,34 @@ export const olderShipmentOperations = [
     documented: false,
     answer: envelope(z.array(toSchema(trackTraceFields))),
     run: (call) => {
-      const shipments = [...call.store.inDelivery].filter((shipment) => call.viewRow('shipment', shipment));
+      const shipments = [...call.store.inDelivery].filter((shipment) =>
+        call.viewRow('shipment', shipment),
+      );
       const items = shipments.flatMap((shipment) => {
         const view = viewShipment(call.store, shipment);
         const tracks = shipment.tracks.filter(isInDelivery);
-        return tracks.map((track) => show(trackTraceFields, { ...view, track, packageNumber: track.packageNumber }));
+        return tracks.map((track) =>
+          show(trackTraceFields, { ...view, track, packageNumber: track.packageNumber }),
+        );
       });
       return ok('Track-trace', items);
     },
   }),
-  defineShipmentList('v2.shipment.list', 'GET /v2/shipment/list', 'Shipments no older than 90 days'),
-  defineShipmentList('v2.shipment.listByStatus', 'GET /v2/shipment/list/:status', 'Shipments in one status'),
-  defineShipmentList('v2.shipment.listByOrderTypes', 'POST /v2/shipment/list', 'Shipments of certain order types'),
+  defineShipmentList(
+    'v2.shipment.list',
+    'GET /v2/shipment/list',
+    'Shipments no older than 90 days',
+  ),
+  defineShipmentList(
+    'v2.shipment.listByStatus',
+    'GET /v2/shipment/list/:status',
+    'Shipments in one status',
+  ),
+  defineShipmentList(
+    'v2.shipment.listByOrderTypes',
+    'POST /v2/shipment/list',
+    'Shipments of certain order types',
+  ),
   defineShipmentList(
     'v2.shipment.listByOrderTypesAndStatus',
     'POST /v2/shipment/list/:status',
@@ -209,8 +263,18 @@ export const olderShipmentOperations = [
     body: rmaBody,
     answer: envelope(z.int()),
     run: ({ simulation, body: { shipmentId, remark, externalReference, rmaItems }, nowMs }) => {
-      const { returnReasonId: reasonId, externalReference: reference, metadata, ...item } = rmaItems;
-      const line = { ...item, reasonId, externalReference: reference || null, metadata: metadata ?? {} };
+      const {
+        returnReasonId: reasonId,
+        externalReference: reference,
+        metadata,
+        ...item
+      } = rmaItems;
+      const line = {
+        ...item,
+        reasonId,
+        externalReference: reference || null,
+        metadata: metadata ?? {},
+      };
       const texts = { externalReference: externalReference || null, comments: remark || null };
       const draft = { shipmentId, ...texts, metadata: {}, lines: [line] };
       return ok('Return announced', announceReturn(simulation, draft, nowMs).id);
@@ -231,11 +295,17 @@ export const olderShipmentOperations = [
     summary: 'Shipments by criteria, all optional',
     described: false,
     form: 'allowed',
-    body: z.strictObject({ Id: integerIn.nullish(), ExternalOrderNumber: textIn, ShippingDate: dayIn }).nullable(),
+    body: z
+      .strictObject({ Id: integerIn.nullish(), ExternalOrderNumber: textIn, ShippingDate: dayIn })
+      .nullable(),
     answer: foundAnswer,
     run: (call) => {
       const { Id, ExternalOrderNumber, ShippingDate } = call.body ?? {};
-      return answerFound(call, { id: Id, externalOrderNumber: ExternalOrderNumber, shippingDate: ShippingDate });
+      return answerFound(call, {
+        id: Id,
+        externalOrderNumber: ExternalOrderNumber,
+        shippingDate: ShippingDate,
+      });
     },
   }),
   defineOperation({
@@ -247,7 +317,9 @@ export const olderShipmentOperations = [
     answer: listAnswer,
     run: (call) => {
       const { id } = call.query;
-      return id === undefined ? answerListed(call, []) : answerShipments(call.store, findShipments(call, { id }));
+      return id === undefined
+        ? answerListed(call, [])
+        : answerShipments(call.store, findShipments(call, { id }));
     },
   }),
   defineOperation({
@@ -295,7 +367,9 @@ function defineShipmentList(name: string, route: `${'GET' | 'POST'} /${string}`,
 /** Answers with the listed shipments that pass all filters and that the client has not acknowledged. */
 function answerListed(call: Call, filters: readonly Filter<Shipment>[]) {
   const shipments = [...readRowsAfter(call.store.listedShipments.select(filters), 0)];
-  const shown = shipments.filter((shipment) => !shipment.acknowledged && call.viewRow('shipment', shipment));
+  const shown = shipments.filter(
+    (shipment) => !shipment.acknowledged && call.viewRow('shipment', shipment),
+  );
   return answerShipments(call.store, shown);
 }
 
@@ -314,10 +388,13 @@ function answerShipments(store: ClientStore, shipments: readonly Shipment[]) {
 function answerFound(call: Call, wanted: z.output<typeof criteria>) {
   const shown = findShipments(call, wanted).flatMap((shipment) => {
     const view = viewShipment(call.store, shipment);
-    const packages = call.switches.foundItems === 'shipment' ? view.packages.slice(0, 1) : view.packages;
+    const packages =
+      call.switches.foundItems === 'shipment' ? view.packages.slice(0, 1) : view.packages;
     return (packages.length === 0 ? [null] : packages).map((packageNumber, index) => {
       const isDivided = call.switches.foundContents === 'package' && packages.length > 1;
-      const contents = isDivided ? divideItems(shipment.items, packages.length, index) : shipment.items;
+      const contents = isDivided
+        ? divideItems(shipment.items, packages.length, index)
+        : shipment.items;
       return show(foundFields, { ...view, packageNumber, track: shipment.tracks[index], contents });
     });
   });
@@ -327,7 +404,10 @@ function answerFound(call: Call, wanted: z.output<typeof criteria>) {
 /** Returns what is in one of several packages: each line is divided among them as evenly as pieces can be. */
 function divideItems(items: readonly ShipmentItem[], packages: number, index: number): Contents[] {
   return items
-    .map((item) => ({ ...item, quantity: Math.floor((item.quantity + packages - 1 - index) / packages) }))
+    .map((item) => ({
+      ...item,
+      quantity: Math.floor((item.quantity + packages - 1 - index) / packages),
+    }))
     .filter(({ quantity }) => quantity > 0);
 }
 
@@ -346,7 +426,10 @@ function filterByStatus({ store, path }: Call): Filter<Shipment>[] {
   return store.listedShipments.filterByKeys('status', [status]);
 }
 
-function filterByOrderTypes({ store, body }: Call<unknown, z.output<typeof orderTypes>>): Filter<Shipment>[] {
+function filterByOrderTypes({
+  store,
+  body,
+}: Call<unknown, z.output<typeof orderTypes>>): Filter<Shipment>[] {
   return store.listedShipments.filterByKeys('orderType', body?.orderTypes);
 }
 
@@ -361,15 +444,19 @@ function findShipments(
   const meetsCriteria = (shipment: Shipment) =>
     shipment.visibleFromMs <= nowMs &&
     call.viewRow('shipment', shipment) !== null &&
-    (!externalOrderNumber || store.orders.get(shipment.orderId)?.externalOrderNumber === externalOrderNumber) &&
-    (day === null || (shipment.shippedOnMs !== null && store.zone.dayNumber(shipment.shippedOnMs) === day));
+    (!externalOrderNumber ||
+      store.orders.get(shipment.orderId)?.externalOrderNumber === externalOrderNumber) &&
+    (day === null ||
+      (shipment.shippedOnMs !== null && store.zone.dayNumber(shipment.shippedOnMs) === day));
   if (id !== null && id !== undefined) {
     const shipment = store.shipments.get(id);
     return shipment !== undefined && meetsCriteria(shipment) ? [shipment] : [];
   }
   const order = externalOrderNumber ? store.orderByNumber.get(externalOrderNumber) : undefined;
-  if (externalOrderNumber) return order === undefined ? [] : store.listShipments(order).filter(meetsCriteria);
-  const filters = day === null ? [] : [store.listedShipments.filterByRange('shippedOn', day - 1, day + 1)];
+  if (externalOrderNumber)
+    return order === undefined ? [] : store.listShipments(order).filter(meetsCriteria);
+  const filters =
+    day === null ? [] : [store.listedShipments.filterByRange('shippedOn', day - 1, day + 1)];
   return [...readRowsAfter(store.listedShipments.select(filters), 0)].filter(meetsCriteria);
 }
 
@@ -381,8 +468,10 @@ async function makeReturnLabel(call: LabelCall) {
   const { store, nowMs } = call;
   const id = Number(call.path.shipmentId);
   const shipment = Number.isSafeInteger(id) ? store.shipments.get(id) : undefined;
-  if (shipment === undefined || shipment.visibleFromMs > nowMs) throw ruleBroken('Shipment not found');
-  if (shipment.status !== 'SHIPPED') throw ruleBroken('No label could be made: the shipment has not been shipped');
+  if (shipment === undefined || shipment.visibleFromMs > nowMs)
+    throw ruleBroken('Shipment not found');
+  if (shipment.status !== 'SHIPPED')
+    throw ruleBroken('No label could be made: the shipment has not been shipped');
   const method = chooseMethod(call);
   const isPaperless = method.paperless ?? false;
   const packageNumber = `3SRET${String(id).padStart(9, '0')}${method.id}`;
@@ -393,7 +482,9 @@ async function makeReturnLabel(call: LabelCall) {
     packageNumber,
     `To warehouse ${shipment.warehouseCode}`,
   ];
-  const document = await writePage(isPaperless ? [...lines, 'Paperless: show this code at the counter'] : lines);
+  const document = await writePage(
+    isPaperless ? [...lines, 'Paperless: show this code at the counter'] : lines,
+  );
   const content = document.toString('base64');
   shipment.returnLabel = packageNumber;
   // This read changes the shipment.
@@ -414,7 +505,9 @@ function chooseMethod({ store, query: { shippingMethodId, paperless = false } }:
     shippingMethodId === undefined ? !paperless || known.paperless : known.id === shippingMethodId,
   );
   const wanted = shippingMethodId ?? 'without paper';
-  if (method === undefined) throw ruleBroken(`No label could be made: there is no return shipping method ${wanted}`);
-  if (paperless && !method.paperless) throw ruleBroken(`No label could be made: ${method.name} is not paperless`);
+  if (method === undefined)
+    throw ruleBroken(`No label could be made: there is no return shipping method ${wanted}`);
+  if (paperless && !method.paperless)
+    throw ruleBroken(`No label could be made: ${method.name} is not paperless`);
   return method;
 }

@@ -10,7 +10,9 @@ import type { SandboxClient, World } from '../world.ts';
 
 /** Query parameters by name. An array schema gets the values between the commas, any other the whole text. */
 export type Parameters = Readonly<Record<string, z.ZodType>>;
-export type ParameterValues<P extends Parameters> = { readonly [Name in keyof P]: z.output<P[Name]> | undefined };
+export type ParameterValues<P extends Parameters> = {
+  readonly [Name in keyof P]: z.output<P[Name]> | undefined;
+};
 
 export const wholeNumber = z
   .string()
@@ -42,7 +44,9 @@ const numberBetween = (min: number, max: number) =>
     .string()
     .regex(/^\d{1,16}$/, 'must be a whole number')
     .transform(Number)
-    .pipe(z.int().min(min, `must be from ${min} to ${max}`).max(max, `must be from ${min} to ${max}`));
+    .pipe(
+      z.int().min(min, `must be from ${min} to ${max}`).max(max, `must be from ${min} to ${max}`),
+    );
 /** The parameters of paged lists (docs/interface.md, 2.4 Paging). */
 export const paging = {
   'page[cursor]': numberBetween(0, Number.MAX_SAFE_INTEGER).meta({ default: 0 }),
@@ -88,12 +92,20 @@ export function readQuery<P extends Parameters>(
 }
 
 /** Returns the name of the parameter that a client means, or null. Strict mode refuses any other name. */
-function findName(sent: string, parameters: Parameters, { isStrict, isOlder, record }: QueryReading): string | null {
+function findName(
+  sent: string,
+  parameters: Parameters,
+  { isStrict, isOlder, record }: QueryReading,
+): string | null {
   if (Object.hasOwn(parameters, sent)) return sent;
   const names = isOlder ? Object.keys(parameters) : [];
   const meant = names.find((name) => name.toLowerCase() === sent.toLowerCase());
   const oddity = { member: sent, shape: 'parameter' };
-  record(meant === undefined ? { ...oddity, code: 'unknown_parameter' } : { ...oddity, code: 'odd_case', meant });
+  record(
+    meant === undefined
+      ? { ...oddity, code: 'unknown_parameter' }
+      : { ...oddity, code: 'odd_case', meant },
+  );
   if (isStrict) throw badParameter(sent, 'is not a parameter of this operation');
   return meant ?? null;
 }
@@ -145,7 +157,9 @@ export class Call<Query = unknown, Body = unknown> {
   constructor(
     world: World,
     client: SandboxClient | undefined,
-    input: Pick<Call<Query, Body>, 'query' | 'body' | 'path' | 'address'> & { readonly lagMs: number },
+    input: Pick<Call<Query, Body>, 'query' | 'body' | 'path' | 'address'> & {
+      readonly lagMs: number;
+    },
   ) {
     this.world = world;
     this.#client = client;
@@ -188,7 +202,8 @@ export class Call<Query = unknown, Body = unknown> {
 
   /** Returns a row that was requested by id. Refuses one that does not exist or is hidden. */
   requireRow<T extends StoredRow>(type: string, row: T | undefined): T {
-    if (row === undefined || this.#requireClient().visibility.isHidden(type, row.id, this.nowMs)) throw notFound(type);
+    if (row === undefined || this.#requireClient().visibility.isHidden(type, row.id, this.nowMs))
+      throw notFound(type);
     return row;
   }
 
@@ -198,7 +213,8 @@ export class Call<Query = unknown, Body = unknown> {
   }
 
   #requireClient(): SandboxClient {
-    if (this.#client === undefined) throw new Error('An operation that needs a client was called without one');
+    if (this.#client === undefined)
+      throw new Error('An operation that needs a client was called without one');
     return this.#client;
   }
 }
@@ -234,7 +250,14 @@ export interface Operation {
   readonly run: (call: Call<never, never>) => unknown;
 }
 
-type OperationDefaults = 'documented' | 'described' | 'replacedBy' | 'advised' | 'open' | 'required' | 'form';
+type OperationDefaults =
+  | 'documented'
+  | 'described'
+  | 'replacedBy'
+  | 'advised'
+  | 'open'
+  | 'required'
+  | 'form';
 
 interface OperationDefinition<P extends Parameters, B extends z.ZodType>
   extends Pick<Operation, 'name' | 'summary' | 'answer'>,
@@ -272,21 +295,34 @@ export function defineOperation<P extends Parameters = {}, B extends z.ZodType =
 }
 
 /** Marks a member of a body that docs/interface.md does not show, but that clients of similar services send. */
-export const markExtra = <T extends z.ZodType>(member: T): T => member.meta({ 'x-not-in-description': true });
+export const markExtra = <T extends z.ZodType>(member: T): T =>
+  member.meta({ 'x-not-in-description': true });
 
 function omitExtras(body: z.ZodType): z.ZodType {
   if (!(body instanceof z.ZodObject)) return body;
   const shape: Readonly<Record<string, z.ZodType>> = body.shape;
-  const shown = Object.entries(shape).filter(([, member]) => member.meta()?.['x-not-in-description'] !== true);
-  return shown.length === Object.keys(shape).length ? body : z.strictObject(Object.fromEntries(shown));
+  const shown = Object.entries(shape).filter(
+    ([, member]) => member.meta()?.['x-not-in-description'] !== true,
+  );
+  return shown.length === Object.keys(shape).length
+    ? body
+    : z.strictObject(Object.fromEntries(shown));
 }
 
 /** Returns the schema of an envelope (docs/interface.md, 2.2 Envelope). */
 export function envelope(result: z.ZodType) {
-  return z.strictObject({ messageCode: z.enum(['OK', 'NOK']), message: z.string(), result: result.nullable() });
+  return z.strictObject({
+    messageCode: z.enum(['OK', 'NOK']),
+    message: z.string(),
+    result: result.nullable(),
+  });
 }
 
 /** Returns the envelope of a successful operation. */
-export const ok = (message: string, result: unknown = null) => ({ messageCode: 'OK', message, result });
+export const ok = (message: string, result: unknown = null) => ({
+  messageCode: 'OK',
+  message,
+  result,
+});
 /** Returns the envelope of a failed operation, which has changed nothing. */
 export const nok = (message: string) => ({ messageCode: 'NOK', message, result: null });

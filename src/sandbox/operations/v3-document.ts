@@ -25,11 +25,17 @@ export const provisionalId = z.union([z.int(), z.string().min(1)]);
 /** A text, null, or absent. */
 export const textIn = z.string().nullish();
 export const dateIn = z.iso.date('must be a date in the form YYYY-MM-DD');
-export const quantityIn = z.int('must be a whole number').min(1, 'must be at least 1').max(1_000_000);
+export const quantityIn = z
+  .int('must be a whole number')
+  .min(1, 'must be at least 1')
+  .max(1_000_000);
 
-export const linkTo = (type: string) => z.strictObject({ data: z.strictObject({ id: idIn, type: z.literal(type) }) });
+export const linkTo = (type: string) =>
+  z.strictObject({ data: z.strictObject({ id: idIn, type: z.literal(type) }) });
 export const linksTo = (type: string) =>
-  z.strictObject({ data: z.array(z.strictObject({ id: provisionalId.optional(), type: z.literal(type) })) });
+  z.strictObject({
+    data: z.array(z.strictObject({ id: provisionalId.optional(), type: z.literal(type) })),
+  });
 
 /** Returns the schema of an object with optional texts under the given names. */
 export const namedTexts = (...names: readonly string[]) =>
@@ -37,7 +43,10 @@ export const namedTexts = (...names: readonly string[]) =>
 /** An object whose members the client chooses. */
 export const clientMembers = z
   .record(z.string(), z.unknown())
-  .refine((members) => isShallow(members, maxDepth), `must not be nested deeper than ${maxDepth} levels`);
+  .refine(
+    (members) => isShallow(members, maxDepth),
+    `must not be nested deeper than ${maxDepth} levels`,
+  );
 export const anyMembers = clientMembers.nullish();
 
 function isShallow(value: unknown, levels: number): boolean {
@@ -46,7 +55,9 @@ function isShallow(value: unknown, levels: number): boolean {
 }
 
 /** Returns the given texts by name. Leaves out members that are null or absent. */
-export function keepGivenTexts(given: Readonly<Record<string, string | null | undefined>> | null | undefined): Texts {
+export function keepGivenTexts(
+  given: Readonly<Record<string, string | null | undefined>> | null | undefined,
+): Texts {
   const entries = Object.entries(given ?? {}).filter(
     (entry): entry is [string, string] => typeof entry[1] === 'string',
   );
@@ -61,18 +72,24 @@ export const emptyToNull = (text: string | null | undefined): string | null =>
 export const readTexts = <Name extends string>(
   given: { readonly [Key in Name]?: string | null | undefined },
   names: readonly Name[],
-) => Object.fromEntries(names.map((name) => [name, emptyToNull(given[name])])) as Record<Name, string | null>;
+) =>
+  Object.fromEntries(names.map((name) => [name, emptyToNull(given[name])])) as Record<
+    Name,
+    string | null
+  >;
 
 /** Returns the schema of a resource in a request. Its id is one that the client chose, if it has one. */
-export const resourceIn = <Type extends string, Members extends z.ZodRawShape>(type: Type, members: Members) =>
-  z.strictObject({ type: z.literal(type), id: provisionalId.optional(), ...members });
-
-/** Returns the schema of a document with included resources. These are inside `data` or at the top of the document. */
-export function documentIn<Type extends string, Members extends z.ZodRawShape, Part extends z.ZodType>(
+export const resourceIn = <Type extends string, Members extends z.ZodRawShape>(
   type: Type,
   members: Members,
-  part: Part,
-) {
+) => z.strictObject({ type: z.literal(type), id: provisionalId.optional(), ...members });
+
+/** Returns the schema of a document with included resources. These are inside `data` or at the top of the document. */
+export function documentIn<
+  Type extends string,
+  Members extends z.ZodRawShape,
+  Part extends z.ZodType,
+>(type: Type, members: Members, part: Part) {
   const included = z.array(part).optional();
   return z.strictObject({ data: resourceIn(type, { ...members, included }), included });
 }

@@ -50,7 +50,12 @@ const zulu = <Row>(read: (row: Row) => number | null) => ({
 
 /** docs/interface.md, 13.2 Inbound items. */
 export const inboundItemResource = defineResource<InboundItem>('inboundItem', {
-  attributes: { quantity: z.int(), sku: z.string(), lotNumber: text, expirationDate: date.nullable() },
+  attributes: {
+    quantity: z.int(),
+    sku: z.string(),
+    lotNumber: text,
+    expirationDate: date.nullable(),
+  },
   relationships: {
     product: one('product', ({ productId }) => productId),
     inboundPackingSlipItem: oneOrNone('inboundPackingSlipItem', ({ slipItemId }) => slipItemId),
@@ -105,7 +110,9 @@ const slipBody = documentIn(
       comments: textIn,
       metadata: namedTexts('serviceLevel', 'purchases', 'reference'),
     }),
-    relationships: z.strictObject({ inboundPackingSlipItems: linksTo('inboundPackingSlipItem').optional() }).optional(),
+    relationships: z
+      .strictObject({ inboundPackingSlipItems: linksTo('inboundPackingSlipItem').optional() })
+      .optional(),
   },
   resourceIn('inboundPackingSlipItem', {
     attributes: z.strictObject({ sku: z.string().min(1), quantity: quantityIn }),
@@ -119,7 +126,10 @@ export const goodsOperations = [
     listing: ({ listedInbounds }) => listedInbounds,
     filters: [byKeys('status', uniqueList(z.enum(inboundStatuses)))],
   }),
-  defineGet(inboundResource, { summary: 'One inbound', find: ({ id, store }) => store.inbounds.get(id) }),
+  defineGet(inboundResource, {
+    summary: 'One inbound',
+    find: ({ id, store }) => store.inbounds.get(id),
+  }),
   defineOperation({
     name: 'v3.inboundItems.get',
     route: 'GET /v3/inboundItems/:id',
@@ -133,7 +143,11 @@ export const goodsOperations = [
   defineList(slipResource, {
     summary: 'Inbound packing slips no older than 90 days',
     listing: ({ listedSlips }) => listedSlips,
-    filters: [byDays('receivedOn'), byDays('completedOn'), byKeys('status', uniqueList(z.enum(slipStatuses)))],
+    filters: [
+      byDays('receivedOn'),
+      byDays('completedOn'),
+      byKeys('status', uniqueList(z.enum(slipStatuses))),
+    ],
   }),
   defineOperation({
     name: 'v3.inboundPackingSlips.create',
@@ -161,8 +175,12 @@ export const goodsOperations = [
 
 function readSlip(body: z.output<typeof slipBody>): SlipDraft {
   const { expectedIn, expectedOn, metadata, ...texts } = body.data.attributes;
-  const lines = readIncluded(body).map(({ resource, pointer }) => ({ ...resource.attributes, pointer }));
-  if (lines.length === 0) throw ruleBroken('An inbound packing slip needs at least one item', '/data/included');
+  const lines = readIncluded(body).map(({ resource, pointer }) => ({
+    ...resource.attributes,
+    pointer,
+  }));
+  if (lines.length === 0)
+    throw ruleBroken('An inbound packing slip needs at least one item', '/data/included');
   const { reference, comments } = readTexts(texts, ['reference', 'comments']);
   return { expectedIn, expectedOn, reference, comments, metadata: keepGivenTexts(metadata), lines };
 }

@@ -1,6 +1,13 @@
 import { z } from 'zod';
 import { notFound, ruleBroken } from '../refusal.ts';
-import { cancelItems, changeOrder, isFulfilled, type LineDraft, type OrderDraft, placeOrder } from '../rules/orders.ts';
+import {
+  cancelItems,
+  changeOrder,
+  isFulfilled,
+  type LineDraft,
+  type OrderDraft,
+  placeOrder,
+} from '../rules/orders.ts';
 import { checkPrintable } from '../rules/pdf.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import { SortedRows, type StoredRow } from '../store/listing.ts';
@@ -78,7 +85,11 @@ const addressResource = defineResource<AddressLines & StoredRow>('address', {
 /** docs/interface.md does not show the fields of a pick-up point, so all members that were sent are shown. */
 const pickUpPointResource = {
   schema: z.strictObject({ id: z.int(), type: z.literal('pickUpPoint'), attributes: metadata }),
-  render: ({ id, attributes }: NonNullable<Order['pickUpPoint']>) => ({ id, type: 'pickUpPoint', attributes }),
+  render: ({ id, attributes }: NonNullable<Order['pickUpPoint']>) => ({
+    id,
+    type: 'pickUpPoint',
+    attributes,
+  }),
 };
 
 const itemLinks = many('orderItem', ({ items }: Order) => items);
@@ -103,13 +114,22 @@ export const orderResource = defineResource<Order>('order', {
     deliveryAddress: one('address', ({ deliveryAddressId }) => deliveryAddressId),
     billingAddress: one('address', ({ billingAddressId }) => billingAddressId),
     pickUpPoint: oneOrNone('pickUpPoint', ({ pickUpPoint }) => pickUpPoint?.id ?? null),
-    preferredShippingMethod: oneOrNone('shippingMethod', ({ shippingMethodId }) => shippingMethodId),
+    preferredShippingMethod: oneOrNone(
+      'shippingMethod',
+      ({ shippingMethodId }) => shippingMethodId,
+    ),
   },
   includes: {
     orderItems: include(orderItemResource, ({ items }) => items),
-    deliveryAddress: include(addressResource, (row) => [{ id: row.deliveryAddressId, ...row.deliveryAddress }]),
-    billingAddress: include(addressResource, (row) => [{ id: row.billingAddressId, ...row.billingAddress }]),
-    pickUpPoint: include(pickUpPointResource, ({ pickUpPoint }) => (pickUpPoint === null ? [] : [pickUpPoint])),
+    deliveryAddress: include(addressResource, (row) => [
+      { id: row.deliveryAddressId, ...row.deliveryAddress },
+    ]),
+    billingAddress: include(addressResource, (row) => [
+      { id: row.billingAddressId, ...row.billingAddress },
+    ]),
+    pickUpPoint: include(pickUpPointResource, ({ pickUpPoint }) =>
+      pickUpPoint === null ? [] : [pickUpPoint],
+    ),
   },
   isInsideOnly: true,
 });
@@ -142,7 +162,9 @@ const lineIn = resourceIn('orderItem', {
     channelIdentifier: textIn,
     metadata: namedTexts('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
   }),
-  relationships: z.strictObject({ product: linkTo('product').optional(), order: anyLink.optional() }).optional(),
+  relationships: z
+    .strictObject({ product: linkTo('product').optional(), order: anyLink.optional() })
+    .optional(),
 });
 const addressIn = resourceIn('address', {
   id: provisionalId,
@@ -163,7 +185,9 @@ const attachmentIn = resourceIn('orderAttachment', {
   attributes: attachmentAttributes,
   relationships: z.strictObject({ order: anyLink.optional() }).optional(),
 });
-const linkToAddress = z.strictObject({ data: z.strictObject({ id: provisionalId, type: z.literal('address') }) });
+const linkToAddress = z.strictObject({
+  data: z.strictObject({ id: provisionalId, type: z.literal('address') }),
+});
 
 /** docs/interface.md, 7.6 Create. Which attributes are required is not shown; our choice is in docs/sandbox.md. */
 const orderBody = documentIn(
@@ -181,7 +205,9 @@ const orderBody = documentIn(
       deliveryAddress: linkToAddress,
       billingAddress: linkToAddress.optional(),
       pickUpPoint: z.strictObject({ data: resourceIn('pickUpPoint', {}).nullable() }).optional(),
-      preferredShippingMethod: z.union([linkTo('shippingMethod'), z.strictObject({ data: z.null() })]).optional(),
+      preferredShippingMethod: z
+        .union([linkTo('shippingMethod'), z.strictObject({ data: z.null() })])
+        .optional(),
     }),
   },
   z.discriminatedUnion('type', [lineIn, addressIn, pickUpPointIn, attachmentIn]),
@@ -215,7 +241,9 @@ const cancelBody = z.strictObject({
   data: z.strictObject({
     id: idIn,
     type: z.literal('orderItem'),
-    attributes: z.looseObject({ quantity: z.literal(0, 'must be 0: an order item can be cancelled, not changed') }),
+    attributes: z.looseObject({
+      quantity: z.literal(0, 'must be 0: an order item can be cancelled, not changed'),
+    }),
     relationships: z.record(z.string(), z.unknown()).optional(),
   }),
 });
@@ -225,7 +253,9 @@ const attachmentBody = z.strictObject({
     relationships: z.strictObject({ order: linkTo('order') }).optional(),
   }),
 });
-type LinkedAttachment = StoredRow & { readonly orderId: number } & z.output<typeof attachmentAttributes>;
+type LinkedAttachment = StoredRow & { readonly orderId: number } & z.output<
+    typeof attachmentAttributes
+  >;
 const attachmentResource = defineResource<LinkedAttachment>('orderAttachment', {
   attributes: {
     externalOrderNumber: z.string(),
@@ -306,7 +336,10 @@ export const orderOperations = [
       const order = requireOrder(call);
       assertSameId(call.body.data.id, order.id);
       const relationships = readWantedRelationships(call, order);
-      const wanted = { ...readWantedAttributes(call, order, relationships.orderTypeId), ...relationships };
+      const wanted = {
+        ...readWantedAttributes(call, order, relationships.orderTypeId),
+        ...relationships,
+      };
       call.recordWrite('order', order.id, order);
       changeOrder(call.simulation, order, wanted, call.nowMs);
       return renderDocument(call, orderResource, order, orderResource.includeNames);
@@ -325,7 +358,10 @@ export const orderOperations = [
     summary: 'Cancels what is left of one order item',
     documented: false,
     body: cancelBody,
-    answer: z.strictObject({ data: orderItemResource.schema, meta: z.strictObject({ modified: z.boolean() }) }),
+    answer: z.strictObject({
+      data: orderItemResource.schema,
+      meta: z.strictObject({ modified: z.boolean() }),
+    }),
     run: (call) => {
       const { order, item } = findItem(call);
       assertSameId(call.body.data.id, item.id);
@@ -342,15 +378,27 @@ export const orderOperations = [
     answer: attachmentResource.document,
     run: async (call) => {
       const { attributes, relationships } = call.body.data;
-      const order = findNamedOrder(call.store, attributes.externalOrderNumber, relationships?.order.data.id);
+      const order = findNamedOrder(
+        call.store,
+        attributes.externalOrderNumber,
+        relationships?.order.data.id,
+      );
       await checkPrintable(Buffer.from(attributes.content, 'base64'), '/data/attributes/content');
       // Checked after the `await`, because the order may have been fulfilled in the meantime.
       if (isFulfilled(order))
-        throw ruleBroken('The order is completely fulfilled: nothing remains to print for', '/data');
+        throw ruleBroken(
+          'The order is completely fulfilled: nothing remains to print for',
+          '/data',
+        );
       const attachment = { id: call.simulation.ids.next(), filename: attributes.filename };
       order.attachments = [...order.attachments, attachment];
       const { id: orderId, externalOrderNumber } = order;
-      return renderDocument(call, attachmentResource, { ...attributes, ...attachment, externalOrderNumber, orderId });
+      return renderDocument(call, attachmentResource, {
+        ...attributes,
+        ...attachment,
+        externalOrderNumber,
+        orderId,
+      });
     },
   }),
 ];
@@ -358,12 +406,19 @@ export const orderOperations = [
 /** Reads the order from a body. Refuses missing items or addresses, and resources that are included too often. */
 function readOrder(body: OrderBody, today: string, lists: ServiceLists): OrderDraft {
   const { attributes, relationships } = body.data;
-  const lines = selectParts(body, 'orderItem').map(({ resource, pointer }) => readLine(resource, pointer));
-  if (lines.length === 0) throw ruleBroken('An order needs at least one orderItem', '/data/included');
+  const lines = selectParts(body, 'orderItem').map(({ resource, pointer }) =>
+    readLine(resource, pointer),
+  );
+  if (lines.length === 0)
+    throw ruleBroken('An order needs at least one orderItem', '/data/included');
   const [pickUpPoint, secondPoint] = selectParts(body, 'pickUpPoint');
   if (secondPoint) throw ruleBroken('An order has one pickUpPoint at most', secondPoint.pointer);
   const [attachment, second] = selectParts(body, 'orderAttachment');
-  if (second) throw ruleBroken('One orderAttachment goes along with an order; add others afterwards', second.pointer);
+  if (second)
+    throw ruleBroken(
+      'One orderAttachment goes along with an order; add others afterwards',
+      second.pointer,
+    );
   const deliveryAddress = readAddress(body, 'deliveryAddress');
   return {
     ...readTexts(attributes, orderTexts),
@@ -380,9 +435,13 @@ function readOrder(body: OrderBody, today: string, lists: ServiceLists): OrderDr
     shippingMethodId: relationships.preferredShippingMethod?.data?.id ?? null,
     lines,
     deliveryAddress,
-    billingAddress: relationships.billingAddress === undefined ? deliveryAddress : readAddress(body, 'billingAddress'),
+    billingAddress:
+      relationships.billingAddress === undefined
+        ? deliveryAddress
+        : readAddress(body, 'billingAddress'),
     pickUpPoint: pickUpPoint?.resource.attributes ?? null,
-    attachment: attachment === undefined ? null : { filename: attachment.resource.attributes.filename },
+    attachment:
+      attachment === undefined ? null : { filename: attachment.resource.attributes.filename },
   };
 }
 
@@ -390,19 +449,35 @@ type Part = NonNullable<OrderBody['included']>[number];
 
 function selectParts<T extends Part['type']>(body: OrderBody, type: T) {
   return readIncluded<Part>(body).filter(
-    (part): part is { resource: Extract<Part, { type: T }>; pointer: string } => part.resource.type === type,
+    (part): part is { resource: Extract<Part, { type: T }>; pointer: string } =>
+      part.resource.type === type,
   );
 }
 
-function readLine({ attributes }: Extract<Part, { type: 'orderItem' }>, pointer: string): LineDraft {
+function readLine(
+  { attributes }: Extract<Part, { type: 'orderItem' }>,
+  pointer: string,
+): LineDraft {
   const { sku, quantity, price, vat = null, metadata } = attributes;
   const texts = readTexts(attributes, ['fulfillFrom', 'name', 'channelIdentifier']);
-  return { sku, quantity, price: toNumber(price), vat, ...texts, metadata: keepGivenTexts(metadata), pointer };
+  return {
+    sku,
+    quantity,
+    price: toNumber(price),
+    vat,
+    ...texts,
+    metadata: keepGivenTexts(metadata),
+    pointer,
+  };
 }
 
 function readAddress(body: OrderBody, role: 'deliveryAddress' | 'billingAddress'): AddressLines {
   const addresses = selectParts(body, 'address').map(({ resource }) => resource);
-  return findAddress(addresses, body.data.relationships[role]?.data.id, `/data/relationships/${role}`);
+  return findAddress(
+    addresses,
+    body.data.relationships[role]?.data.id,
+    `/data/relationships/${role}`,
+  );
 }
 
 /** Returns the lines of the one included address with a provisional id. `pointer` is the place of the link. */
@@ -413,46 +488,72 @@ function findAddress(
 ): AddressLines {
   const [address, ...others] = addresses.filter(({ id }) => String(id) === String(wanted));
   if (address === undefined) throw ruleBroken(`No included address has the id ${wanted}`, pointer);
-  if (others.length > 0) throw ruleBroken(`Several included addresses have the id ${wanted}`, pointer);
-  return { ...readTexts(address.attributes, addressTexts), countryCode: address.attributes.countryCode };
+  if (others.length > 0)
+    throw ruleBroken(`Several included addresses have the id ${wanted}`, pointer);
+  return {
+    ...readTexts(address.attributes, addressTexts),
+    countryCode: address.attributes.countryCode,
+  };
 }
 
 const noAddress: AddressLines = { ...readTexts({}, addressTexts), countryCode: null };
-const changeableNames = ['orderType', 'preferredShippingMethod', 'deliveryAddress', 'billingAddress', 'pickUpPoint'];
+const changeableNames = [
+  'orderType',
+  'preferredShippingMethod',
+  'deliveryAddress',
+  'billingAddress',
+  'pickUpPoint',
+];
 
 /**
  * Returns the relationships that an update asks for, and refuses changes that it must not make. The switch
  * `omittedRelationships` says what happens to omitted ones; the order type is always kept.
  */
-function readWantedRelationships(call: Call<unknown, UpdateBody>, order: Order): ChangeableRelationships {
+function readWantedRelationships(
+  call: Call<unknown, UpdateBody>,
+  order: Order,
+): ChangeableRelationships {
   const { changeableRelationships: changeable, omittedRelationships, dialect } = call.switches;
   const shown = showRelationships(orderResource.render(order, call.store), call.store, dialect);
   const given = call.body.data.relationships ?? {};
   const included = readIncluded(call.body);
-  if (!changeable && included[0]) throw ruleBroken('An update takes no included resources', included[0].pointer);
+  if (!changeable && included[0])
+    throw ruleBroken('An update takes no included resources', included[0].pointer);
   const changed = Object.keys(given).filter(
-    (name) => !Object.hasOwn(shown, name) || readLinkedIds(shown[name]) !== readLinkedIds(given[name]),
+    (name) =>
+      !Object.hasOwn(shown, name) || readLinkedIds(shown[name]) !== readLinkedIds(given[name]),
   );
   const refused = changed.find((name) => !changeable || !changeableNames.includes(name));
-  if (refused) throw ruleBroken(`${refused} cannot be changed by an update`, `/data/relationships/${refused}`);
+  if (refused)
+    throw ruleBroken(`${refused} cannot be changed by an update`, `/data/relationships/${refused}`);
   /** Returns the link that the update asks for: null for none, undefined if the present one stays. */
   const readWish = (name: string) => {
     if (changed.includes(name)) return readLink(given, name);
     return omittedRelationships === 'erase' && !Object.hasOwn(given, name) ? null : undefined;
   };
-  const addresses = included.flatMap(({ resource }) => (resource.type === 'address' ? [resource] : []));
+  const addresses = included.flatMap(({ resource }) =>
+    resource.type === 'address' ? [resource] : [],
+  );
   const readAddress = (name: 'deliveryAddress' | 'billingAddress') => {
     const wish = readWish(name);
     if (wish === undefined) return order[name];
-    return changed.includes(name) ? findAddress(addresses, wish?.id, `/data/relationships/${name}`) : noAddress;
+    return changed.includes(name)
+      ? findAddress(addresses, wish?.id, `/data/relationships/${name}`)
+      : noAddress;
   };
   const [method, point] = [readWish('preferredShippingMethod'), readWish('pickUpPoint')];
   return {
-    orderTypeId: changed.includes('orderType') ? Number(readLink(given, 'orderType')?.id ?? 0) : order.orderTypeId,
-    shippingMethodId: method === undefined ? order.shippingMethodId : method && Number(method.id ?? 0),
+    orderTypeId: changed.includes('orderType')
+      ? Number(readLink(given, 'orderType')?.id ?? 0)
+      : order.orderTypeId,
+    shippingMethodId:
+      method === undefined ? order.shippingMethodId : method && Number(method.id ?? 0),
     deliveryAddress: readAddress('deliveryAddress'),
     billingAddress: readAddress('billingAddress'),
-    pickUpPoint: point === undefined ? order.pickUpPoint : point && readPickUpPoint(call.body, call.simulation.ids),
+    pickUpPoint:
+      point === undefined
+        ? order.pickUpPoint
+        : point && readPickUpPoint(call.body, call.simulation.ids),
   };
 }
 
@@ -465,7 +566,9 @@ function readLink(given: Readonly<Record<string, unknown>>, name: string) {
   return read.data.data;
 }
 
-const anyLinks = z.object({ data: z.union([z.object({ id: idIn }), z.array(z.object({ id: idIn })), z.null()]) });
+const anyLinks = z.object({
+  data: z.union([z.object({ id: idIn }), z.array(z.object({ id: idIn })), z.null()]),
+});
 
 /** Returns the ids that a relationship links to, as a text. Returns null if it is not a link. */
 function readLinkedIds(link: unknown): string | null {
@@ -476,10 +579,15 @@ function readLinkedIds(link: unknown): string | null {
 }
 
 function readPickUpPoint(body: UpdateBody, ids: Ids): Order['pickUpPoint'] {
-  const points = readIncluded(body).flatMap(({ resource }) => (resource.type === 'pickUpPoint' ? [resource] : []));
+  const points = readIncluded(body).flatMap(({ resource }) =>
+    resource.type === 'pickUpPoint' ? [resource] : [],
+  );
   const [point, ...others] = points;
   if (point === undefined || others.length > 0)
-    throw ruleBroken('An update of the pickUpPoint includes exactly one', '/data/relationships/pickUpPoint');
+    throw ruleBroken(
+      'An update of the pickUpPoint includes exactly one',
+      '/data/relationships/pickUpPoint',
+    );
   return { id: ids.next(), attributes: point.attributes };
 }
 
@@ -514,15 +622,27 @@ function findItem(call: Call) {
 }
 
 /** Returns the order that an attachment names by number, by relationship or by both, if they do not differ. */
-function findNamedOrder(store: ClientStore, number: string | undefined, id: number | undefined): Order {
+function findNamedOrder(
+  store: ClientStore,
+  number: string | undefined,
+  id: number | undefined,
+): Order {
   const byNumber = number === undefined ? undefined : store.orderByNumber.get(number);
   const byId = id === undefined ? undefined : store.orders.get(id);
   if (number !== undefined && byNumber === undefined)
-    throw ruleBroken(`There is no order with externalOrderNumber ${number}`, '/data/attributes/externalOrderNumber');
-  if (id !== undefined && byId === undefined) throw ruleBroken(`There is no order ${id}`, '/data/relationships/order');
+    throw ruleBroken(
+      `There is no order with externalOrderNumber ${number}`,
+      '/data/attributes/externalOrderNumber',
+    );
+  if (id !== undefined && byId === undefined)
+    throw ruleBroken(`There is no order ${id}`, '/data/relationships/order');
   const order = byId ?? byNumber;
-  if (order === undefined) throw ruleBroken('An orderAttachment names its order', '/data/relationships/order');
+  if (order === undefined)
+    throw ruleBroken('An orderAttachment names its order', '/data/relationships/order');
   if (byNumber !== undefined && byNumber !== order)
-    throw ruleBroken('externalOrderNumber and the relationship name different orders', '/data/relationships/order');
+    throw ruleBroken(
+      'externalOrderNumber and the relationship name different orders',
+      '/data/relationships/order',
+    );
   return order;
 }

@@ -15,7 +15,15 @@ import {
   type Selection,
   type StoredRow,
 } from '../store/listing.ts';
-import { type Call, day, defineOperation, type Operation, type Parameters, paging, uniqueList } from './operation.ts';
+import {
+  type Call,
+  day,
+  defineOperation,
+  type Operation,
+  type Parameters,
+  paging,
+  uniqueList,
+} from './operation.ts';
 
 /** A v3 resource object (docs/interface.md, 2.3 v3 resource objects). */
 export interface ResourceObject {
@@ -66,13 +74,20 @@ export interface Resource<Row> {
   /** The parameter `include`, if there is something to include. */
   readonly query: Parameters;
   readonly render: (row: Row, store: ClientStore) => ResourceObject;
-  readonly renderIncluded: (row: Row, store: ClientStore, names: readonly string[]) => readonly ResourceObject[];
+  readonly renderIncluded: (
+    row: Row,
+    store: ClientStore,
+    names: readonly string[],
+  ) => readonly ResourceObject[];
 }
 
 const identifier = (type: string) => z.strictObject({ id: z.int(), type: z.literal(type) });
 
 /** Declares a link to one resource. */
-export const one = <Row>(type: string, read: (row: Row, store: ClientStore) => number): Member<Row> => ({
+export const one = <Row>(
+  type: string,
+  read: (row: Row, store: ClientStore) => number,
+): Member<Row> => ({
   schema: z.strictObject({ data: identifier(type) }),
   read: (row, store) => ({ data: { id: read(row, store), type } }),
 });
@@ -111,11 +126,18 @@ const linksSchema = z.strictObject({
 /** Declares a resource. */
 export function defineResource<Row extends StoredRow>(
   type: string,
-  { attributes, computed = {}, relationships, includes = {}, isInsideOnly = false }: ResourceDefinition<Row>,
+  {
+    attributes,
+    computed = {},
+    relationships,
+    includes = {},
+    isInsideOnly = false,
+  }: ResourceDefinition<Row>,
 ): Resource<Row> {
   const names = Object.keys(attributes) as (keyof Row & string)[];
   const [first, ...others] = [...new Set(Object.values(includes).map(({ schema }) => schema))];
-  const part = first === undefined ? null : others.length === 0 ? first : z.union([first, ...others]);
+  const part =
+    first === undefined ? null : others.length === 0 ? first : z.union([first, ...others]);
   const included = part === null ? {} : { included: z.array(part).optional() };
   const schema = z.strictObject({
     id: z.int(),
@@ -144,7 +166,8 @@ export function defineResource<Row extends StoredRow>(
       },
       ...(relationships && { relationships: readMembers(relationships, row, store) }),
     }),
-    renderIncluded: (row, store, wanted) => wanted.flatMap((name) => includes[name]?.render(row, store) ?? []),
+    renderIncluded: (row, store, wanted) =>
+      wanted.flatMap((name) => includes[name]?.render(row, store) ?? []),
   };
 }
 
@@ -154,7 +177,11 @@ export const toPlural = (type: string): string => `${type}${type.endsWith('s') ?
 const readSchemas = <Row>(members: Readonly<Record<string, Member<Row>>>): z.ZodRawShape =>
   Object.fromEntries(Object.entries(members).map(([name, { schema }]) => [name, schema]));
 
-const readMembers = <Row>(members: Readonly<Record<string, Member<Row>>>, row: Row, store: ClientStore) =>
+const readMembers = <Row>(
+  members: Readonly<Record<string, Member<Row>>>,
+  row: Row,
+  store: ClientStore,
+) =>
   Object.fromEntries(Object.entries(members).map(([name, { read }]) => [name, read(row, store)]));
 
 /** Returns a document with one resource, and with the named includes. */
@@ -168,7 +195,8 @@ export function renderDocument<Row>(
   return { data: data[0], ...rest };
 }
 
-const readIncludes = ({ query }: Call): readonly string[] => (query as { include?: readonly string[] }).include ?? [];
+const readIncludes = ({ query }: Call): readonly string[] =>
+  (query as { include?: readonly string[] }).include ?? [];
 
 /** Places the included resources inside each resource or at the top of the document. */
 function placeIncluded<Row>(
@@ -180,9 +208,12 @@ function placeIncluded<Row>(
   const rendered = rows.map((row) => resource.render(row, store));
   const parts = rows.map((row) => resource.renderIncluded(row, store, names));
   const included = parts.flat();
-  if (switches.included === 'top' && !resource.isInsideOnly && included.length > 0) return { data: rendered, included };
+  if (switches.included === 'top' && !resource.isInsideOnly && included.length > 0)
+    return { data: rendered, included };
   return {
-    data: rendered.map((shown, index) => (parts[index]?.length ? { ...shown, included: parts[index] } : shown)),
+    data: rendered.map((shown, index) =>
+      parts[index]?.length ? { ...shown, included: parts[index] } : shown,
+    ),
   };
 }
 
@@ -197,12 +228,16 @@ export function renderPage<Row extends StoredRow>(
   resource: Resource<Row>,
   selection: Selection<Row>,
 ): Record<string, unknown> {
-  const { 'page[cursor]': cursor = 0, 'page[size]': size = maxPageSize } = call.query as Record<string, number>;
+  const { 'page[cursor]': cursor = 0, 'page[size]': size = maxPageSize } = call.query as Record<
+    string,
+    number
+  >;
   const { switches } = call;
   const shown: Row[] = [];
   let [hasMore, passed, lastId] = [false, 0, 0];
   const { afterId, position } = decodeCursor(cursor, switches.cursor);
-  const rows = afterId === null ? readRowsFrom(selection, position) : readRowsAfter(selection, afterId);
+  const rows =
+    afterId === null ? readRowsFrom(selection, position) : readRowsAfter(selection, afterId);
   for (const row of rows) {
     if (shown.length === size) {
       hasMore = true;
@@ -215,10 +250,16 @@ export function renderPage<Row extends StoredRow>(
   }
   const hasNext = hasMore || (switches.emptyLastPage && shown.length === size);
   const next = hasNext ? encodeCursor(position + passed, lastId, switches.cursor) : null;
-  return { ...placeIncluded(call, resource, shown, readIncludes(call)), links: toLinks(call, next) };
+  return {
+    ...placeIncluded(call, resource, shown, readIncludes(call)),
+    links: toLinks(call, next),
+  };
 }
 
-function decodeCursor(cursor: number, meaning: Switches['cursor']): { afterId: number | null; position: number } {
+function decodeCursor(
+  cursor: number,
+  meaning: Switches['cursor'],
+): { afterId: number | null; position: number } {
   if (cursor === 0 || meaning === 'offset') return { afterId: null, position: cursor };
   if (meaning === 'id') return { afterId: cursor, position: 0 };
   const position = (cursor - opaqueBase) / opaqueStep;
@@ -232,9 +273,14 @@ function encodeCursor(position: number, lastId: number, meaning: Switches['curso
   return meaning === 'offset' ? position : position * opaqueStep + opaqueBase;
 }
 
-function toLinks({ address: { path, rawQuery, origin }, switches: { links } }: Call, cursor: number | null) {
+function toLinks(
+  { address: { path, rawQuery, origin }, switches: { links } }: Call,
+  cursor: number | null,
+) {
   if (cursor === null) return links === 'relative' ? {} : { next: null };
-  const others = rawQuery.split('&').filter((part) => part !== '' && !/^page(\[|%5B)cursor(\]|%5D)=/i.test(part));
+  const others = rawQuery
+    .split('&')
+    .filter((part) => part !== '' && !/^page(\[|%5B)cursor(\]|%5D)=/i.test(part));
   const next = `${path}?${[...others, `page[cursor]=${cursor}`].join('&')}`;
   if (links === 'relative') return { next };
   return { next: links === 'string' ? `${origin}${next}` : { href: `${origin}${next}` } };
@@ -261,16 +307,23 @@ export const byKeys = <Row extends StoredRow, Name extends string>(
   schema: z.ZodType<readonly (string | number)[]>,
 ): FilterDefinition<Row, Name> => ({
   parameters: { [`filter[${name}][in]`]: schema },
-  read: (values, listing) => listing.filterByKeys(name, values[`filter[${name}][in]`] as readonly string[] | undefined),
+  read: (values, listing) =>
+    listing.filterByKeys(name, values[`filter[${name}][in]`] as readonly string[] | undefined),
 });
 
 /** Declares a filter for the rows between two days, both exclusive. */
-export function byDays<Row extends StoredRow, Name extends string>(name: Name): FilterDefinition<Row, Name> {
+export function byDays<Row extends StoredRow, Name extends string>(
+  name: Name,
+): FilterDefinition<Row, Name> {
   const [after, before] = [`filter[${name}][gt]`, `filter[${name}][lt]`];
   return {
     parameters: { [after]: day, [before]: day },
     read: (values, listing) =>
-      listing.filterByDays(name, values[after] as string | undefined, values[before] as string | undefined),
+      listing.filterByDays(
+        name,
+        values[after] as string | undefined,
+        values[before] as string | undefined,
+      ),
   };
 }
 

@@ -42,32 +42,50 @@ import {
   renderDocument,
 } from './v3-resource.ts';
 
-export const authorizationItemResource = defineResource<AuthorizationItem>('returnMerchandiseAuthorizationItem', {
-  attributes: { externalReference: text, sku: z.string(), quantity: z.int(), metadata },
-  computed: {
-    reasonCode: {
-      schema: z.string(),
-      read: ({ reasonId }, { lists }) => lists.returnReasons.find(({ id }) => id === reasonId)?.code ?? '',
+export const authorizationItemResource = defineResource<AuthorizationItem>(
+  'returnMerchandiseAuthorizationItem',
+  {
+    attributes: { externalReference: text, sku: z.string(), quantity: z.int(), metadata },
+    computed: {
+      reasonCode: {
+        schema: z.string(),
+        read: ({ reasonId }, { lists }) =>
+          lists.returnReasons.find(({ id }) => id === reasonId)?.code ?? '',
+      },
+    },
+    relationships: {
+      shipmentItem: one('shipmentItem', ({ shipmentItemId }) => shipmentItemId),
+      product: one('product', ({ productId }) => productId),
+      returnReason: one('returnReason', ({ reasonId }) => reasonId),
+      returnItem: oneOrNone('returnItem', ({ returnItemId }) => returnItemId),
     },
   },
-  relationships: {
-    shipmentItem: one('shipmentItem', ({ shipmentItemId }) => shipmentItemId),
-    product: one('product', ({ productId }) => productId),
-    returnReason: one('returnReason', ({ reasonId }) => reasonId),
-    returnItem: oneOrNone('returnItem', ({ returnItemId }) => returnItemId),
-  },
-});
+);
 
 /** docs/interface.md, 11.1 Fields. The status is always `PENDING`, the only known one. */
-export const authorizationResource = defineResource<Authorization>('returnMerchandiseAuthorization', {
-  attributes: { externalReference: text, comments: text, metadata, createdOn: date, modifiedOn: date },
-  computed: { status: { schema: z.literal('PENDING'), read: () => 'PENDING' } },
-  relationships: {
-    shipment: one('shipment', ({ shipmentId }) => shipmentId),
-    returnMerchandiseAuthorizationItems: many('returnMerchandiseAuthorizationItem', ({ items }) => items),
+export const authorizationResource = defineResource<Authorization>(
+  'returnMerchandiseAuthorization',
+  {
+    attributes: {
+      externalReference: text,
+      comments: text,
+      metadata,
+      createdOn: date,
+      modifiedOn: date,
+    },
+    computed: { status: { schema: z.literal('PENDING'), read: () => 'PENDING' } },
+    relationships: {
+      shipment: one('shipment', ({ shipmentId }) => shipmentId),
+      returnMerchandiseAuthorizationItems: many(
+        'returnMerchandiseAuthorizationItem',
+        ({ items }) => items,
+      ),
+    },
+    includes: {
+      returnMerchandiseAuthorizationItems: include(authorizationItemResource, ({ items }) => items),
+    },
   },
-  includes: { returnMerchandiseAuthorizationItems: include(authorizationItemResource, ({ items }) => items) },
-});
+);
 
 /** docs/interface.md, 12.1 Fields. */
 export const returnItemResource = defineResource<ReturnItem>('returnItem', {
@@ -123,7 +141,11 @@ const body = documentIn(
   'returnMerchandiseAuthorization',
   {
     id: idIn.optional(),
-    attributes: z.strictObject({ externalReference: textIn, comments: textIn, metadata: anyMembers }),
+    attributes: z.strictObject({
+      externalReference: textIn,
+      comments: textIn,
+      metadata: anyMembers,
+    }),
     relationships: z.strictObject({
       shipment: linkTo('shipment'),
       returnMerchandiseAuthorizationItems: linksTo('returnMerchandiseAuthorizationItem').optional(),
@@ -133,7 +155,8 @@ const body = documentIn(
 );
 const path = '/v3/returnMerchandiseAuthorizations';
 const findAuthorization = ({ id, store }: Call) => store.authorizations.get(id);
-const requireAuthorization = (call: Call) => call.requireRow('returnMerchandiseAuthorization', findAuthorization(call));
+const requireAuthorization = (call: Call) =>
+  call.requireRow('returnMerchandiseAuthorization', findAuthorization(call));
 
 /** The operations on return authorizations and return items (docs/interface.md, 11.4 Operations, 12.2 Operations). */
 export const returnOperations = [
@@ -145,8 +168,17 @@ export const returnOperations = [
     body,
     answer: authorizationResource.document,
     run: (call) => {
-      const authorization = announceReturn(call.simulation, readDraft(call.body, call.store), call.nowMs);
-      return renderDocument(call, authorizationResource, authorization, authorizationResource.includeNames);
+      const authorization = announceReturn(
+        call.simulation,
+        readDraft(call.body, call.store),
+        call.nowMs,
+      );
+      return renderDocument(
+        call,
+        authorizationResource,
+        authorization,
+        authorizationResource.includeNames,
+      );
     },
   }),
   defineGet(authorizationResource, {
@@ -165,7 +197,12 @@ export const returnOperations = [
       const authorization = requireAuthorization(call);
       if (call.body.data.id !== undefined) assertSameId(call.body.data.id, authorization.id);
       replaceReturn(call.simulation, authorization, readDraft(call.body, call.store), call.nowMs);
-      return renderDocument(call, authorizationResource, authorization, authorizationResource.includeNames);
+      return renderDocument(
+        call,
+        authorizationResource,
+        authorization,
+        authorizationResource.includeNames,
+      );
     },
   }),
   defineOperation({
@@ -189,8 +226,11 @@ export const returnOperations = [
 
 function readDraft(document: z.output<typeof body>, { lists }: ClientStore): AuthorizationDraft {
   const { attributes, relationships } = document.data;
-  const lines = readIncluded(document).map(({ resource, pointer }) => readLine(resource, pointer, lists));
-  if (lines.length === 0) throw ruleBroken('A return authorization needs at least one item', '/data/included');
+  const lines = readIncluded(document).map(({ resource, pointer }) =>
+    readLine(resource, pointer, lists),
+  );
+  if (lines.length === 0)
+    throw ruleBroken('A return authorization needs at least one item', '/data/included');
   return {
     shipmentId: relationships.shipment.data.id,
     ...readTexts(attributes, ['externalReference', 'comments']),
@@ -200,7 +240,11 @@ function readDraft(document: z.output<typeof body>, { lists }: ClientStore): Aut
 }
 
 /** Reads one item, which names its return reason by id, by code or by both. Refuses one without a known reason. */
-function readLine(item: z.output<typeof itemIn>, pointer: string, lists: ServiceLists): AuthorizationLine {
+function readLine(
+  item: z.output<typeof itemIn>,
+  pointer: string,
+  lists: ServiceLists,
+): AuthorizationLine {
   const { externalReference, quantity, reasonCode, metadata, sku } = item.attributes;
   const { shipmentItem, returnReason, product } = item.relationships;
   const byCode = lists.returnReasons.find(({ code }) => code === reasonCode)?.id;

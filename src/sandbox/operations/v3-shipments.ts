@@ -5,7 +5,17 @@ import { type Filter, SortedRows } from '../store/listing.ts';
 import { type Order, type Shipment, type ShipmentItem, shipmentStatuses } from '../store/model.ts';
 import { ids, markExtra, texts, uniqueList } from './operation.ts';
 import { date, localDateTime, text } from './v3-document.ts';
-import { byDays, byKeys, byValues, defineGet, defineList, defineResource, include, many, one } from './v3-resource.ts';
+import {
+  byDays,
+  byKeys,
+  byValues,
+  defineGet,
+  defineList,
+  defineResource,
+  include,
+  many,
+  one,
+} from './v3-resource.ts';
 
 /** docs/interface.md, 10.2 Shipment items. */
 export const shipmentItemResource = defineResource<ShipmentItem>('shipmentItem', {
@@ -24,7 +34,8 @@ export const shipmentItemResource = defineResource<ShipmentItem>('shipmentItem',
 
 const laterTime = (read: (row: Shipment) => number | null) => ({
   schema: localDateTime.nullable(),
-  read: (row: Shipment, { zone }: ClientStore) => zone.writeLocal(read(row), toFractions(row).later),
+  read: (row: Shipment, { zone }: ClientStore) =>
+    zone.writeLocal(read(row), toFractions(row).later),
 });
 
 /** docs/interface.md, 10.1 Fields. Times are in the zone of the warehouses and do not name it. */
@@ -58,7 +69,8 @@ function readTracking(shipment: Shipment): { readonly url: string } | null {
 }
 
 const findById = (id: number, { orders }: ClientStore) => orders.get(id) ?? [];
-const findByNumber = (number: string, { orderByNumber }: ClientStore) => orderByNumber.get(number) ?? [];
+const findByNumber = (number: string, { orderByNumber }: ClientStore) =>
+  orderByNumber.get(number) ?? [];
 const findByReference = (reference: string, { listedOrders }: ClientStore) => [
   ...listedOrders.findRows('reference', reference),
 ];

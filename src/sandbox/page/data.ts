@@ -3,7 +3,15 @@ import { isFulfilled } from '../rules/orders.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { SortedRows, StoredRow } from '../store/listing.ts';
 import type { Order } from '../store/model.ts';
-import { controlForm, hidden, section, table, type View, writeAddress, writeMoment } from './elements.ts';
+import {
+  controlForm,
+  hidden,
+  section,
+  table,
+  type View,
+  writeAddress,
+  writeMoment,
+} from './elements.ts';
 
 const shownRows = 15;
 /** Number of the newest rows of each list that a search looks at. */
@@ -27,12 +35,14 @@ interface RowList<Row> {
 const list = <Row>(definition: RowList<Row>) => definition as RowList<unknown>;
 
 /** Writes quantities and skus, as in `2 x MUG-BLUE`. */
-const writeGoods = (items: readonly { readonly quantity: number; readonly sku: string }[]): string =>
-  items.map(({ quantity, sku }) => `${quantity} x ${sku}`).join(', ');
+const writeGoods = (
+  items: readonly { readonly quantity: number; readonly sku: string }[],
+): string => items.map(({ quantity, sku }) => `${quantity} x ${sku}`).join(', ');
 
 const writeMomentOrNothing = (ms: number | null) => (ms === null ? null : writeMoment(ms));
 
-const findNumber = ({ orders }: ClientStore, orderId: number) => orders.get(orderId)?.externalOrderNumber ?? null;
+const findNumber = ({ orders }: ClientStore, orderId: number) =>
+  orders.get(orderId)?.externalOrderNumber ?? null;
 
 /** Returns whether goods of an order have not left the warehouse. */
 const isOpen = (order: Order, store: ClientStore): boolean =>
@@ -43,7 +53,14 @@ const lists: readonly RowList<unknown>[] = [
     title: 'Orders',
     rows: ({ orders }) => orders,
     headings: ['number', 'id', 'reference', 'ordered on', 'items', 'fulfilled', 'to'],
-    read: ({ externalOrderNumber, id, reference, orderedOn, items, deliveryAddress: { city, countryCode } }) => [
+    read: ({
+      externalOrderNumber,
+      id,
+      reference,
+      orderedOn,
+      items,
+      deliveryAddress: { city, countryCode },
+    }) => [
       ...[externalOrderNumber, id, reference, orderedOn, writeGoods(items)],
       items.reduce((sum, { fulfilled }) => sum + fulfilled, 0),
       [city, countryCode].filter(Boolean).join(', '),
@@ -54,30 +71,53 @@ const lists: readonly RowList<unknown>[] = [
       return isOpen(order, store) ? ['note', 'open'] : ['good', 'shipped'];
     },
     button: (order, store) =>
-      isOpen(order, store) ? ['ship', 'Ship', hidden('externalOrderNumber', order.externalOrderNumber)] : null,
+      isOpen(order, store)
+        ? ['ship', 'Ship', hidden('externalOrderNumber', order.externalOrderNumber)]
+        : null,
   }),
   list({
     title: 'Shipments',
     rows: ({ shipments }) => shipments,
-    headings: ['order', 'id', 'warehouse', 'goods', 'ready to pick (UTC)', 'shipped (UTC)', 'packages'],
+    headings: [
+      'order',
+      'id',
+      'warehouse',
+      'goods',
+      'ready to pick (UTC)',
+      'shipped (UTC)',
+      'packages',
+    ],
     read: ({ id, orderId, warehouseCode, items, readyToPickOnMs, shippedOnMs, tracks }, store) => [
       ...[findNumber(store, orderId), id, warehouseCode, writeGoods(items)],
       ...[writeMoment(readyToPickOnMs), writeMomentOrNothing(shippedOnMs)],
-      tracks.map(({ packageNumber, status }) => `${packageNumber ?? 'no number'}: ${status}`).join(', '),
+      tracks
+        .map(({ packageNumber, status }) => `${packageNumber ?? 'no number'}: ${status}`)
+        .join(', '),
     ],
-    state: ({ status }) => [status === 'SHIPPED' ? 'good' : status === 'ERROR' ? 'bad' : 'note', status],
-    button: ({ id, status }) => (status === 'SHIPPED' ? ['return', 'Announce return', hidden('shipmentId', id)] : null),
+    state: ({ status }) => [
+      status === 'SHIPPED' ? 'good' : status === 'ERROR' ? 'bad' : 'note',
+      status,
+    ],
+    button: ({ id, status }) =>
+      status === 'SHIPPED' ? ['return', 'Announce return', hidden('shipmentId', id)] : null,
   }),
   list({
     title: 'Announced returns',
     rows: ({ authorizations }) => authorizations,
     headings: ['order', 'id', 'reference', 'shipment', 'goods', 'announced on'],
     read: ({ id, externalReference, shipmentId, items, createdOn }, store) => [
-      ...[findNumber(store, store.shipments.get(shipmentId)?.orderId ?? 0), id, externalReference, shipmentId],
+      ...[
+        findNumber(store, store.shipments.get(shipmentId)?.orderId ?? 0),
+        id,
+        externalReference,
+        shipmentId,
+      ],
       ...[writeGoods(items), createdOn],
     ],
     state: ({ items }) =>
-      items.some(({ returnItemId }) => returnItemId !== null) ? ['good', 'processed'] : ['note', 'announced'],
+      items.some(({ returnItemId }) => returnItemId !== null)
+        ? ['good', 'processed']
+        : ['note', 'announced'],
     button: ({ id, items }) =>
       items.every(({ returnItemId }) => returnItemId === null)
         ? ['return/process', 'Process', hidden('authorizationId', id)]
@@ -88,7 +128,15 @@ const lists: readonly RowList<unknown>[] = [
     rows: ({ returnItems }) => returnItems,
     headings: ['order', 'id', 'sku', 'quantity', 'processed on', 'restocked in', 'comment'],
     read: ({ id, orderId, sku, quantity, processedOn, restockIn, comment }, store) => [
-      ...[findNumber(store, orderId), id, sku, quantity, processedOn ?? 'not yet', restockIn, comment],
+      ...[
+        findNumber(store, orderId),
+        id,
+        sku,
+        quantity,
+        processedOn ?? 'not yet',
+        restockIn,
+        comment,
+      ],
     ],
   }),
   list({
@@ -144,7 +192,8 @@ function renderList(
         .toLowerCase()
         .includes(wanted),
     );
-  const found = q === '' ? all.latest(shownRows) : all.latest(searchedRows).filter(shows).slice(0, shownRows);
+  const found =
+    q === '' ? all.latest(shownRows) : all.latest(searchedRows).filter(shows).slice(0, shownRows);
   if (q !== '' && found.length === 0) return '';
   const cells = found.map((row) => {
     const [first = null, ...texts] = read(row, store);
@@ -158,18 +207,34 @@ function renderList(
   const columns = [...headings, ...(state ? ['state'] : []), ...(button ? ['action'] : [])];
   const id = title.toLowerCase().replaceAll(' ', '-');
   const isShown = q !== '' || title === 'Orders' || title === 'Shipments';
-  return section(id, `${title} (${q === '' ? all.size : found.length})`, isShown, table(title, columns, cells));
+  return section(
+    id,
+    `${title} (${q === '' ? all.size : found.length})`,
+    isShown,
+    table(title, columns, cells),
+  );
 }
 
 const renderSearchLink = ({ name }: ClientStore, text: Text): Child =>
-  text === null ? '–' : html`<a href="${writeAddress({ client: name, q: String(text) })}">${text}</a>`;
+  text === null
+    ? '–'
+    : html`<a href="${writeAddress({ client: name, q: String(text) })}">${text}</a>`;
 
 /** Renders a text. A date or a time is an element of its own: it is not broken over two lines. */
 const renderText = (text: Text): Child =>
-  typeof text === 'string' && /^\d{4}-\d\d-\d\d[\d: ]*$/.test(text) ? html`<time>${text}</time>` : (text ?? '–');
+  typeof text === 'string' && /^\d{4}-\d\d-\d\d[\d: ]*$/.test(text)
+    ? html`<time>${text}</time>`
+    : (text ?? '–');
 
-function renderButton({ name }: ClientStore, button: readonly [string, string, Html] | null): Child {
+function renderButton(
+  { name }: ClientStore,
+  button: readonly [string, string, Html] | null,
+): Child {
   if (button === null) return '';
   const [control, label, member] = button;
-  return controlForm(control, [hidden('client', name), member, html`<button class="small">${label}</button>`]);
+  return controlForm(control, [
+    hidden('client', name),
+    member,
+    html`<button class="small">${label}</button>`,
+  ]);
 }

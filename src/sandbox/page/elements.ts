@@ -1,7 +1,11 @@
 import { type Child, Html, html, renderTable } from '../../core/html.ts';
 
 /** Renders a table whose caption only screen readers get. */
-export const table = (caption: string, headings: readonly string[], rows: readonly (readonly Child[])[]): Html =>
+export const table = (
+  caption: string,
+  headings: readonly string[],
+  rows: readonly (readonly Child[])[],
+): Html =>
   rows.length === 0
     ? html`<p class="none">None.</p>`
     : renderTable(html`<caption class="unseen">${caption}</caption>`, headings, rows);
@@ -14,7 +18,8 @@ ${content}
 }
 
 /** Writes a moment to the second, in UTC. */
-export const writeMoment = (ms: number): string => new Date(ms).toISOString().slice(0, 19).replace('T', ' ');
+export const writeMoment = (ms: number): string =>
+  new Date(ms).toISOString().slice(0, 19).replace('T', ' ');
 
 /** Renders a field with its label. */
 export function field(

@@ -28,7 +28,9 @@ function renderTimeForm(): Html {
 }
 
 function renderOrderForm({ name, products }: ClientStore): Html {
-  const skus = [...products.keys()].slice(0, shownSkus).map((sku) => html`<option value="${sku}"></option>`);
+  const skus = [...products.keys()]
+    .slice(0, shownSkus)
+    .map((sku) => html`<option value="${sku}"></option>`);
   return controlForm('order', [
     hidden('client', name),
     html`<datalist id="skus">${skus}</datalist>`,
@@ -47,14 +49,25 @@ function renderResetForm({ options }: World): Html {
   return controlForm('reset', [
     html`<p>Removes all rows, requests, findings and faults.</p>`,
     field('seed', 'Seed', { type: 'number', placeholder: options.seed }),
-    field('ordersPerDay', 'Orders per day', { type: 'number', min: 0, placeholder: options.ordersPerDay }),
+    field('ordersPerDay', 'Orders per day', {
+      type: 'number',
+      min: 0,
+      placeholder: options.ordersPerDay,
+    }),
     html`<label class="tick"><input type="checkbox" required> I am sure</label>`,
     html`<button class="danger">Reset</button>`,
   ]);
 }
 
 const patterns = ['*', 'v3.*', 'v2.*', 'oldest.*'];
-const tickedEffects = ['noAnswer', 'reset', 'afterEffect', 'truncate', 'invalidJson', 'expireTokens'] as const;
+const tickedEffects = [
+  'noAnswer',
+  'reset',
+  'afterEffect',
+  'truncate',
+  'invalidJson',
+  'expireTokens',
+] as const;
 
 /** Renders the form that injects a fault. It has the most usual effects; the control knows more. */
 function renderFaultForm({ clientNames }: World): Html {
@@ -84,5 +97,7 @@ export function renderFaults({ faults }: World): Html {
     return html`<li><div><b>${operation}</b>${whose}: <code>${JSON.stringify(effect)}</code>
 <span class="none">${spent}</span></div>${remove}</li>`;
   });
-  return rows.length === 0 ? html`<p class="none">No fault is active.</p>` : html`<ul class="list">${rows}</ul>`;
+  return rows.length === 0
+    ? html`<p class="none">No fault is active.</p>`
+    : html`<ul class="list">${rows}</ul>`;
 }

@@ -27,7 +27,9 @@ const contentPolicy = [
 /** Adds the page `/` with its parts, style and script. It changes nothing: its forms call the controls. */
 export function addPageRoutes(app: FastifyInstance, world: World): void {
   const config = { operation: null };
-  app.get('/', { config }, async (request, reply) => sendPage(reply, renderPage(world, readView(request.url, world))));
+  app.get('/', { config }, async (request, reply) =>
+    sendPage(reply, renderPage(world, readView(request.url, world))),
+  );
   app.get('/_sandbox/page/parts', { config }, async (request, reply) => {
     const parts = Object.entries(renderParts(world, readView(request.url, world)));
     reply.header('cache-control', 'no-store');
@@ -36,7 +38,10 @@ export function addPageRoutes(app: FastifyInstance, world: World): void {
   app.get('/_sandbox/page/requests/:place', { config }, async (request, reply) => {
     const { place } = z.object({ place: z.coerce.number().int() }).parse(request.params);
     const exchange = renderExchange(world, place, `${request.protocol}://${request.host}`);
-    return sendPage(reply, renderFrame('Sandbox: request', html`<a href="/#requests">All requests</a>`, exchange));
+    return sendPage(
+      reply,
+      renderFrame('Sandbox: request', html`<a href="/#requests">All requests</a>`, exchange),
+    );
   });
   for (const [name, folder, type] of [
     ['page.css', styleFolder, 'text/css'],

@@ -16,11 +16,17 @@ export function renderLog({ log }: World, { q }: View): Html {
   const headings = ['time (UTC)', 'client', 'operation', 'status', 'ms', 'request'];
   const rows = entries.map((entry) => {
     const [time, client, operation, status, ms, request = ''] = toCells(entry);
-    const cut = request.length > shownCharacters ? `${request.slice(0, shownCharacters)}…` : request;
+    const cut =
+      request.length > shownCharacters ? `${request.slice(0, shownCharacters)}…` : request;
     const link = html`<a href="/_sandbox/page/requests/${entry.place}"><code>${cut}</code></a>`;
     return [time, client, operation, renderStatus(entry, status), ms, link];
   });
-  return section('requests', `Requests (${log.total})`, true, table('Requests, newest first', headings, rows));
+  return section(
+    'requests',
+    `Requests (${log.total})`,
+    true,
+    table('Requests, newest first', headings, rows),
+  );
 }
 
 function toCells(entry: LoggedRequest): readonly string[] {
@@ -54,11 +60,17 @@ function renderStatus({ status, durationMs }: LoggedRequest, text = ''): Html {
 /** Renders what clients send beyond the interface. */
 export function renderFindings({ findings, strict }: World): Html {
   const all = findings.list();
-  const more = findings.beyondLimit === 0 ? '' : `; ${findings.beyondLimit} more oddities are not listed`;
+  const more =
+    findings.beyondLimit === 0 ? '' : `; ${findings.beyondLimit} more oddities are not listed`;
   const rows = all
     .slice(0, shownRequests)
     .map(({ client, operation, code, member, shape, advice, count, lastAt }) => [
-      ...[client ?? '–', operation, html`<b>${code}</b> <code>${member}</code>`, html`<code>${shape}</code>`],
+      ...[
+        client ?? '–',
+        operation,
+        html`<b>${code}</b> <code>${member}</code>`,
+        html`<code>${shape}</code>`,
+      ],
       ...[advice, count, writeMoment(Date.parse(lastAt))],
     ]);
   const headings = ['client', 'operation', 'finding', 'sent', 'advice', 'count', 'last (UTC)'];

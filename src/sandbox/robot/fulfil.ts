@@ -2,7 +2,15 @@ import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
 import { isFulfilled } from '../rules/orders.ts';
 import { addStock } from '../rules/products.ts';
-import type { Order, OrderItem, Product, Shipment, ShipmentItem, ShipmentStatus, Track } from '../store/model.ts';
+import type {
+  Order,
+  OrderItem,
+  Product,
+  Shipment,
+  ShipmentItem,
+  ShipmentStatus,
+  Track,
+} from '../store/model.ts';
 import type { Simulation, TaskOf } from '../store/simulation.ts';
 import { planUnannouncedReturn } from './returns.ts';
 
@@ -28,7 +36,9 @@ export function fulfilOrder(simulation: Simulation, atMs: number, orderId: numbe
   const picks: PickedGoods[] = [];
   for (const { item, product } of goods)
     for (const pick of pickGoods(order, item, product, preferred, picks)) picks.push(pick);
-  const isWhole = goods.every(({ item }) => countPicked(picks, item) === item.quantity - item.fulfilled);
+  const isWhole = goods.every(
+    ({ item }) => countPicked(picks, item) === item.quantity - item.fulfilled,
+  );
   if (!isWhole) simulation.waitingForStock.add(order.id);
   if (picks.length === 0 || (!isWhole && !order.allowPartialDelivery)) return;
   const leavingNow = order.allowPartialDelivery ? chooseFirstHalf(simulation, picks) : picks;
@@ -50,11 +60,17 @@ function isHeldBack(simulation: Simulation, order: Order, atMs: number): boolean
   }
   if (simulation.waitingForDay.get(order.id) === preferredShippingDate) return true;
   simulation.waitingForDay.set(order.id, preferredShippingDate);
-  simulation.plan(simulation.store.zone.atHour(preferredShippingDate, 6), { kind: 'fulfil', orderId: order.id });
+  simulation.plan(simulation.store.zone.atHour(preferredShippingDate, 6), {
+    kind: 'fulfil',
+    orderId: order.id,
+  });
   return true;
 }
 
-function findOpenLines(simulation: Simulation, order: Order): { item: OrderItem; product: Product }[] {
+function findOpenLines(
+  simulation: Simulation,
+  order: Order,
+): { item: OrderItem; product: Product }[] {
   return order.items
     .filter(({ quantity, fulfilled }) => quantity > fulfilled)
     .map((item) => ({ item, product: simulation.store.products.get(item.sku) as Product }));
@@ -90,15 +106,27 @@ function pickGoods(
 }
 
 function countPicked(picks: readonly PickedGoods[], item: OrderItem): number {
-  return picks.filter((pick) => pick.item === item).reduce((sum, { quantity }) => sum + quantity, 0);
+  return picks
+    .filter((pick) => pick.item === item)
+    .reduce((sum, { quantity }) => sum + quantity, 0);
 }
 
 /** Returns the picks that leave now. For some orders this is only the first half; the rest leaves an hour later. */
-function chooseFirstHalf(simulation: Simulation, picks: readonly PickedGoods[]): readonly PickedGoods[] {
-  return picks.length > 1 && simulation.random.chance(0.2) ? picks.slice(0, Math.ceil(picks.length / 2)) : picks;
+function chooseFirstHalf(
+  simulation: Simulation,
+  picks: readonly PickedGoods[],
+): readonly PickedGoods[] {
+  return picks.length > 1 && simulation.random.chance(0.2)
+    ? picks.slice(0, Math.ceil(picks.length / 2))
+    : picks;
 }
 
-function shipGoods(simulation: Simulation, order: Order, picks: readonly PickedGoods[], atMs: number): void {
+function shipGoods(
+  simulation: Simulation,
+  order: Order,
+  picks: readonly PickedGoods[],
+  atMs: number,
+): void {
   const { random, store } = simulation;
   const lateMs = random.chance(0.03) ? random.between(2, 30) * hourMs : 0;
   const items = picks.map((pick) => createShipmentItem(simulation, pick, atMs));
@@ -106,11 +134,20 @@ function shipGoods(simulation: Simulation, order: Order, picks: readonly PickedG
     item.fulfilled += quantity;
     addStock(simulation, item.sku, warehouse, -quantity);
   }
-  const shipment = createShipment(simulation, order, items, picks[0]?.warehouse ?? '', atMs, atMs + lateMs);
+  const shipment = createShipment(
+    simulation,
+    order,
+    items,
+    picks[0]?.warehouse ?? '',
+    atMs,
+    atMs + lateMs,
+  );
   store.addShipment(shipment, order);
   if (lateMs === 0) store.showShipment(shipment, atMs);
   else simulation.plan(atMs + lateMs, { kind: 'show', shipmentId: shipment.id });
-  const path: ShipmentStatus[] = random.chance(0.5) ? ['READY_TO_SORT', 'READY_TO_SHIP'] : ['READY_TO_SHIP'];
+  const path: ShipmentStatus[] = random.chance(0.5)
+    ? ['READY_TO_SORT', 'READY_TO_SHIP']
+    : ['READY_TO_SHIP'];
   if (random.chance(0.04)) path.unshift('ERROR');
   // Most shipments move only when they are visible. With late changes, some move before.
   const isUnseen = simulation.options.lateChanges && lateMs > 0 && random.chance(0.4);
@@ -191,7 +228,11 @@ export function moveShipment(
 }
 
 /** Changes details of a shipment after the carrier has taken it (docs/interface.md, 10.3 States). */
-export function amendShipment(simulation: Simulation, _atMs: number, { shipmentId }: TaskOf<'amend'>): void {
+export function amendShipment(
+  simulation: Simulation,
+  _atMs: number,
+  { shipmentId }: TaskOf<'amend'>,
+): void {
   const shipment = simulation.store.shipments.get(shipmentId);
   if (shipment === undefined) return;
   shipment.returnLabel = `RL${simulation.random.between(100_000, 999_999)}`;
@@ -199,11 +240,19 @@ export function amendShipment(simulation: Simulation, _atMs: number, { shipmentI
   if (first?.lotNumber) first.lotNumber = `LOT${simulation.random.between(100, 999)}`;
 }
 
-function planMove(simulation: Simulation, shipment: Shipment, path: readonly ShipmentStatus[], fromMs: number): void {
+function planMove(
+  simulation: Simulation,
+  shipment: Shipment,
+  path: readonly ShipmentStatus[],
+  fromMs: number,
+): void {
   if (path.length === 0) return;
   // A person must resolve ERROR, which takes days rather than hours.
   const { random } = simulation;
-  const waitMs = shipment.status === 'ERROR' ? random.between(24, 72) * hourMs : random.between(20, 300) * minuteMs;
+  const waitMs =
+    shipment.status === 'ERROR'
+      ? random.between(24, 72) * hourMs
+      : random.between(20, 300) * minuteMs;
   simulation.plan(fromMs + waitMs, { kind: 'move', shipmentId: shipment.id, path });
 }
 
@@ -211,7 +260,8 @@ function planMove(simulation: Simulation, shipment: Shipment, path: readonly Shi
 export function finishOrder(simulation: Simulation, order: Order, nowMs: number): number {
   const { store } = simulation;
   const reason = findReasonToWait(simulation, order, nowMs);
-  if (reason !== null) throw ruleBroken(`Order ${order.externalOrderNumber} cannot be shipped: ${reason}`);
+  if (reason !== null)
+    throw ruleBroken(`Order ${order.externalOrderNumber} cannot be shipped: ${reason}`);
   // An order may leave in several steps.
   for (let known = -1; known < order.shipmentIds.length; ) {
     known = order.shipmentIds.length;
@@ -280,7 +330,8 @@ export function listPackageNumbers(shipment: Shipment): string[] {
 }
 
 /** Returns the address at which a customer follows a package. docs/interface.md does not show it. */
-export const toTrackingUrl = (packageNumber: string): string => `https://carrier.example/track/${packageNumber}`;
+export const toTrackingUrl = (packageNumber: string): string =>
+  `https://carrier.example/track/${packageNumber}`;
 
 /** Returns whether a package is still on its way. */
 export function isInDelivery({ status }: Track): boolean {
@@ -303,11 +354,13 @@ export function updateTrack(simulation: Simulation, atMs: number, task: TaskOf<'
     track.exceptionLevel = status === notAtHome ? 1 : random.chance(0.04) ? null : 0;
     planTrack(simulation, { ...task, path: rest }, atMs);
   }
-  if (track === undefined || !shipment.tracks.some(isInDelivery)) simulation.store.inDelivery.delete(shipmentId);
+  if (track === undefined || !shipment.tracks.some(isInDelivery))
+    simulation.store.inDelivery.delete(shipmentId);
 }
 
 function planTrack(simulation: Simulation, task: TaskOf<'track'>, fromMs: number): void {
-  if (task.path.length > 0) simulation.plan(fromMs + simulation.random.between(2, 14) * hourMs, task);
+  if (task.path.length > 0)
+    simulation.plan(fromMs + simulation.random.between(2, 14) * hourMs, task);
 }
 
 function drawPath({ random }: Simulation): number[] {
@@ -316,7 +369,8 @@ function drawPath({ random }: Simulation): number[] {
   if (random.chance(0.01)) return start;
   // The scans are reported in the wrong order.
   if (random.chance(0.03)) return [outForDelivery, sorted, delivered];
-  if (random.chance(0.08)) return [...start, notAtHome, random.chance(0.5) ? atPickUpPoint : delivered];
+  if (random.chance(0.08))
+    return [...start, notAtHome, random.chance(0.5) ? atPickUpPoint : delivered];
   if (random.chance(0.02)) return [...start, notAtHome, notAtHome, returnedToSender];
   return [...start, delivered];
 }

@@ -5,25 +5,49 @@ import type { Simulation, TaskOf, TruckLine } from '../store/simulation.ts';
 import { drawLot } from './fulfil.ts';
 
 /** Creates the inbound of a truck, which brings all, half or too little of a slip's goods, or unannounced goods. */
-export function unloadTruck(simulation: Simulation, atMs: number, { slipId, isLast }: TaskOf<'truck'>): void {
+export function unloadTruck(
+  simulation: Simulation,
+  atMs: number,
+  { slipId, isLast }: TaskOf<'truck'>,
+): void {
   const { store, random } = simulation;
   const slip = slipId === null ? null : (store.slips.get(slipId) ?? null);
-  const drawLine = () => ({ sku: random.pick(soldSkus), slipItemId: null, quantity: random.between(5, 40) });
+  const drawLine = () => ({
+    sku: random.pick(soldSkus),
+    slipItemId: null,
+    quantity: random.between(5, 40),
+  });
   const lines = slip === null ? [drawLine()] : drawSlipLines(simulation, slip, isLast);
   const { id: inboundId } = createInbound(simulation, atMs, slip);
   simulation.plan(atMs + random.between(1, 4) * hourMs, { kind: 'check-inbound', inboundId });
   const parts = Math.min(lines.length, random.between(1, 3));
   for (let part = 0; part < parts; part++) {
     const share = lines.filter((_, index) => index % parts === part);
-    simulation.plan(atMs + (5 + part * 2) * hourMs, { kind: 'count-inbound', inboundId, lines: share });
+    simulation.plan(atMs + (5 + part * 2) * hourMs, {
+      kind: 'count-inbound',
+      inboundId,
+      lines: share,
+    });
   }
-  simulation.plan(atMs + (12 + random.between(0, 8)) * hourMs, { kind: 'complete-inbound', inboundId, isLast });
+  simulation.plan(atMs + (12 + random.between(0, 8)) * hourMs, {
+    kind: 'complete-inbound',
+    inboundId,
+    isLast,
+  });
   if (slip !== null && !isLast)
-    simulation.plan(atMs + random.between(30, 96) * hourMs, { kind: 'truck', slipId: slip.id, isLast: true });
+    simulation.plan(atMs + random.between(30, 96) * hourMs, {
+      kind: 'truck',
+      slipId: slip.id,
+      isLast: true,
+    });
 }
 
 /** Creates an inbound and links it with its slip. Without a slip, it arrives in any warehouse. */
-function createInbound({ store, ids, random }: Simulation, atMs: number, slip: Slip | null): Inbound {
+function createInbound(
+  { store, ids, random }: Simulation,
+  atMs: number,
+  slip: Slip | null,
+): Inbound {
   const inbound: Inbound = {
     id: ids.next(),
     reference: slip?.reference ?? null,
@@ -46,7 +70,11 @@ function createInbound({ store, ids, random }: Simulation, atMs: number, slip: S
 }
 
 /** Starts the check of an inbound. */
-export function checkInbound(simulation: Simulation, atMs: number, { inboundId }: TaskOf<'check-inbound'>): void {
+export function checkInbound(
+  simulation: Simulation,
+  atMs: number,
+  { inboundId }: TaskOf<'check-inbound'>,
+): void {
   changeInbound(simulation, inboundId, (inbound, slip) => {
     inbound.status = 'CHECKING';
     inbound.checkingOnMs = atMs;
@@ -55,7 +83,11 @@ export function checkInbound(simulation: Simulation, atMs: number, { inboundId }
 }
 
 /** Counts some lines of an inbound: adds items to the inbound and received quantities to its slip. */
-export function countInbound(simulation: Simulation, atMs: number, task: TaskOf<'count-inbound'>): void {
+export function countInbound(
+  simulation: Simulation,
+  atMs: number,
+  task: TaskOf<'count-inbound'>,
+): void {
   const { inboundId, lines } = task;
   const { store } = simulation;
   const inbound = store.inbounds.get(inboundId);
@@ -63,7 +95,14 @@ export function countInbound(simulation: Simulation, atMs: number, task: TaskOf<
   const items = lines.map(({ sku, quantity, slipItemId }) => {
     const product = store.products.get(sku);
     const id = simulation.ids.next();
-    return { id, sku, quantity, ...drawLot(simulation, product, atMs), productId: product?.id ?? 0, slipItemId };
+    return {
+      id,
+      sku,
+      quantity,
+      ...drawLot(simulation, product, atMs),
+      productId: product?.id ?? 0,
+      slipItemId,
+    };
   });
   inbound.items = [...inbound.items, ...items];
   for (const item of items) store.inboundOfItem.set(item.id, inbound);
@@ -75,7 +114,11 @@ export function countInbound(simulation: Simulation, atMs: number, task: TaskOf<
 }
 
 /** Marks an inbound as checked or, some hours later, as completed. Only then its goods become stock. */
-export function completeInbound(simulation: Simulation, atMs: number, task: TaskOf<'complete-inbound'>): void {
+export function completeInbound(
+  simulation: Simulation,
+  atMs: number,
+  task: TaskOf<'complete-inbound'>,
+): void {
   const { inboundId, isLast } = task;
   changeInbound(simulation, inboundId, (inbound, slip) => {
     if (inbound.status !== 'CHECKED') {
@@ -85,7 +128,8 @@ export function completeInbound(simulation: Simulation, atMs: number, task: Task
     }
     inbound.status = 'COMPLETED';
     inbound.completedOnMs = atMs;
-    for (const { sku, quantity } of inbound.items) addStock(simulation, sku, inbound.receivedIn, quantity);
+    for (const { sku, quantity } of inbound.items)
+      addStock(simulation, sku, inbound.receivedIn, quantity);
     simulation.retryWaitingOrders(atMs);
     // A further truck may bring more of the slip.
     if (slip === null || !isLast) return;

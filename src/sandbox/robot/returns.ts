@@ -13,14 +13,22 @@ interface ReturnPart {
 }
 
 /** Plans a return that is not announced, for some shipments. */
-export function planUnannouncedReturn(simulation: Simulation, shipment: Shipment, atMs: number): void {
+export function planUnannouncedReturn(
+  simulation: Simulation,
+  shipment: Shipment,
+  atMs: number,
+): void {
   if (!simulation.random.chance(0.06)) return;
   const arrivesMs = atMs + simulation.random.between(48, 240) * hourMs;
   simulation.plan(arrivesMs, { kind: 'send-back', shipmentId: shipment.id, authorizationId: null });
 }
 
 /** Receives a return and plans to process its items, some after weeks: an old id then becomes visible late. */
-export function receiveReturn(simulation: Simulation, atMs: number, task: TaskOf<'send-back'>): void {
+export function receiveReturn(
+  simulation: Simulation,
+  atMs: number,
+  task: TaskOf<'send-back'>,
+): void {
   const { shipmentId, authorizationId } = task;
   const { random, store } = simulation;
   const authorization = authorizationId === null ? null : store.authorizations.get(authorizationId);
@@ -35,19 +43,28 @@ export function receiveReturn(simulation: Simulation, atMs: number, task: TaskOf
     simulation.plan(atMs + dayMs, task);
     return;
   }
-  const parts = authorization === null ? [drawPart(simulation, shipment)] : toAnnouncedParts(shipment, authorization);
+  const parts =
+    authorization === null
+      ? [drawPart(simulation, shipment)]
+      : toAnnouncedParts(shipment, authorization);
   const returnId = simulation.ids.next();
   for (const part of parts.filter(({ quantity }) => quantity > 0)) {
     part.item.returned += part.quantity;
     const row = createReturnItem(simulation, [returnId, authorizationId], shipment, part);
     store.returnItems.add(row);
-    const waitMs = random.chance(0.15) ? random.between(5, 25) * dayMs : random.between(1, 60) * hourMs;
+    const waitMs = random.chance(0.15)
+      ? random.between(5, 25) * dayMs
+      : random.between(1, 60) * hourMs;
     simulation.plan(atMs + waitMs, { kind: 'process-return', returnItemId: row.id });
   }
 }
 
 /** Processes a return item, which lists it. It is restocked at once, later or never. */
-export function processReturn(simulation: Simulation, atMs: number, { returnItemId }: ReturnTask): void {
+export function processReturn(
+  simulation: Simulation,
+  atMs: number,
+  { returnItemId }: ReturnTask,
+): void {
   const { store, random } = simulation;
   const row = store.returnItems.get(returnItemId);
   // It may have been processed by hand in the meantime.
@@ -58,11 +75,16 @@ export function processReturn(simulation: Simulation, atMs: number, { returnItem
   store.listedReturnItems.add(row);
   const chance = random.next();
   if (chance < 0.6) restockItem(simulation, atMs, { returnItemId });
-  else if (chance < 0.85) simulation.plan(atMs + random.between(1, 10) * dayMs, { kind: 'restock', returnItemId });
+  else if (chance < 0.85)
+    simulation.plan(atMs + random.between(1, 10) * dayMs, { kind: 'restock', returnItemId });
 }
 
 /** Returns the goods of a return item to the stock. */
-export function restockItem(simulation: Simulation, atMs: number, { returnItemId }: ReturnTask): void {
+export function restockItem(
+  simulation: Simulation,
+  atMs: number,
+  { returnItemId }: ReturnTask,
+): void {
   const row = simulation.store.returnItems.get(returnItemId);
   if (row === undefined) return;
   row.restockIn = row.processedIn;
@@ -117,9 +139,11 @@ function createReturnItem(
 }
 
 function linkAuthorization({ store }: Simulation, row: ReturnItem, processedOn: string): void {
-  const authorization = row.authorizationId === null ? undefined : store.authorizations.get(row.authorizationId);
+  const authorization =
+    row.authorizationId === null ? undefined : store.authorizations.get(row.authorizationId);
   const line = authorization?.items.find(
-    ({ shipmentItemId, returnItemId }) => shipmentItemId === row.shipmentItemId && returnItemId === null,
+    ({ shipmentItemId, returnItemId }) =>
+      shipmentItemId === row.shipmentItemId && returnItemId === null,
   );
   if (authorization === undefined || line === undefined) return;
   line.returnItemId = row.id;
@@ -128,18 +152,27 @@ function linkAuthorization({ store }: Simulation, row: ReturnItem, processedOn: 
 }
 
 /** Receives an announced return, unless it has arrived already, and processes its items. */
-export function finishReturn(simulation: Simulation, authorization: Authorization, nowMs: number): ReturnItem[] {
+export function finishReturn(
+  simulation: Simulation,
+  authorization: Authorization,
+  nowMs: number,
+): ReturnItem[] {
   const { store } = simulation;
-  const listItems = () => [...store.returnItems].filter((row) => row.authorizationId === authorization.id);
+  const listItems = () =>
+    [...store.returnItems].filter((row) => row.authorizationId === authorization.id);
   if (store.shipments.get(authorization.shipmentId)?.status !== 'SHIPPED')
-    throw ruleBroken(`Shipment ${authorization.shipmentId} has not been shipped, so nothing of it can come back`);
+    throw ruleBroken(
+      `Shipment ${authorization.shipmentId} has not been shipped, so nothing of it can come back`,
+    );
   if (listItems().length === 0) {
     const { id: authorizationId, shipmentId } = authorization;
     receiveReturn(simulation, nowMs, { kind: 'send-back', shipmentId, authorizationId });
   }
   const items = listItems().filter(({ processedOn }) => processedOn === null);
   if (items.length === 0)
-    throw ruleBroken(`Return ${authorization.id} was processed before, or nothing of it is left to come back`);
+    throw ruleBroken(
+      `Return ${authorization.id} was processed before, or nothing of it is left to come back`,
+    );
   for (const { id } of items) processReturn(simulation, nowMs, { returnItemId: id });
   return items;
 }

@@ -2,7 +2,13 @@
 
 import type { Simulation, Task, TaskOf } from '../store/simulation.ts';
 import { amendShipment, fulfilOrder, moveShipment, updateTrack } from './fulfil.ts';
-import { checkInbound, completeInbound, countInbound, planUnannouncedTruck, unloadTruck } from './inbounds.ts';
+import {
+  checkInbound,
+  completeInbound,
+  countInbound,
+  planUnannouncedTruck,
+  unloadTruck,
+} from './inbounds.ts';
 import { processReturn, receiveReturn, restockItem } from './returns.ts';
 import { planOrder, takeOrder } from './shop.ts';
 
@@ -14,14 +20,26 @@ export function planFirstDay(simulation: Simulation, startMs: number): void {
 
 /** Simulates a client up to a moment. What happens does not depend on the steps in which time advances. */
 export function simulateUntil(simulation: Simulation, nowMs: number): void {
-  for (let step = simulation.agenda.take(nowMs); step !== undefined; step = simulation.agenda.take(nowMs)) {
-    const perform = performers[step.task.kind] as (simulation: Simulation, atMs: number, task: Task) => void;
+  for (
+    let step = simulation.agenda.take(nowMs);
+    step !== undefined;
+    step = simulation.agenda.take(nowMs)
+  ) {
+    const perform = performers[step.task.kind] as (
+      simulation: Simulation,
+      atMs: number,
+      task: Task,
+    ) => void;
     perform(simulation, step.atMs, step.task);
   }
 }
 
 const performers: {
-  readonly [Kind in Task['kind']]: (simulation: Simulation, atMs: number, task: TaskOf<Kind>) => void;
+  readonly [Kind in Task['kind']]: (
+    simulation: Simulation,
+    atMs: number,
+    task: TaskOf<Kind>,
+  ) => void;
 } = {
   'take-order': takeOrder,
   fulfil: (simulation, atMs, { orderId }) => fulfilOrder(simulation, atMs, orderId),

@@ -23,7 +23,10 @@ const refillQuantity = 400;
 
 /** Takes an order in the robot's shop, reorders products that run out, and plans the next order. */
 export function takeOrder(simulation: Simulation, atMs: number): void {
-  const pauseMs = simulation.random.between(2, 40) * minuteMs * (defaultOrdersPerDay / simulation.options.ordersPerDay);
+  const pauseMs =
+    simulation.random.between(2, 40) *
+    minuteMs *
+    (defaultOrdersPerDay / simulation.options.ordersPerDay);
   planOrder(simulation, atMs + pauseMs);
   const draft = drawOrder(simulation, atMs, [1, 4]);
   const extra = simulation.random.chance(0.2) ? [createLine('SHIPPING', 4.95)] : [];
@@ -33,7 +36,8 @@ export function takeOrder(simulation: Simulation, atMs: number): void {
 
 /** Plans the next order of the robot's shop, if the shop takes orders. */
 export function planOrder(simulation: Simulation, atMs: number): void {
-  if (simulation.options.ordersPerDay > 0) simulation.plan(Math.floor(atMs), { kind: 'take-order' });
+  if (simulation.options.ordersPerDay > 0)
+    simulation.plan(Math.floor(atMs), { kind: 'take-order' });
 }
 
 /** What `seedShipments` creates. */
@@ -56,17 +60,26 @@ export function seedShipments(
   const startMs = nowMs - spreadDays * dayMs;
   for (let index = 0; index < shipments; index++) {
     const atMs = Math.floor(startMs + (index / shipments) * spreadDays * dayMs);
-    const order = addOrder(simulation, drawOrder(simulation, atMs, [itemCount ?? 1, itemCount ?? 2]));
+    const order = addOrder(
+      simulation,
+      drawOrder(simulation, atMs, [itemCount ?? 1, itemCount ?? 2]),
+    );
     const items = order.items.map((item) => {
       item.fulfilled = item.quantity;
       const product = simulation.store.products.get(item.sku);
       if (product === undefined) throw new Error(`Product ${item.sku} of the shop does not exist`);
       return createShipmentItem(simulation, { item, product, quantity: item.quantity }, atMs);
     });
-    const warehouse = simulation.random.pick(simulation.store.lists.findOfferingWarehouses(order.shippingMethodId));
+    const warehouse = simulation.random.pick(
+      simulation.store.lists.findOfferingWarehouses(order.shippingMethodId),
+    );
     const shipment = createShipment(simulation, order, items, warehouse, atMs, atMs);
     simulation.store.addShipment(shipment, order);
-    simulation.store.setStatus(shipment, statuses[index % statuses.length] ?? 'READY_TO_PICK', atMs + hourMs);
+    simulation.store.setStatus(
+      shipment,
+      statuses[index % statuses.length] ?? 'READY_TO_PICK',
+      atMs + hourMs,
+    );
     simulation.store.showShipment(shipment, nowMs);
   }
 }
@@ -77,7 +90,12 @@ export const orderMembers = {
   externalOrderNumber: z.string().min(1).max(50).optional(),
   /** Drawn if absent. */
   lines: z
-    .array(z.strictObject({ sku: z.string().min(1), quantity: z.int().min(1).max(1_000_000).default(1) }))
+    .array(
+      z.strictObject({
+        sku: z.string().min(1),
+        quantity: z.int().min(1).max(1_000_000).default(1),
+      }),
+    )
     .min(1)
     .max(100)
     .optional(),
@@ -91,7 +109,8 @@ export function placeRequestedOrder(
   atMs: number,
 ): Order {
   const draft = drawOrder(simulation, atMs, [1, 4]);
-  const ordered = lines?.map(({ sku, quantity }) => ({ ...createLine(sku, 9.95), quantity })) ?? draft.lines;
+  const ordered =
+    lines?.map(({ sku, quantity }) => ({ ...createLine(sku, 9.95), quantity })) ?? draft.lines;
   const wanted = {
     ...draft,
     onHold,
@@ -102,15 +121,29 @@ export function placeRequestedOrder(
   return placeOrder(simulation, wanted, atMs);
 }
 
-function drawOrder({ random, store }: Simulation, atMs: number, [fewest, most]: readonly [number, number]): OrderDraft {
-  const [firstName, lastName, street1, city, postcode, countryCode, locale] = random.pick(findCustomers(store.lists));
+function drawOrder(
+  { random, store }: Simulation,
+  atMs: number,
+  [fewest, most]: readonly [number, number],
+): OrderDraft {
+  const [firstName, lastName, street1, city, postcode, countryCode, locale] = random.pick(
+    findCustomers(store.lists),
+  );
   const lines = Array.from({ length: random.between(fewest, most) }, (_, index) => {
     const sku = random.pick(soldSkus);
     // Some rates are decimal texts, as in one response (docs/interface.md, 8.1 Fields).
     const vat = index === 1 ? '0.09' : 0.21;
     const price = random.between(100, 9_999) / 100;
     const name = store.products.get(sku)?.name ?? sku;
-    return { sku, name, quantity: random.between(1, 4), price, vat, fulfillFrom: null, metadata: emptyTexts };
+    return {
+      sku,
+      name,
+      quantity: random.between(1, 4),
+      price,
+      vat,
+      fulfillFrom: null,
+      metadata: emptyTexts,
+    };
   });
   const drawAddress = () => {
     const houseNumber = String(random.between(1, 250));
@@ -125,7 +158,9 @@ function drawOrder({ random, store }: Simulation, atMs: number, [fewest, most]: 
     externalOrderNumber: findFreeNumber(store),
     reference: random.chance(0.3) ? `PO ${random.between(1, 999)}` : null,
     orderedOn: store.zone.day(atMs),
-    locale: store.lists.languages.some(({ code }) => code === locale) ? locale : store.lists.usualLocale,
+    locale: store.lists.languages.some(({ code }) => code === locale)
+      ? locale
+      : store.lists.usualLocale,
     email: `customer${(store.orders.size % 1_000) + 1}@example.com`,
     allowPartialDelivery: lines.length > 1,
     metadata: shopMetadata[store.orders.size % shopMetadata.length] ?? emptyTexts,
@@ -140,13 +175,19 @@ function drawOrder({ random, store }: Simulation, atMs: number, [fewest, most]: 
 
 /** Returns the customers in the listed countries; all if none lives there. */
 function findCustomers({ countries }: ServiceLists): readonly (typeof customers)[number][] {
-  const found = customers.filter(([, , , , , countryCode]) => countries.some(({ code }) => code === countryCode));
+  const found = customers.filter(([, , , , , countryCode]) =>
+    countries.some(({ code }) => code === countryCode),
+  );
   return found.length === 0 ? customers : found;
 }
 
 /** Draws the id of an order type: the first one for most orders. */
 function drawOrderType(random: Random, { orderTypes: [first, ...others] }: ServiceLists): number {
-  const chosen = random.chance(0.8) ? first : others.length > 1 ? random.pick(others) : (others[0] ?? first);
+  const chosen = random.chance(0.8)
+    ? first
+    : others.length > 1
+      ? random.pick(others)
+      : (others[0] ?? first);
   return chosen?.id ?? 0;
 }
 
@@ -164,7 +205,15 @@ function findFreeNumber({ name, orders, orderByNumber }: ClientStore): string {
 }
 
 function createLine(sku: string, price: number) {
-  return { sku, name: null, quantity: 1, price, vat: 0.21, fulfillFrom: null, metadata: emptyTexts };
+  return {
+    sku,
+    name: null,
+    quantity: 1,
+    price,
+    vat: 0.21,
+    fulfillFrom: null,
+    metadata: emptyTexts,
+  };
 }
 
 /** Announces goods for the products that run out in a warehouse, unless goods for them are already on the way. */
@@ -175,7 +224,11 @@ function refillStock(simulation: Simulation, atMs: number): void {
     const lowSkus = soldSkus.filter((sku) => {
       const product = store.products.get(sku);
       const stock = product?.stock[expectedIn] ?? 0;
-      return product !== undefined && stock < refillBelow / warehouseCodes.length && !simulation.onTheWay.has(sku);
+      return (
+        product !== undefined &&
+        stock < refillBelow / warehouseCodes.length &&
+        !simulation.onTheWay.has(sku)
+      );
     });
     if (lowSkus.length === 0) continue;
     const lines = lowSkus.map((sku) => ({ sku, quantity: refillQuantity }));
@@ -183,6 +236,10 @@ function refillStock(simulation: Simulation, atMs: number): void {
     const expectedOn = store.zone.day(atMs + random.between(1, 4) * dayMs);
     const reference = `REFILL-${store.slips.size + 1}`;
     const metadata = { reference, purchases: `PUR ${store.slips.size + 1}` };
-    announceGoods(simulation, { expectedIn, expectedOn, reference, comments: null, metadata, lines }, atMs);
+    announceGoods(
+      simulation,
+      { expectedIn, expectedOn, reference, comments: null, metadata, lines },
+      atMs,
+    );
   }
 }

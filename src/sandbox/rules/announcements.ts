@@ -1,24 +1,40 @@
 import { dayMs, hourMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
-import type { Authorization, AuthorizationItem, Shipment, ShipmentItem, Slip } from '../store/model.ts';
+import type {
+  Authorization,
+  AuthorizationItem,
+  Shipment,
+  ShipmentItem,
+  Slip,
+} from '../store/model.ts';
 import type { ServiceLists } from '../store/service-lists.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { checkWarehouse } from './orders.ts';
 import { findProducts } from './products.ts';
 
-export type AuthorizationLine = Omit<AuthorizationItem, 'id' | 'sku' | 'productId' | 'returnItemId'> & {
+export type AuthorizationLine = Omit<
+  AuthorizationItem,
+  'id' | 'sku' | 'productId' | 'returnItemId'
+> & {
   /** The product that the request names; checked against the shipment item. Null members are not checked. */
   readonly claim?: { readonly sku: string | null; readonly productId: number | null };
   /** Place of the line in the request, for errors. */
   readonly pointer?: string;
 };
 
-export type AuthorizationDraft = Omit<Authorization, 'id' | 'createdOn' | 'modifiedOn' | 'items'> & {
+export type AuthorizationDraft = Omit<
+  Authorization,
+  'id' | 'createdOn' | 'modifiedOn' | 'items'
+> & {
   readonly lines: readonly AuthorizationLine[];
 };
 
 /** Announces a return (docs/interface.md, 11.5 Rules). */
-export function announceReturn(simulation: Simulation, draft: AuthorizationDraft, nowMs: number): Authorization {
+export function announceReturn(
+  simulation: Simulation,
+  draft: AuthorizationDraft,
+  nowMs: number,
+): Authorization {
   const today = simulation.store.zone.day(nowMs);
   const items = createItems(simulation, draft, null, nowMs);
   const { lines: _, ...attributes } = draft;
@@ -60,7 +76,9 @@ export function removeReturn(simulation: Simulation, authorization: Authorizatio
 
 function assertUnprocessed({ items }: Authorization, what: string): void {
   if (items.every(({ returnItemId }) => returnItemId === null)) return;
-  throw ruleBroken(`A return of this authorization has been processed: it cannot be ${what} any more`);
+  throw ruleBroken(
+    `A return of this authorization has been processed: it cannot be ${what} any more`,
+  );
 }
 
 /** Creates the items of an authorization, which may replace another. Refuses a line that breaks a rule. */
@@ -95,17 +113,29 @@ function countLine(
 ): ShipmentItem {
   const item = shipment.items.find(({ id }) => id === line.shipmentItemId);
   if (item === undefined)
-    throw ruleBroken(`Shipment ${shipment.id} has no shipment item ${line.shipmentItemId}`, line.pointer);
+    throw ruleBroken(
+      `Shipment ${shipment.id} has no shipment item ${line.shipmentItemId}`,
+      line.pointer,
+    );
   const { claim } = line;
-  if ((claim?.sku ?? item.sku) !== item.sku || (claim?.productId ?? item.productId) !== item.productId)
-    throw ruleBroken(`Shipment item ${item.id} is ${item.sku} (product ${item.productId})`, line.pointer);
+  if (
+    (claim?.sku ?? item.sku) !== item.sku ||
+    (claim?.productId ?? item.productId) !== item.productId
+  )
+    throw ruleBroken(
+      `Shipment item ${item.id} is ${item.sku} (product ${item.productId})`,
+      line.pointer,
+    );
   if (lists.isUnavailableReason(line.reasonId))
     throw ruleBroken(`Return reason ${line.reasonId} is not available to this user`, line.pointer);
   if (!lists.returnReasons.some(({ id }) => id === line.reasonId))
     throw ruleBroken(`There is no return reason ${line.reasonId}`, line.pointer);
   const sum = (announced.get(item.id) ?? 0) + line.quantity;
   if (sum > item.quantity)
-    throw ruleBroken(`Of shipment item ${item.id} there are not ${line.quantity} left to return`, line.pointer);
+    throw ruleBroken(
+      `Of shipment item ${item.id} there are not ${line.quantity} left to return`,
+      line.pointer,
+    );
   announced.set(item.id, sum);
   return item;
 }
@@ -117,7 +147,10 @@ function countAnnounced(
   replaced: Authorization | null,
 ): Map<number, number> {
   const announced = new Map<number, number>();
-  for (const authorization of simulation.store.listedAuthorizations.findRows('shipment', shipmentId)) {
+  for (const authorization of simulation.store.listedAuthorizations.findRows(
+    'shipment',
+    shipmentId,
+  )) {
     if (authorization === replaced) continue;
     for (const { shipmentItemId, quantity } of authorization.items)
       announced.set(shipmentItemId, (announced.get(shipmentItemId) ?? 0) + quantity);
@@ -125,8 +158,15 @@ function countAnnounced(
   return announced;
 }
 
-export type SlipDraft = Pick<Slip, 'expectedIn' | 'expectedOn' | 'reference' | 'comments' | 'metadata'> & {
-  readonly lines: readonly { readonly sku: string; readonly quantity: number; readonly pointer?: string }[];
+export type SlipDraft = Pick<
+  Slip,
+  'expectedIn' | 'expectedOn' | 'reference' | 'comments' | 'metadata'
+> & {
+  readonly lines: readonly {
+    readonly sku: string;
+    readonly quantity: number;
+    readonly pointer?: string;
+  }[];
 };
 
 /** Announces goods to a warehouse. A truck brings them on the expected day or a few days later. */
@@ -152,7 +192,8 @@ export function announceGoods(simulation: Simulation, draft: SlipDraft, nowMs: n
   };
   store.addSlip(slip, nowMs);
   const lateHours = random.chance(0.2) ? random.between(24, 60) : 0;
-  const dueMs = store.zone.atHour(draft.expectedOn, 8) + (random.between(0, 6) + lateHours) * hourMs;
+  const dueMs =
+    store.zone.atHour(draft.expectedOn, 8) + (random.between(0, 6) + lateHours) * hourMs;
   const isLast = !random.chance(0.25);
   simulation.plan(Math.max(dueMs, nowMs + hourMs), { kind: 'truck', slipId: slip.id, isLast });
   return slip;

@@ -14,7 +14,10 @@ import type { ServiceLists } from '../store/service-lists.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { findProducts } from './products.ts';
 
-export type LineDraft = Pick<OrderItem, 'sku' | 'quantity' | 'fulfillFrom' | 'price' | 'vat' | 'name' | 'metadata'> & {
+export type LineDraft = Pick<
+  OrderItem,
+  'sku' | 'quantity' | 'fulfillFrom' | 'price' | 'vat' | 'name' | 'metadata'
+> & {
   /** Only v3 orders have it. */
   readonly channelIdentifier?: string | null;
   /** Place of the line in the request, for errors. */
@@ -89,7 +92,8 @@ export function addOrder(simulation: Simulation, draft: OrderDraft): Order {
     ...attributes,
     id: ids.next(),
     channelIdentifier: null,
-    allowPartialDelivery: draft.allowPartialDelivery ?? store.lists.isDeliveredInParts(draft.orderTypeId),
+    allowPartialDelivery:
+      draft.allowPartialDelivery ?? store.lists.isDeliveredInParts(draft.orderTypeId),
     items,
     deliveryAddressId: ids.next(),
     deliveryAddress,
@@ -105,7 +109,11 @@ export function addOrder(simulation: Simulation, draft: OrderDraft): Order {
 }
 
 /** Refuses a warehouse that is not part of the fulfilment strategy. */
-export function checkWarehouse({ warehouseCodes }: ServiceLists, code: string | null, pointer?: string): void {
+export function checkWarehouse(
+  { warehouseCodes }: ServiceLists,
+  code: string | null,
+  pointer?: string,
+): void {
   if (code === null || warehouseCodes.includes(code)) return;
   throw ruleBroken(
     `Warehouse ${code} does not belong to the fulfilment strategy (${warehouseCodes.join(', ')})`,
@@ -114,7 +122,11 @@ export function checkWarehouse({ warehouseCodes }: ServiceLists, code: string | 
 }
 
 /** Refuses a number that another order of the client has. */
-export function checkOrderNumber(simulation: Simulation, externalOrderNumber: string, order: Order | null): void {
+export function checkOrderNumber(
+  simulation: Simulation,
+  externalOrderNumber: string,
+  order: Order | null,
+): void {
   const holder = simulation.store.orderByNumber.get(externalOrderNumber);
   if (holder === undefined || holder === order || simulation.options.repeatedNumbers) return;
   const problem = `An order with externalOrderNumber (${externalOrderNumber}) already exists`;
@@ -143,12 +155,16 @@ export function changeOrder(
   wanted: ChangeableOrder & ChangeableRelationships,
   nowMs: number,
 ): void {
-  if (isFulfilled(order)) throw ruleBroken('The order is completely fulfilled and cannot be changed any more', '/data');
+  if (isFulfilled(order))
+    throw ruleBroken('The order is completely fulfilled and cannot be changed any more', '/data');
   checkOrderNumber(simulation, wanted.externalOrderNumber, order);
   checkWarehouse(simulation.store.lists, wanted.fulfillFrom, pointers.fulfillFrom);
   const { preferredShippingDate } = wanted;
   if (preferredShippingDate !== null && preferredShippingDate < simulation.store.zone.day(nowMs))
-    throw ruleBroken('preferredShippingDate must be today or later', pointers.preferredShippingDate);
+    throw ruleBroken(
+      'preferredShippingDate must be today or later',
+      pointers.preferredShippingDate,
+    );
   checkListIds(simulation.store.lists, wanted);
   const deliveryAddress = fillHouseNumber(wanted.deliveryAddress);
   const addresses = { deliveryAddress, billingAddress: fillHouseNumber(wanted.billingAddress) };
@@ -159,7 +175,10 @@ export function changeOrder(
 
 /** Plans to fulfil an order that is new, or whose reason to wait may have ended. */
 function planFulfilment(simulation: Simulation, order: Order, nowMs: number): void {
-  simulation.plan(nowMs + simulation.random.between(5, 60) * minuteMs, { kind: 'fulfil', orderId: order.id });
+  simulation.plan(nowMs + simulation.random.between(5, 60) * minuteMs, {
+    kind: 'fulfil',
+    orderId: order.id,
+  });
 }
 
 /** Cancels what is in no shipment yet (docs/interface.md, 7.3 States). Returns the items that changed. */
@@ -188,7 +207,12 @@ export function releaseOrder(simulation: Simulation, order: Order, nowMs: number
 }
 
 /** Adds the missing house number of an order. No operation of docs/interface.md does this. */
-export function addHouseNumber(simulation: Simulation, order: Order, houseNumber: string, nowMs: number): void {
+export function addHouseNumber(
+  simulation: Simulation,
+  order: Order,
+  houseNumber: string,
+  nowMs: number,
+): void {
   order.deliveryAddress = { ...order.deliveryAddress, houseNumber };
   order.notValid = isHouseNumberMissing(order.deliveryAddress);
   planFulfilment(simulation, order, nowMs);
@@ -204,7 +228,11 @@ function fillHouseNumber(lines: AddressLines): AddressLines {
   const street = lines.street1?.trim() ?? '';
   const [, houseNumber, letters] = numberAtEnd.exec(street) ?? numberAndLetters.exec(street) ?? [];
   if (houseNumber === undefined) return lines;
-  return { ...lines, houseNumber, houseNumberExtension: lines.houseNumberExtension ?? letters ?? null };
+  return {
+    ...lines,
+    houseNumber,
+    houseNumberExtension: lines.houseNumberExtension ?? letters ?? null,
+  };
 }
 
 function isHouseNumberMissing({ countryCode, houseNumber }: AddressLines): boolean {

@@ -10,10 +10,12 @@ const tolerancePoints = 5;
 /** Checks that a document is a pdf whose pages are all A4 or all A5 (docs/interface.md, 5.1 Values). */
 export async function checkPrintable(content: Uint8Array, pointer: string): Promise<void> {
   const sizes = await readPageSizes(content);
-  if (sizes === null || sizes.length === 0) throw ruleBroken('The content is no pdf document', pointer);
+  if (sizes === null || sizes.length === 0)
+    throw ruleBroken('The content is no pdf document', pointer);
   const found = new Set(sizes.map(findFormat));
   if (found.has(null)) throw ruleBroken('Pages must be of format A4 or A5', pointer);
-  if (found.size > 1) throw ruleBroken('Pages of A4 and A5 must not be mixed in one document', pointer);
+  if (found.size > 1)
+    throw ruleBroken('Pages of A4 and A5 must not be mixed in one document', pointer);
 }
 
 /** Returns a one-page pdf with some lines of text. The same lines give the same bytes. */
@@ -22,12 +24,15 @@ export async function writePage(lines: readonly string[]): Promise<Buffer> {
   const document = await PDFDocument.create({ updateMetadata: false });
   const font = await document.embedFont(StandardFonts.Helvetica);
   const page = document.addPage([...formats.A5]);
-  for (const [index, line] of lines.entries()) page.drawText(line, { x: 40, y: 540 - index * 20, size: 12, font });
+  for (const [index, line] of lines.entries())
+    page.drawText(line, { x: 40, y: 540 - index * 20, size: 12, font });
   return Buffer.from(await document.save());
 }
 
 /** Returns the sizes of the pages. Returns null if the content is not a pdf. */
-async function readPageSizes(content: Uint8Array): Promise<{ width: number; height: number }[] | null> {
+async function readPageSizes(
+  content: Uint8Array,
+): Promise<{ width: number; height: number }[] | null> {
   if (!Buffer.from(content.subarray(0, 5)).equals(Buffer.from('%PDF-'))) return null;
   const { PDFDocument } = await loadPdfLibrary();
   try {

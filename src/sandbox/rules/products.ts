@@ -63,7 +63,12 @@ export function createProduct(
 }
 
 /** Adds pieces of a product to the stock of a warehouse. */
-export function addStock({ store }: Simulation, sku: string, warehouse: string, quantity: number): void {
+export function addStock(
+  { store }: Simulation,
+  sku: string,
+  warehouse: string,
+  quantity: number,
+): void {
   const stock = store.products.get(sku)?.stock;
   if (stock !== undefined) stock[warehouse] = (stock[warehouse] ?? 0) + quantity;
 }
@@ -96,7 +101,13 @@ export function findProducts(simulation: Simulation, lines: readonly ProductLine
 function findOrCreateProduct({ store, ids }: Simulation, { sku, name }: ProductLine): Product {
   const known = store.products.get(sku);
   if (known !== undefined) return known;
-  const product = createProduct(ids.next(), sku, name ?? sku, store.lists.warehouseCodes, stockOfUnknownProduct);
+  const product = createProduct(
+    ids.next(),
+    sku,
+    name ?? sku,
+    store.lists.warehouseCodes,
+    stockOfUnknownProduct,
+  );
   store.addProduct(product);
   return product;
 }

@@ -4,7 +4,11 @@ import type { Operation } from '../operations/operation.ts';
 import type { World } from '../world.ts';
 
 const source = z.strictObject({ parameter: z.string().optional(), pointer: z.string().optional() });
-const v3Error = z.strictObject({ status: z.string(), title: z.string(), source: source.optional() });
+const v3Error = z.strictObject({
+  status: z.string(),
+  title: z.string(),
+  source: source.optional(),
+});
 const errorsSchema = z.strictObject({ errors: z.array(v3Error) });
 const oauthErrorSchema = z.strictObject({ error: z.string(), error_description: z.string() });
 const unauthorizedSchema = z.strictObject({ message: z.string() });
@@ -18,7 +22,10 @@ export function createOpenApiDocument({ strict }: World): Record<string, unknown
   for (const operation of operations) {
     if (strict && !operation.described) continue;
     const path = operation.path.replaceAll(/:(\w+)/g, '{$1}');
-    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: describeOperation(operation, strict) };
+    paths[path] = {
+      ...paths[path],
+      [operation.method.toLowerCase()]: describeOperation(operation, strict),
+    };
   }
   return {
     openapi: '3.1.0',
@@ -36,7 +43,8 @@ export function createOpenApiDocument({ strict }: World): Record<string, unknown
 function describeOperation(operation: Operation, isStrict: boolean): Record<string, unknown> {
   const { name, summary, documented, described, replacedBy, open, form } = operation;
   const body = isStrict ? operation.describedBody : operation.body;
-  const types = form === 'only' ? [formType] : form === 'allowed' ? [jsonType, formType] : [jsonType];
+  const types =
+    form === 'only' ? [formType] : form === 'allowed' ? [jsonType, formType] : [jsonType];
   const schema = body === null ? null : { schema: toSchema(body, 'input') };
   const isV3 = name.startsWith('v3.');
   return {
@@ -56,8 +64,12 @@ function describeOperation(operation: Operation, isStrict: boolean): Record<stri
     ...(open && { security: [] }),
     responses: {
       200: describeResponse('Done', operation.answer),
-      ...(open ? {} : { 401: describeResponse('The token is invalid or expired', unauthorizedSchema) }),
-      ...(name === 'common.token' ? { 400: describeResponse('The credentials are wrong', oauthErrorSchema) } : {}),
+      ...(open
+        ? {}
+        : { 401: describeResponse('The token is invalid or expired', unauthorizedSchema) }),
+      ...(name === 'common.token'
+        ? { 400: describeResponse('The credentials are wrong', oauthErrorSchema) }
+        : {}),
       ...(isV3 ? { '4XX': describeResponse('The request is not accepted', errorsSchema) } : {}),
     },
   };

@@ -9,7 +9,13 @@ import { changePayload, type FaultEffect, isAnswerReplaced, streamInPieces } fro
 import type { Oddity } from '../findings.ts';
 import { isForm, normalizeBody, readForm } from '../normalize-body.ts';
 import { notServed, operations } from '../operations/all.ts';
-import { Call, nok, type Operation, type QueryReading, readQuery } from '../operations/operation.ts';
+import {
+  Call,
+  nok,
+  type Operation,
+  type QueryReading,
+  readQuery,
+} from '../operations/operation.ts';
 import { toRichAnswer } from '../operations/v3-dialect.ts';
 import { addPageRoutes, isPageForm, renderRefusedForm, sendPage } from '../page/page.ts';
 import { type ErrorSource, Refusal, refuseOtherSites } from '../refusal.ts';
@@ -49,7 +55,8 @@ export function createSandbox(world: World): FastifyInstance {
   addParsers(app);
   addHooks(app, world);
   app.setErrorHandler((error, request, reply) => {
-    if (!isPageForm(request)) return answerError(error, request.routeOptions.config.operation ?? null, reply);
+    if (!isPageForm(request))
+      return answerError(error, request.routeOptions.config.operation ?? null, reply);
     const { status, problems } = describeError(error);
     const titles = problems.map(({ title }) => title);
     return sendPage(reply.code(status), renderRefusedForm(request, titles));
@@ -64,7 +71,9 @@ export function createSandbox(world: World): FastifyInstance {
   }
   addControlRoutes(app, world);
   addPageRoutes(app, world);
-  app.get('/openapi.json', { config: { operation: null } }, async () => createOpenApiDocument(world));
+  app.get('/openapi.json', { config: { operation: null } }, async () =>
+    createOpenApiDocument(world),
+  );
   return app;
 }
 
@@ -91,10 +100,14 @@ function addParsers(app: FastifyInstance): void {
 
 function addHooks(app: FastifyInstance, world: World): void {
   app.addHook('onRequest', async (request) => refuseOtherSites(request));
-  app.addHook('onRequest', (request: FastifyRequest, reply: FastifyReply) => takeRequest(request, reply, world));
+  app.addHook('onRequest', (request: FastifyRequest, reply: FastifyReply) =>
+    takeRequest(request, reply, world),
+  );
   // A fault may prevent the answer, so that the request is kept before.
   app.addHook('preValidation', async (request) => keepBodies(request, world));
-  app.addHook('preSerialization', async (request, _reply, payload) => applyFaultToAnswer(request, payload, world));
+  app.addHook('preSerialization', async (request, _reply, payload) =>
+    applyFaultToAnswer(request, payload, world),
+  );
   app.addHook('onSend', async (request, reply, payload) => {
     if (typeof payload === 'string') keepBodies(request, world, payload);
     return applyFaultToBody(request, reply, payload);
@@ -119,7 +132,11 @@ interface Problem {
 }
 
 /** Answers a refused request in the form of its generation. The forms of v3 and the token are our assumption. */
-function answerError(error: unknown, operation: Operation | null, reply: FastifyReply): FastifyReply {
+function answerError(
+  error: unknown,
+  operation: Operation | null,
+  reply: FastifyReply,
+): FastifyReply {
   const { status, problems } = describeError(error);
   const name = operation?.name ?? '';
   if (name === 'common.token') {
@@ -131,7 +148,9 @@ function answerError(error: unknown, operation: Operation | null, reply: Fastify
     const isLogical = error instanceof Refusal || error instanceof ZodError;
     return reply.code(isLogical && status !== 415 ? 200 : status).send(nok(joinTitles(problems)));
   }
-  return reply.code(status).send({ errors: problems.map((problem) => ({ status: String(status), ...problem })) });
+  return reply
+    .code(status)
+    .send({ errors: problems.map((problem) => ({ status: String(status), ...problem })) });
 }
 
 function describeError(error: unknown): { status: number; problems: Problem[] } {
@@ -142,7 +161,10 @@ function describeError(error: unknown): { status: number; problems: Problem[] } 
     };
   if (error instanceof ZodError) return { status: 400, problems: error.issues.map(toProblem) };
   const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
-  return { status, problems: [{ title: error instanceof Error ? error.message : 'An unknown error' }] };
+  return {
+    status,
+    problems: [{ title: error instanceof Error ? error.message : 'An unknown error' }],
+  };
 }
 
 function toProblem({ path, message }: ZodError['issues'][number]): Problem {
@@ -177,7 +199,11 @@ async function takeRequest(
   if (operation === null) return undefined;
   request.logged = logRequest(request, operation?.name ?? null, world);
   if (operation === undefined)
-    return refuseRoute(request.logged.path, reply, request.routeOptions.config.operation !== undefined);
+    return refuseRoute(
+      request.logged.path,
+      reply,
+      request.routeOptions.config.operation !== undefined,
+    );
   const effect = world.faults.matchRequest(operation.name, request.client);
   request.effect = effect;
   if (effect !== null) {
@@ -198,7 +224,11 @@ function selectOperation(operation: Operation | null | undefined, { strict }: Wo
   return operation && !operation.described && strict ? undefined : operation;
 }
 
-function logRequest(request: FastifyRequest, operation: string | null, world: World): LoggedRequest {
+function logRequest(
+  request: FastifyRequest,
+  operation: string | null,
+  world: World,
+): LoggedRequest {
   const [path, query] = splitUrl(request.raw.url ?? '');
   const client = world.findClientByToken(readBearer(request));
   const [atMs, virtualMs] = [Date.now(), world.clock.nowMs()];
@@ -237,9 +267,12 @@ function applyFaultToAnswer(request: FastifyRequest, payload: unknown, world: Wo
   const { effect, client } = request;
   if (effect === null) return payload;
   const rows = (payload as { data?: { id: number; type: string }[] } | null)?.data;
-  const row = effect.hideRow === undefined || !Array.isArray(rows) ? undefined : rows[effect.hideRow.index];
+  const row =
+    effect.hideRow === undefined || !Array.isArray(rows) ? undefined : rows[effect.hideRow.index];
   if (effect.hideRow !== undefined && row !== undefined && client !== null)
-    world.requireClient(client).visibility.hide(row.type, row.id, world.clock.nowMs() + effect.hideRow.seconds * 1_000);
+    world
+      .requireClient(client)
+      .visibility.hide(row.type, row.id, world.clock.nowMs() + effect.hideRow.seconds * 1_000);
   return changePayload(payload, effect, `${request.protocol}://${request.host}${request.url}`);
 }
 
@@ -264,7 +297,11 @@ function applyFaultToBody(request: FastifyRequest, reply: FastifyReply, payload:
   return effect.drip === undefined ? body : streamInPieces(body, effect.drip);
 }
 
-async function runOperation(operation: Operation, request: FastifyRequest, world: World): Promise<unknown> {
+async function runOperation(
+  operation: Operation,
+  request: FastifyRequest,
+  world: World,
+): Promise<unknown> {
   const [path, rawQuery] = splitUrl(request.url);
   const { query, body } = readInput(operation, request, world);
   const client = request.client === null ? undefined : world.requireClient(request.client);
@@ -278,14 +315,19 @@ async function runOperation(operation: Operation, request: FastifyRequest, world
   });
   try {
     const answer = await operation.run(call);
-    if (switches.dialect === 'plain' || client === undefined || !operation.name.startsWith('v3.')) return answer;
+    if (switches.dialect === 'plain' || client === undefined || !operation.name.startsWith('v3.'))
+      return answer;
     return toRichAnswer(answer, client.simulation.store, switches.included);
   } finally {
     if (operation.method !== 'GET') world.changes++;
   }
 }
 
-function sendFault(request: FastifyRequest, reply: FastifyReply, effect: FaultEffect): FastifyReply {
+function sendFault(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  effect: FaultEffect,
+): FastifyReply {
   if (effect.status === undefined) {
     reply.hijack();
     if (effect.reset) request.raw.socket.resetAndDestroy();
@@ -296,7 +338,9 @@ function sendFault(request: FastifyRequest, reply: FastifyReply, effect: FaultEf
   if (effect.retryAfter !== undefined) reply.header('retry-after', effect.retryAfter);
   if (effect.location !== undefined) reply.header('location', effect.location);
   if (effect.html) return reply.type('text/html').send('<html><body>Bad gateway</body></html>');
-  return reply.send({ errors: [{ status: String(effect.status), title: 'A fault of the sandbox' }] });
+  return reply.send({
+    errors: [{ status: String(effect.status), title: 'A fault of the sandbox' }],
+  });
 }
 
 function recordEnd(request: FastifyRequest, status: number | null): void {
@@ -322,7 +366,12 @@ function readInput(
   { strict: isStrict, findings, clock, switches: { decodesBeforeSplit } }: World,
 ): { readonly query: unknown; readonly body: unknown } {
   const record = (oddity: Oddity) => findings.add(request.client, operation.name, oddity);
-  const reading = { isStrict, isOlder: /^(oldest|v2)\./.test(operation.name), decodesBeforeSplit, record };
+  const reading = {
+    isStrict,
+    isOlder: /^(oldest|v2)\./.test(operation.name),
+    decodesBeforeSplit,
+    record,
+  };
   const { replacedBy, advised, method, path, described } = operation;
   if (advised !== null) findings.noteCall(request.client, operation.name, advised, clock.nowMs());
   if (replacedBy !== null)
@@ -344,7 +393,10 @@ function readBody(
   if (isFormBody && form === 'never') record({ code: 'form_body', member: '', shape: 'form' });
   const takesForms = form !== 'never' || (isOlder && !isStrict);
   if (isFormBody ? !takesForms : form === 'only')
-    throw new Refusal(415, isFormBody ? 'The body must be JSON' : 'The body must be application/x-www-form-urlencoded');
+    throw new Refusal(
+      415,
+      isFormBody ? 'The body must be JSON' : 'The body must be application/x-www-form-urlencoded',
+    );
   const body = request.body ?? null;
   const normalized = normalizeBody(body, schema, { isOlder, isForm: isFormBody, record });
   return schema.parse(isStrict ? body : normalized);

@@ -2,7 +2,16 @@
 
 import { toDayNumber, toFraction, Zone } from '../zone.ts';
 import { Listing, SortedRows } from './listing.ts';
-import type { Authorization, Inbound, Order, Product, ReturnItem, Shipment, ShipmentStatus, Slip } from './model.ts';
+import type {
+  Authorization,
+  Inbound,
+  Order,
+  Product,
+  ReturnItem,
+  Shipment,
+  ShipmentStatus,
+  Slip,
+} from './model.ts';
 import type { ServiceLists } from './service-lists.ts';
 
 /** Older shipments and slips are not listed (docs/interface.md, 5.1 Values). */
@@ -23,7 +32,9 @@ export class ClientStore {
   readonly shipments = new SortedRows<Shipment>();
   readonly returnItems = new SortedRows<ReturnItem>();
   readonly slips = new SortedRows<Slip>();
-  readonly listedAuthorizations = new Listing<Authorization, 'shipment'>({ shipment: ({ shipmentId }) => shipmentId });
+  readonly listedAuthorizations = new Listing<Authorization, 'shipment'>({
+    shipment: ({ shipmentId }) => shipmentId,
+  });
   readonly authorizations = this.listedAuthorizations.all;
   readonly inboundOfItem = new Map<number, Inbound>();
   readonly orderByNumber = new Map<string, Order>();
@@ -97,7 +108,8 @@ export class ClientStore {
 
   /** Lists a shipment, unless it is too old. */
   showShipment(shipment: Shipment, nowMs: number): void {
-    if (this.zone.dayNumber(shipment.readyToPickOnMs) >= this.#oldestDay(nowMs)) this.listedShipments.add(shipment);
+    if (this.zone.dayNumber(shipment.readyToPickOnMs) >= this.#oldestDay(nowMs))
+      this.listedShipments.add(shipment);
   }
 
   addInbound(inbound: Inbound): void {

@@ -55,7 +55,9 @@ export class Listing<T extends StoredRow, Name extends string> {
       apply();
       return;
     }
-    const before = [...this.#indexes.keys()].map((name) => [name, this.#keyReaders[name](row)] as const);
+    const before = [...this.#indexes.keys()].map(
+      (name) => [name, this.#keyReaders[name](row)] as const,
+    );
     try {
       apply();
     } finally {
@@ -103,7 +105,9 @@ export class Listing<T extends StoredRow, Name extends string> {
       typeof key === 'number' && (above === null || key > above) && (below === null || key < below);
     const readKey = this.#keyReaders[name];
     return {
-      sources: [...(this.#indexes.get(name) ?? [])].filter(([key]) => isWithin(key)).map(([, rows]) => rows),
+      sources: [...(this.#indexes.get(name) ?? [])]
+        .filter(([key]) => isWithin(key))
+        .map(([, rows]) => rows),
       test: (row) => isWithin(readKey(row)),
     };
   }
@@ -111,7 +115,13 @@ export class Listing<T extends StoredRow, Name extends string> {
   /** Returns the filter for rows whose day lies between two days YYYY-MM-DD, both exclusive; none if neither is given. */
   filterByDays(name: Name, after: string | undefined, before: string | undefined): Filter<T>[] {
     if (after === undefined && before === undefined) return [];
-    return [this.filterByRange(name, after ? toDayNumber(after) : null, before ? toDayNumber(before) : null)];
+    return [
+      this.filterByRange(
+        name,
+        after ? toDayNumber(after) : null,
+        before ? toDayNumber(before) : null,
+      ),
+    ];
   }
 
   /** Selects the rows that pass all filters. Uses the filter with the fewest rows as the source. */
@@ -126,14 +136,20 @@ const countRows = ({ sources }: { readonly sources: readonly { readonly size: nu
   sources.reduce((sum, { size }) => sum + size, 0);
 
 /** Yields the rows of a selection whose id is larger than `afterId`, in ascending order. */
-export function* readRowsAfter<T extends StoredRow>({ sources, tests }: Selection<T>, afterId: number): Generator<T> {
+export function* readRowsAfter<T extends StoredRow>(
+  { sources, tests }: Selection<T>,
+  afterId: number,
+): Generator<T> {
   for (const row of mergeRows(sources.map((source) => source.after(afterId)))) {
     if (tests.every((test) => test(row))) yield row;
   }
 }
 
 /** Yields the rows of a selection from a position on. Reads all rows before the position, unless it is a whole list. */
-export function* readRowsFrom<T extends StoredRow>(selection: Selection<T>, position: number): Generator<T> {
+export function* readRowsFrom<T extends StoredRow>(
+  selection: Selection<T>,
+  position: number,
+): Generator<T> {
   const { sources, tests } = selection;
   const [only] = sources;
   if (only !== undefined && sources.length === 1 && tests.length === 0) {
@@ -147,7 +163,8 @@ function* mergeRows<T extends StoredRow>(sequences: readonly Generator<T>[]): Ge
     let least: (typeof heads)[number] | undefined;
     for (const candidate of heads) {
       if (candidate.head.done) continue;
-      if (least === undefined || least.head.done || candidate.head.value.id < least.head.value.id) least = candidate;
+      if (least === undefined || least.head.done || candidate.head.value.id < least.head.value.id)
+        least = candidate;
     }
     if (least === undefined || least.head.done) return;
     yield least.head.value;

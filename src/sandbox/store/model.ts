@@ -1,5 +1,11 @@
 /** The states of a shipment (docs/interface.md, 10.3 States). */
-export const shipmentStatuses = ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'SHIPPED', 'ERROR'] as const;
+export const shipmentStatuses = [
+  'READY_TO_PICK',
+  'READY_TO_SORT',
+  'READY_TO_SHIP',
+  'SHIPPED',
+  'ERROR',
+] as const;
 export type ShipmentStatus = (typeof shipmentStatuses)[number];
 /** The states of an inbound (docs/interface.md, 13.3 States). */
 export const inboundStatuses = ['PROCESSING', 'CHECKING', 'CHECKED', 'COMPLETED'] as const;
@@ -60,7 +66,9 @@ export const addressTexts = [
   'houseNumberExtension',
   'city',
 ] as const;
-export type AddressLines = Readonly<Record<(typeof addressTexts)[number] | 'countryCode', string | null>>;
+export type AddressLines = Readonly<
+  Record<(typeof addressTexts)[number] | 'countryCode', string | null>
+>;
 
 /** The texts of an order that an update may erase. */
 export const orderTexts = [
@@ -95,7 +103,10 @@ export interface ChangeableRelationships {
   /** Orders may share an address object, so it is replaced and never changed. */
   deliveryAddress: AddressLines;
   billingAddress: AddressLines;
-  pickUpPoint: { readonly id: number; readonly attributes: Readonly<Record<string, unknown>> } | null;
+  pickUpPoint: {
+    readonly id: number;
+    readonly attributes: Readonly<Record<string, unknown>>;
+  } | null;
 }
 
 export interface Order extends ChangeableOrder, ChangeableRelationships {

@@ -8,7 +8,10 @@ const text = z.string().min(1).max(200);
 const option = z.strictObject({ id, name: text, code: text });
 
 /** Returns the schema of a list whose ids and codes are unique. */
-function uniqueListSchema<T extends z.ZodType<{ readonly id: number; readonly code: string }>>(entry: T, fewest = 0) {
+function uniqueListSchema<T extends z.ZodType<{ readonly id: number; readonly code: string }>>(
+  entry: T,
+  fewest = 0,
+) {
   return z
     .array(entry)
     .min(fewest)
@@ -18,7 +21,11 @@ function uniqueListSchema<T extends z.ZodType<{ readonly id: number; readonly co
         const seen = new Set<number | string>();
         for (const [index, row] of entries.entries()) {
           if (seen.has(row[member]))
-            context.addIssue({ code: 'custom', path: [index, member], message: `${row[member]} is there already` });
+            context.addIssue({
+              code: 'custom',
+              path: [index, member],
+              message: `${row[member]} is there already`,
+            });
           seen.add(row[member]);
         }
       }
@@ -28,18 +35,29 @@ function uniqueListSchema<T extends z.ZodType<{ readonly id: number; readonly co
 /** The service lists that a user chooses (docs/interface.md, 6.2 Settings). An absent list is the built-in one. */
 const listsSchema = z.strictObject({
   mainShippingMethods: uniqueListSchema(
-    option.extend({ shippingMethods: z.array(z.strictObject({ id, warehouse: text })).max(maxEntries) }),
+    option.extend({
+      shippingMethods: z.array(z.strictObject({ id, warehouse: text })).max(maxEntries),
+    }),
     1,
   ).optional(),
   /** Absent: those of `mainShippingMethods`. */
   shippingMethods: uniqueListSchema(option).optional(),
   /** `paperless`: its label is a code that is shown at the counter. */
-  returnShippingMethods: uniqueListSchema(option.extend({ paperless: z.boolean().optional() }), 1).optional(),
+  returnShippingMethods: uniqueListSchema(
+    option.extend({ paperless: z.boolean().optional() }),
+    1,
+  ).optional(),
   /** `partialDelivery`: whether an order may leave in several parcels if it does not say so itself. */
-  orderTypes: uniqueListSchema(option.extend({ partialDelivery: z.boolean().optional() }), 1).optional(),
+  orderTypes: uniqueListSchema(
+    option.extend({ partialDelivery: z.boolean().optional() }),
+    1,
+  ).optional(),
   /** `available: false`: the reason exists but is not available to the client, and is not listed. */
   returnReasons: uniqueListSchema(option.extend({ available: z.boolean().optional() }), 1)
-    .refine((reasons) => reasons.some(({ available }) => available !== false), 'no reason is available')
+    .refine(
+      (reasons) => reasons.some(({ available }) => available !== false),
+      'no reason is available',
+    )
     .optional(),
   languages: uniqueListSchema(option, 1).optional(),
   countries: uniqueListSchema(option).optional(),
@@ -57,7 +75,12 @@ const parcel = [
 const builtIn: Omit<Lists, 'shippingMethods' | 'warehouses'> = {
   mainShippingMethods: [
     { id: 11, name: 'Parcel', code: 'PARCEL', shippingMethods: parcel },
-    { id: 12, name: 'Letterbox', code: 'LETTERBOX', shippingMethods: [{ id: 121, warehouse: 'AMS' }] },
+    {
+      id: 12,
+      name: 'Letterbox',
+      code: 'LETTERBOX',
+      shippingMethods: [{ id: 121, warehouse: 'AMS' }],
+    },
     { id: 13, name: 'Pallet', code: 'PALLET', shippingMethods: [{ id: 132, warehouse: 'EIN' }] },
   ],
   returnShippingMethods: [
@@ -114,14 +137,24 @@ function completeLists(given: GivenLists): Lists {
 
 /** Returns where lists contradict each other, each as the entry and what is wrong. */
 function findContradictions({ mainShippingMethods, shippingMethods, warehouses }: Lists): string[] {
-  const nested = mainShippingMethods.flatMap((main) => main.shippingMethods.map((method) => ({ main, ...method })));
+  const nested = mainShippingMethods.flatMap((main) =>
+    main.shippingMethods.map((method) => ({ main, ...method })),
+  );
   const unknown = nested.filter(({ id }) => !shippingMethods.some((method) => method.id === id));
-  const elsewhere = nested.filter(({ warehouse }) => !warehouses.some(({ code }) => code === warehouse));
+  const elsewhere = nested.filter(
+    ({ warehouse }) => !warehouses.some(({ code }) => code === warehouse),
+  );
   const unused = shippingMethods.filter(({ id }) => !nested.some((method) => method.id === id));
   return [
-    ...unknown.map(({ main, id }) => `mainShippingMethods ${main.id}: shippingMethods has no method ${id}`),
-    ...elsewhere.map(({ main, warehouse }) => `mainShippingMethods ${main.id}: warehouses has no ${warehouse}`),
-    ...unused.map(({ id, code }) => `shippingMethods ${id} (${code}): no main shipping method has it`),
+    ...unknown.map(
+      ({ main, id }) => `mainShippingMethods ${main.id}: shippingMethods has no method ${id}`,
+    ),
+    ...elsewhere.map(
+      ({ main, warehouse }) => `mainShippingMethods ${main.id}: warehouses has no ${warehouse}`,
+    ),
+    ...unused.map(
+      ({ id, code }) => `shippingMethods ${id} (${code}): no main shipping method has it`,
+    ),
     ...(nested.length === 0 ? ['mainShippingMethods: none has a shipping method'] : []),
   ];
 }
@@ -155,7 +188,11 @@ export class ServiceLists {
     const { mainShippingMethods, warehouses: _, ...lists } = this.#lists;
     const show = ({ id, name, code }: z.infer<typeof option>) => ({ id, name, code });
     const shown = Object.entries(lists).map(([list, entries]) => [list, entries.map(show)]);
-    return { mainShippingMethods, ...Object.fromEntries(shown), returnReasons: this.returnReasons.map(show) };
+    return {
+      mainShippingMethods,
+      ...Object.fromEntries(shown),
+      returnReasons: this.returnReasons.map(show),
+    };
   }
 
   /** Returns whether an order of a type may leave in several parcels if it does not say so itself. */
@@ -165,26 +202,34 @@ export class ServiceLists {
 
   /** Returns whether a return reason exists but is not available to the client. */
   isUnavailableReason(reasonId: number): boolean {
-    return this.#lists.returnReasons.some(({ id, available }) => id === reasonId && available === false);
+    return this.#lists.returnReasons.some(
+      ({ id, available }) => id === reasonId && available === false,
+    );
   }
 
   /** Returns the code of a warehouse, which may be outside the fulfilment strategy; undefined if there is none. */
   findWarehouseCode(warehouseId: number): string | undefined {
-    return [...this.#lists.warehouses, warehouseOutsideStrategy].find(({ id }) => id === warehouseId)?.code;
+    return [...this.#lists.warehouses, warehouseOutsideStrategy].find(
+      ({ id }) => id === warehouseId,
+    )?.code;
   }
 
   /** Returns the id of the older shipping method that a warehouse uses for a main shipping method. */
   findShippingMethodId(mainMethodId: number, warehouseCode: string): number {
-    const methods = this.mainShippingMethods.find(({ id }) => id === mainMethodId)?.shippingMethods ?? [];
+    const methods =
+      this.mainShippingMethods.find(({ id }) => id === mainMethodId)?.shippingMethods ?? [];
     return (methods.find(({ warehouse }) => warehouse === warehouseCode) ?? methods[0])?.id ?? 0;
   }
 
   /** Returns the codes of the warehouses that offer a main shipping method; all if it names none. */
   findOfferingWarehouses(mainMethodId: number | null): readonly string[] {
     const methodId = mainMethodId ?? this.usualMethodId;
-    const methods = this.mainShippingMethods.find(({ id }) => id === methodId)?.shippingMethods ?? [];
+    const methods =
+      this.mainShippingMethods.find(({ id }) => id === methodId)?.shippingMethods ?? [];
     if (methods.length === 0) return this.warehouseCodes;
-    return this.warehouseCodes.filter((code) => methods.some(({ warehouse }) => warehouse === code));
+    return this.warehouseCodes.filter((code) =>
+      methods.some(({ warehouse }) => warehouse === code),
+    );
   }
 
   /** The locale of an order that names none. */
@@ -223,7 +268,10 @@ const maxBytes = 1 << 20;
 /** The error of a file that a user wrote. The message names the file and the member, and what is wrong. */
 export class DocumentError extends Error {
   constructor(file: string, problems: readonly string[], options?: ErrorOptions) {
-    super([`${file} cannot be used:`, ...problems].join(problems.length > 1 ? '\n  ' : ' '), options);
+    super(
+      [`${file} cannot be used:`, ...problems].join(problems.length > 1 ? '\n  ' : ' '),
+      options,
+    );
     this.name = 'DocumentError';
   }
 }
@@ -245,6 +293,8 @@ function readYaml(file: string): unknown {
     // The limit is for aliases that multiply without bound.
     return parse(readFileSync(file, 'utf8'), { maxAliasCount: 100 });
   } catch (cause) {
-    throw new DocumentError(file, [cause instanceof Error ? cause.message : String(cause)], { cause });
+    throw new DocumentError(file, [cause instanceof Error ? cause.message : String(cause)], {
+      cause,
+    });
   }
 }

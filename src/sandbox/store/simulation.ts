@@ -11,13 +11,26 @@ export type Task =
   | { readonly kind: 'show'; readonly shipmentId: number }
   | { readonly kind: 'move'; readonly shipmentId: number; readonly path: readonly ShipmentStatus[] }
   | { readonly kind: 'amend'; readonly shipmentId: number }
-  | { readonly kind: 'track'; readonly shipmentId: number; readonly index: number; readonly path: readonly number[] }
-  | { readonly kind: 'send-back'; readonly shipmentId: number; readonly authorizationId: number | null }
+  | {
+      readonly kind: 'track';
+      readonly shipmentId: number;
+      readonly index: number;
+      readonly path: readonly number[];
+    }
+  | {
+      readonly kind: 'send-back';
+      readonly shipmentId: number;
+      readonly authorizationId: number | null;
+    }
   | { readonly kind: 'process-return'; readonly returnItemId: number }
   | { readonly kind: 'restock'; readonly returnItemId: number }
   | { readonly kind: 'truck'; readonly slipId: number | null; readonly isLast: boolean }
   | { readonly kind: 'check-inbound'; readonly inboundId: number }
-  | { readonly kind: 'count-inbound'; readonly inboundId: number; readonly lines: readonly TruckLine[] }
+  | {
+      readonly kind: 'count-inbound';
+      readonly inboundId: number;
+      readonly lines: readonly TruckLine[];
+    }
   | { readonly kind: 'complete-inbound'; readonly inboundId: number; readonly isLast: boolean };
 
 export type TaskOf<Kind extends Task['kind']> = Extract<Task, { readonly kind: Kind }>;
@@ -89,7 +102,8 @@ export class Simulation {
     for (const [orderId, day] of saved.waitingForDay) this.waitingForDay.set(orderId, day);
     for (const sku of saved.onTheWay) this.onTheWay.add(sku);
     const { shipments, inDelivery } = this.store;
-    for (const shipment of saved.inDelivery.flatMap((id) => shipments.get(id) ?? [])) inDelivery.add(shipment);
+    for (const shipment of saved.inDelivery.flatMap((id) => shipments.get(id) ?? []))
+      inDelivery.add(shipment);
   }
 
   /** The state without the rows and the agenda. */
@@ -107,7 +121,8 @@ export class Simulation {
 
   /** Plans to fulfil the orders that wait for stock, because goods have arrived. */
   retryWaitingOrders(atMs: number): void {
-    for (const orderId of this.waitingForStock) this.plan(atMs + 10 * minuteMs, { kind: 'fulfil', orderId });
+    for (const orderId of this.waitingForStock)
+      this.plan(atMs + 10 * minuteMs, { kind: 'fulfil', orderId });
     this.waitingForStock.clear();
   }
 }

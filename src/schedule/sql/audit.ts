@@ -25,7 +25,10 @@ export interface AuditEntry {
 }
 
 /** Appends an entry to sync.audit. */
-export async function recordAudit(db: Kysely<DB>, { by, action, client, detail }: AuditEntry): Promise<void> {
+export async function recordAudit(
+  db: Kysely<DB>,
+  { by, action, client, detail }: AuditEntry,
+): Promise<void> {
   await db.insertInto('sync.audit').values({ by, action, client, detail }).execute();
 }
 

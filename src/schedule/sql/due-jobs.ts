@@ -58,7 +58,10 @@ export async function reviveAbandoned(db: Kysely<DB>): Promise<JobKey[]> {
 }
 
 /** Records runs as abandoned whose leases were just taken from them, by an earlier statement. */
-export async function recordAbandonedRuns(trx: Transaction<DB>, lost: readonly JobKey[]): Promise<void> {
+export async function recordAbandonedRuns(
+  trx: Transaction<DB>,
+  lost: readonly JobKey[],
+): Promise<void> {
   await sql`
     select sync.record_abandoned(${lost.map(({ client }) => client)}::text[],
       ${lost.map(({ job }) => job)}::text[])`.execute(trx);
@@ -66,7 +69,9 @@ export async function recordAbandonedRuns(trx: Transaction<DB>, lost: readonly J
 
 /** Reads the clock that due times are measured by. */
 export async function readScheduleClock(db: Database): Promise<Date> {
-  const { now } = await db.selectNoFrom(sql<Date>`sync.clock()`.as('now')).executeTakeFirstOrThrow();
+  const { now } = await db
+    .selectNoFrom(sql<Date>`sync.clock()`.as('now'))
+    .executeTakeFirstOrThrow();
   return now;
 }
 
@@ -82,7 +87,9 @@ export interface WantedJob extends JobKey {
 
 /** Inserts a row for each job that has none. Moves due times forward that are later than the schedule allows. */
 export async function ensureJobs(db: Kysely<DB>, wanted: readonly WantedJob[]): Promise<void> {
-  const dues = wanted.map(({ due }) => (due === 'never' ? 'infinity' : (due?.toISOString() ?? null)));
+  const dues = wanted.map(({ due }) =>
+    due === 'never' ? 'infinity' : (due?.toISOString() ?? null),
+  );
   const latest = wanted.map(({ latest }) => latest?.toISOString() ?? null);
   await sql`
     with wanted as (
@@ -108,7 +115,11 @@ export async function ensureJobs(db: Kysely<DB>, wanted: readonly WantedJob[]): 
  * Makes a job due at once, as an operator asked for.
  * @returns false if there is no such job
  */
-export async function requestRun(db: Database, { client, job }: JobKey, by: string): Promise<boolean> {
+export async function requestRun(
+  db: Database,
+  { client, job }: JobKey,
+  by: string,
+): Promise<boolean> {
   return db.transaction().execute(async (trx) => {
     const { numUpdatedRows } = await trx
       .updateTable('sync.jobs')
@@ -116,7 +127,8 @@ export async function requestRun(db: Database, { client, job }: JobKey, by: stri
       .where('client', '=', client)
       .where('job', '=', job)
       .executeTakeFirst();
-    if (numUpdatedRows > 0n) await recordAudit(trx, { by, action: 'run_requested', client, detail: job });
+    if (numUpdatedRows > 0n)
+      await recordAudit(trx, { by, action: 'run_requested', client, detail: job });
     return numUpdatedRows > 0n;
   });
 }

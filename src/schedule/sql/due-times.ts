@@ -30,7 +30,9 @@ export function findNextDue(schedule: Schedule, now: Date, jobKey: JobKey): Date
   if (schedule.kind === 'cron') {
     const offsetMs = Math.floor(toFraction(jobKey) * cronSpreadMs);
     const currentDate = new Date(now.getTime() - offsetMs);
-    const tick = CronExpressionParser.parse(schedule.pattern, { currentDate, tz: 'UTC' }).next().getTime();
+    const tick = CronExpressionParser.parse(schedule.pattern, { currentDate, tz: 'UTC' })
+      .next()
+      .getTime();
     return new Date(tick + offsetMs);
   }
   const { everyMs, phaseMs, gapMs } = toInterval(schedule, jobKey);
@@ -42,7 +44,10 @@ export function findNextDue(schedule: Schedule, now: Date, jobKey: JobKey): Date
  * Returns the interval of a schedule with the phase of a client and job, the minimum time from a start to its next, and
  * the interval up to which sync.end_run slows the job down; null: not at all.
  */
-export function toInterval({ everyMs, slowMs }: Extract<Schedule, { kind: 'every' }>, jobKey: JobKey) {
+export function toInterval(
+  { everyMs, slowMs }: Extract<Schedule, { kind: 'every' }>,
+  jobKey: JobKey,
+) {
   return {
     everyMs,
     slowMs: slowMs ?? null,
@@ -57,7 +62,12 @@ export function toInterval({ everyMs, slowMs }: Extract<Schedule, { kind: 'every
  * together.
  * @param gapMs required time between two runs, in milliseconds
  */
-export function findDueNotBefore(schedule: Schedule, earliest: Date, gapMs: number, jobKey: JobKey): Date | null {
+export function findDueNotBefore(
+  schedule: Schedule,
+  earliest: Date,
+  gapMs: number,
+  jobKey: JobKey,
+): Date | null {
   if (schedule.kind === 'every' && schedule.everyMs <= gapMs)
     return new Date(earliest.getTime() + Math.floor(toFraction(jobKey) * gapSpreadMs));
   // A due time just before the end of the gap is moved to its end: an hourly job must not run only every two hours.
@@ -67,7 +77,11 @@ export function findDueNotBefore(schedule: Schedule, earliest: Date, gapMs: numb
 }
 
 /** Counts the times of a cron expression after `due`. One run replaces all of them, and reports their number. */
-export function countMissedTimes({ pattern }: Extract<Schedule, { kind: 'cron' }>, due: Date, now: Date): number {
+export function countMissedTimes(
+  { pattern }: Extract<Schedule, { kind: 'cron' }>,
+  due: Date,
+  now: Date,
+): number {
   const dueTimes = CronExpressionParser.parse(pattern, { currentDate: due, tz: 'UTC' });
   let missed = 0;
   while (missed < maxMissed && dueTimes.next().getTime() <= now.getTime()) missed++;

@@ -24,7 +24,11 @@ export type Passage =
  * Passes a gate if it is open, and closes it at once for the longest time that the call can need. A process that is
  * lost during the call has used its passage.
  */
-export async function passGate(db: Kysely<DB>, { name, identity, client }: Gate, closedMs: number): Promise<Passage> {
+export async function passGate(
+  db: Kysely<DB>,
+  { name, identity, client }: Gate,
+  closedMs: number,
+): Promise<Passage> {
   const { rows } = await sql<{ number: number }>`
     insert into sync.gates as g (gate, identity, client, next_at, taken_at)
     values (${name}, ${identity}, ${client}, ${clockAfter(closedMs)}, sync.clock())

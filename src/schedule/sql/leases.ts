@@ -48,7 +48,11 @@ async function checkFence(trx: Transaction<DB>, lease: Lease): Promise<void> {
  * lost or `work` fails. `work` must take all that it writes from memory, because it may be run again.
  * @throws LeaseLostError, or the error of `work`
  */
-export function underLease<T>(db: Database, lease: Lease, work: (trx: Transaction<DB>) => Promise<T>): Promise<T> {
+export function underLease<T>(
+  db: Database,
+  lease: Lease,
+  work: (trx: Transaction<DB>) => Promise<T>,
+): Promise<T> {
   return inTransaction(db, async (trx) => {
     await checkFence(trx, lease);
     const begunAtMs = performance.now();
@@ -115,7 +119,8 @@ export class LeaseKeeper {
 
   /** Treats leases as lost that were not renewed for their whole duration: another worker may have them. */
   #loseUnrenewed(nowMs: number): void {
-    for (const [lease, held] of this.#held) if (nowMs - held.renewedAtMs > leaseMs) this.#lose(lease);
+    for (const [lease, held] of this.#held)
+      if (nowMs - held.renewedAtMs > leaseMs) this.#lose(lease);
   }
 
   #lose(lease: Lease): void {
@@ -164,8 +169,13 @@ export async function renewLeases(db: Database, leases: readonly Lease[]): Promi
 const heartbeatTimeoutMs = 5_000;
 
 /** Opens a separate connection that renews leases. */
-export function openLeaseKeeper(databaseUrl: string, log: Logger): OpenDatabase & { readonly keeper: LeaseKeeper } {
+export function openLeaseKeeper(
+  databaseUrl: string,
+  log: Logger,
+): OpenDatabase & { readonly keeper: LeaseKeeper } {
   const { db, close } = connectForWriting(databaseUrl, log, 'leases', 1, heartbeatTimeoutMs);
-  const keeper = new LeaseKeeper(db, (error) => log.warn({ event: 'heartbeat_failed', ...errorFields(error) }));
+  const keeper = new LeaseKeeper(db, (error) =>
+    log.warn({ event: 'heartbeat_failed', ...errorFields(error) }),
+  );
   return { keeper, db, close };
 }

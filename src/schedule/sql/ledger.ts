@@ -8,7 +8,11 @@ import type { Database } from '../../db/pool.ts';
 import { assertSchemaFits } from '../../db/schema-fit.ts';
 import { repeatAfterConflict } from '../../db/transaction.ts';
 import type { ClientHold } from '../../service/health/client-hold.ts';
-import { type ClientAccount, type OfferedAccount, registerClients } from '../../service/sql/clients.ts';
+import {
+  type ClientAccount,
+  type OfferedAccount,
+  registerClients,
+} from '../../service/sql/clients.ts';
 import { ensureJobs } from './due-jobs.ts';
 import { countMissedTimes, findNextDue, type JobKey, toInterval } from './due-times.ts';
 import { type Lease, leaseSpan } from './leases.ts';
@@ -110,12 +114,20 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
   let answer = await callStartRun(db, request);
   if (answer.refusal === 'schema') await assertSchemaFits(db);
   if (answer.refusal === 'unregistered') await register(db, request);
-  if (answer.refusal === 'schema' || answer.refusal === 'unregistered') answer = await callStartRun(db, request);
+  if (answer.refusal === 'schema' || answer.refusal === 'unregistered')
+    answer = await callStartRun(db, request);
   if (answer.refusal !== null) return skip(db, request, answer, answer.refusal);
   const { client, job, worker, trigger, isLocal = false } = request;
   const { leaseKey, startedAt, wasHeld, isProbe, afterAbandoned, missed } = answer;
   const lease = { client, name: job, key: leaseKey };
-  const started = { startedAt, wasHeld, isProbe, afterAbandoned, missed, stored: toStoredStream(answer) };
+  const started = {
+    startedAt,
+    wasHeld,
+    isProbe,
+    afterAbandoned,
+    missed,
+    stored: toStoredStream(answer),
+  };
   return { kind: 'started', run: { lease, worker, trigger, isLocal, ...started } };
 }
 
@@ -124,12 +136,22 @@ async function register(db: Database, request: RunRequest): Promise<void> {
   const { client, job, stream, schedule } = request;
   await registerClients(db, [request]);
   await ensureJobs(db, [
-    { client, job, stream, due: schedule?.kind === 'every' || schedule?.kind === 'cron' ? null : 'never' },
+    {
+      client,
+      job,
+      stream,
+      due: schedule?.kind === 'every' || schedule?.kind === 'cron' ? null : 'never',
+    },
   ]);
 }
 
 /** Returns why a run did not begin. Counts it, if somebody asked for it or if the run before was still under way. */
-async function skip(db: Database, request: RunRequest, answer: StartRow, code: string): Promise<SkippedStart> {
+async function skip(
+  db: Database,
+  request: RunRequest,
+  answer: StartRow,
+  code: string,
+): Promise<SkippedStart> {
   const { client, job, trigger } = request;
   const reason = code as SkippedStart['reason'];
   if (reason === 'identity') await registerClients(db, [request]);
@@ -138,11 +160,20 @@ async function skip(db: Database, request: RunRequest, answer: StartRow, code: s
   if (trigger === 'manual' || (reason === 'overlap' && answer.isDue))
     await db
       .updateTable('sync.jobs')
-      .set((eb) => ({ skips: eb('skips', '+', 1), last_skip_at: sql<Date>`now()`, last_skip_reason: because }))
+      .set((eb) => ({
+        skips: eb('skips', '+', 1),
+        last_skip_at: sql<Date>`now()`,
+        last_skip_reason: because,
+      }))
       .where('client', '=', client)
       .where('job', '=', job)
       .execute();
-  return { kind: 'skipped', reason, because, dueAt: reason === 'held' ? answer.holdUntil : answer.due };
+  return {
+    kind: 'skipped',
+    reason,
+    because,
+    dueAt: reason === 'held' ? answer.holdUntil : answer.due,
+  };
 }
 
 /** The facts from which a refusal is put into words. */
@@ -155,7 +186,12 @@ interface RefusalFacts {
 function describeRefusal(
   { client, job }: { readonly client: string; readonly job: string },
   reason: SkippedStart['reason'],
-  { baseUrl, pausedSince, isPausedForAll, holdReason = null }: RefusalFacts & { readonly holdReason?: string | null },
+  {
+    baseUrl,
+    pausedSince,
+    isPausedForAll,
+    holdReason = null,
+  }: RefusalFacts & { readonly holdReason?: string | null },
 ): string {
   switch (reason) {
     case 'identity':
@@ -222,7 +258,8 @@ async function callStartRun(db: Database, request: RunRequest): Promise<StartRow
     schedule?.kind === 'every'
       ? toInterval(schedule, request)
       : { everyMs: null, slowMs: null, phaseMs: null, gapMs: null };
-  const planned = schedule?.kind === 'cron' ? await planCron(db, request, schedule) : { due: null, missed: 0 };
+  const planned =
+    schedule?.kind === 'cron' ? await planCron(db, request, schedule) : { due: null, missed: 0 };
   const movesDue = schedule !== undefined && schedule.kind !== 'off';
   const { rows } = await repeatAfterConflict(() =>
     sql<StartRow>`
@@ -234,12 +271,19 @@ async function callStartRun(db: Database, request: RunRequest): Promise<StartRow
         cursors, is_waiting as "isWaiting"
       from sync.start_run(${client}, ${job}, ${stream}, ${identity}, ${worker}, ${newestMigration},
         ${trigger === 'manual'}, ${isLocal}, ${leaseSpan}, ${movesDue},
-        ${everyMs}, ${slowMs}, ${phaseMs}, ${gapMs}, ${planned.due}, ${planned.missed})`.execute(db),
+        ${everyMs}, ${slowMs}, ${phaseMs}, ${gapMs}, ${planned.due}, ${planned.missed})`.execute(
+      db,
+    ),
   );
   return rows[0] as StartRow;
 }
 
-function toStoredStream({ cursors, completeAt, usualFetched, isWaiting }: StartRow): StoredStream | null {
+function toStoredStream({
+  cursors,
+  completeAt,
+  usualFetched,
+  isWaiting,
+}: StartRow): StoredStream | null {
   if (cursors === null) return null;
   const byPass = new Map(cursors.map(({ pass, ...cursor }) => [pass, cursor]));
   return { completeAt, usualFetched, cursors: byPass, isWaiting };
@@ -348,9 +392,19 @@ export async function endRun(db: Database, run: Run, totals: Totals, end: RunEnd
 }
 
 /** Returns the parameter `run_end` of sync.end_run. */
-function toEndFacts({ trigger, worker, startedAt, isLocal, wasHeld, isProbe }: Run, end: RunEnd): object {
+function toEndFacts(
+  { trigger, worker, startedAt, isLocal, wasHeld, isProbe }: Run,
+  end: RunEnd,
+): object {
   const { status, dueAt, poll } = end;
-  const run = { trigger, worker, started_at: startedAt, is_local: isLocal, was_held: wasHeld, is_probe: isProbe };
+  const run = {
+    trigger,
+    worker,
+    started_at: startedAt,
+    is_local: isLocal,
+    was_held: wasHeld,
+    is_probe: isProbe,
+  };
   const facts = { ...run, status, due: dueAt, rescan_jobs: rescanJobs };
   if (status === 'skipped') return { ...facts, reason: end.reason };
   if (status === 'failed') {
@@ -358,11 +412,20 @@ function toEndFacts({ trigger, worker, startedAt, isLocal, wasHeld, isProbe }: R
     const retry = { retry_ms: pauses.failedRun.firstMs, max_retry_ms: pauses.failedRun.longestMs };
     return {
       ...{ ...facts, ...retry, error_code: code, error: message, retry_after_ms: retryAfterMs },
-      ...{ hold_code: hold?.code, hold_ms: hold?.pause.firstMs, max_hold_ms: hold?.pause.longestMs },
+      ...{
+        hold_code: hold?.code,
+        hold_ms: hold?.pause.firstMs,
+        max_hold_ms: hold?.pause.longestMs,
+      },
     };
   }
   if (poll == null) return facts;
   const { stream, beganAt, newestSource, gap } = poll;
-  const read = { stream, poll_began_at: beganAt, newest_source: newestSource, average_share: averageShare };
+  const read = {
+    stream,
+    poll_began_at: beganAt,
+    newest_source: newestSource,
+    average_share: averageShare,
+  };
   return { ...facts, ...read, gap_from: gap?.from, gap_to: gap?.to };
 }

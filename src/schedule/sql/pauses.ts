@@ -32,7 +32,12 @@ export const resumeHint = ({ job, client }: Pick<Pause, 'job' | 'client'>) =>
  * @param client null pauses the job for all clients
  * @returns false if the job was already paused
  */
-export async function pauseJob(db: Database, job: string, client: string | null, by: string): Promise<boolean> {
+export async function pauseJob(
+  db: Database,
+  job: string,
+  client: string | null,
+  by: string,
+): Promise<boolean> {
   return db.transaction().execute(async (trx) => {
     const paused = await trx
       .insertInto('sync.pauses')
@@ -50,7 +55,12 @@ export async function pauseJob(db: Database, job: string, client: string | null,
  * too.
  * @returns the number of pauses that ended
  */
-export async function resumeJob(db: Database, job: string, client: string | null, by: string): Promise<number> {
+export async function resumeJob(
+  db: Database,
+  job: string,
+  client: string | null,
+  by: string,
+): Promise<number> {
   return db.transaction().execute(async (trx) => {
     const lifted = await trx
       .deleteFrom('sync.pauses')

@@ -43,14 +43,17 @@ export function stripBasePath(url: string, basePath: string): string {
  * are escaped.
  */
 export const addBasePath = (markup: string, basePath: string): string =>
-  basePath === '' ? markup : markup.replaceAll(/ (href|src|action)="\/(?!\/)/g, ` $1="${basePath}/`);
+  basePath === ''
+    ? markup
+    : markup.replaceAll(/ (href|src|action)="\/(?!\/)/g, ` $1="${basePath}/`);
 
 /** Puts the base path before the addresses in all answers. */
 export function prefixAnswers(app: FastifyInstance, basePath: string): void {
   if (basePath === '') return;
   app.addHook('onSend', async (_request, reply, payload) => {
     const location = reply.getHeader('location');
-    if (typeof location === 'string' && location.startsWith('/')) reply.header('location', `${basePath}${location}`);
+    if (typeof location === 'string' && location.startsWith('/'))
+      reply.header('location', `${basePath}${location}`);
     const isPage = String(reply.getHeader('content-type')).startsWith('text/html');
     return isPage && typeof payload === 'string' ? addBasePath(payload, basePath) : payload;
   });
@@ -153,7 +156,8 @@ export async function guardRoutes(app: FastifyInstance, deps: AccessDeps): Promi
   app.decorateRequest('role', 'viewer');
   // Before the body is read.
   app.addHook('onRequest', async (request, reply) => {
-    if (request.url.includes('%00')) return refuse(reply, { status: 400, words: 'The address has a NUL character' });
+    if (request.url.includes('%00'))
+      return refuse(reply, { status: 400, words: 'The address has a NUL character' });
     if (isChange(request) && isCrossSite(request))
       return refuse(reply, {
         status: 403,
@@ -173,10 +177,16 @@ export async function guardRoutes(app: FastifyInstance, deps: AccessDeps): Promi
     const [scheme, given] = (request.headers.authorization ?? '').split(' ', 2);
     if (given !== undefined && scheme?.toLowerCase() === 'bearer') {
       const checked = await checkToken(failures, deps, given, request);
-      return typeof checked === 'string' ? authorize(request, reply, checked) : refuse(reply, checked);
+      return typeof checked === 'string'
+        ? authorize(request, reply, checked)
+        : refuse(reply, checked);
     }
-    if (wantsPage(request)) return reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 303);
-    return refuse(reply, { status: 401, words: 'Send ADMIN_TOKEN as a bearer token, or log in at /login' });
+    if (wantsPage(request))
+      return reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 303);
+    return refuse(reply, {
+      status: 401,
+      words: 'Send ADMIN_TOKEN as a bearer token, or log in at /login',
+    });
   });
   // After the body is read, because the token is in the form.
   app.addHook('preHandler', (request, reply, done) => {
@@ -189,7 +199,11 @@ export async function guardRoutes(app: FastifyInstance, deps: AccessDeps): Promi
 const isChange = ({ method }: FastifyRequest) => method !== 'GET' && method !== 'HEAD';
 
 /** Gives a request its role. Refuses a change by a viewer, except a logout. */
-function authorize(request: FastifyRequest, reply: FastifyReply, role: Role): FastifyReply | undefined {
+function authorize(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  role: Role,
+): FastifyReply | undefined {
   request.role = role;
   if (role === 'operator' || !isChange(request) || request.url === '/logout') return undefined;
   return refuse(reply, {
@@ -228,7 +242,8 @@ async function readRole(request: FastifyRequest, { db, log }: AccessDeps): Promi
 }
 
 /** Returns the text that the token of a form is bound to. */
-export const readFormOwner = (request: FastifyRequest): string => readSession(request) || 'no session';
+export const readFormOwner = (request: FastifyRequest): string =>
+  readSession(request) || 'no session';
 
 /** Returns the role that a token gives, or a refusal. After too many wrong tokens the right one is refused, too. */
 async function checkToken(
@@ -241,7 +256,11 @@ async function checkToken(
   const { consumedPoints, msBeforeNext } = await failures.penalty(ip);
   const retryAfterS = Math.ceil(msBeforeNext / 1_000);
   if (consumedPoints > maxFailures)
-    return { status: 429, words: 'Too many wrong tokens from this address; wait a minute', retryAfterS };
+    return {
+      status: 429,
+      words: 'Too many wrong tokens from this address; wait a minute',
+      retryAfterS,
+    };
   const isViewer = viewerToken !== undefined && isSameText(given, viewerToken);
   if (isSameText(given, token) || isViewer) {
     await failures.reward(ip);
@@ -277,7 +296,8 @@ function registerLoginRoutes(
     const { token: given, next } = loginSchema.parse(request.body);
     const checked = await checkToken(failures, deps, given, request);
     if (typeof checked !== 'string') {
-      if (checked.retryAfterS !== undefined) reply.header('retry-after', String(checked.retryAfterS));
+      if (checked.retryAfterS !== undefined)
+        reply.header('retry-after', String(checked.retryAfterS));
       return sendLoginPage(request, reply.code(checked.status), next, checked.words);
     }
     const id = randomBytes(16).toString('hex');
@@ -303,7 +323,9 @@ function toLocalPath(next: string): string {
   const base = 'http://here.invalid';
   const url = URL.canParse(next, base) ? new URL(next, base) : null;
   // A path that begins with two slashes would name another server.
-  return url !== null && url.origin === base ? `/${url.pathname.replace(/^\/+/, '')}${url.search}` : '/';
+  return url !== null && url.origin === base
+    ? `/${url.pathname.replace(/^\/+/, '')}${url.search}`
+    : '/';
 }
 
 function sendLoginPage(
@@ -343,7 +365,8 @@ function refuseForeignHost(request: FastifyRequest, reply: FastifyReply): Fastif
   // The header itself: X-Forwarded-Host, which `hostname` may come from, can be set by a page.
   const hostname = (request.headers.host ?? '').replace(/:\d+$/, '');
   if (isLoopback(hostname.replace(/^\[|\]$/g, ''))) return undefined;
-  const error = 'Without ADMIN_TOKEN the server answers only at localhost; set ADMIN_TOKEN to use another name';
+  const error =
+    'Without ADMIN_TOKEN the server answers only at localhost; set ADMIN_TOKEN to use another name';
   return reply.code(421).send({ error });
 }
 
@@ -391,13 +414,16 @@ const maxSenderLength = 100;
 export function nameSenders({
   ADMIN_USER_HEADER: header,
   ADMIN_TRUSTED_PROXIES: isTrusted,
-}: Pick<Config, 'ADMIN_USER_HEADER' | 'ADMIN_TRUSTED_PROXIES'>): (request: FastifyRequest) => string {
+}: Pick<Config, 'ADMIN_USER_HEADER' | 'ADMIN_TRUSTED_PROXIES'>): (
+  request: FastifyRequest,
+) => string {
   const shorten = (text: string) => toVisible(text).slice(0, maxSenderLength);
   return ({ ip, headers, socket }) => {
     const page = `page ${shorten(ip)}`;
     const given = header === undefined ? undefined : headers[header];
     // The header counts only if it comes from a trusted proxy, because everybody can send it.
-    if (typeof given !== 'string' || given === '' || isTrusted?.(socket.remoteAddress) !== true) return page;
+    if (typeof given !== 'string' || given === '' || isTrusted?.(socket.remoteAddress) !== true)
+      return page;
     return `${shorten(given)} (${page})`;
   };
 }

@@ -36,13 +36,21 @@ export function registerActionRoutes(app: FastifyInstance, deps: AdminDeps): voi
       const { sure, result } = actSchema.parse(request.body ?? {});
       const object = parseObject(result);
       if (object === null) throw new AdminError(400, 'The result must be a JSON object');
-      await changeRow(deps.db, action, id, { isSure: sure !== undefined, result: object }, nameSender(request));
+      await changeRow(
+        deps.db,
+        action,
+        id,
+        { isSure: sure !== undefined, result: object },
+        nameSender(request),
+      );
       logOutboxAction(deps.log, action, id, request);
       return reply.redirect(`/outbox/${id}`, 303);
     });
   app.post('/outbox/:id/replace', { bodyLimit: maxPayloadBytes }, async (request, reply) => {
     const { id } = idSchema.parse(request.params);
-    const { payload, sure } = z.object({ payload: z.string(), sure: z.string().optional() }).parse(request.body);
+    const { payload, sure } = z
+      .object({ payload: z.string(), sure: z.string().optional() })
+      .parse(request.body);
     const refusal = await findRefusal(deps, id, payload, sure !== undefined);
     if (refusal !== null) {
       reply.code(400);
@@ -93,7 +101,11 @@ export async function changeRow(
     );
   // Acts only on the state that was checked. Meanwhile the row may have become undecided, which needs the ticked box.
   const seen = { ids: [id], status: row.status, dated: row.nextAttemptAt !== null };
-  const changedRows = await actOnOutbox(db, action, seen, { by, followUps: followUpRules, ...(result && { result }) });
+  const changedRows = await actOnOutbox(db, action, seen, {
+    by,
+    followUps: followUpRules,
+    ...(result && { result }),
+  });
   if (changedRows.length > 0) return;
   const allowed: readonly string[] = allowedFrom[action];
   if (allowed.includes(row.status))
@@ -113,17 +125,31 @@ async function findRefusal({ db, config }: AdminDeps, id: number, text: string, 
   const isChangeable = row.status === 'dead' || row.status === 'pending';
   if (isObject && (isSure || declared === undefined || !isChangeable)) return null;
   const { codes } = await readStoredCodes(db, row.client);
-  const context = { codes, operations: config.operations, signal: AbortSignal.timeout(requestTimeoutMs) };
+  const context = {
+    codes,
+    operations: config.operations,
+    signal: AbortSignal.timeout(requestTimeoutMs),
+  };
   const found =
     declared === undefined
       ? []
-      : await findPayloadProblems(applyOperations(declared, config.operations), text, row.reference, context);
+      : await findPayloadProblems(
+          applyOperations(declared, config.operations),
+          text,
+          row.reference,
+          context,
+        );
   const problems = isObject ? found : ['The payload must be a JSON object', ...found];
   return problems.length === 0 ? null : { row, draft: { text, problems, mayStore: isObject } };
 }
 
 /** @throws AdminError if there is no such row, or if its status does not allow another payload */
-async function replacePayload({ db }: AdminDeps, id: number, payload: string, by: string): Promise<void> {
+async function replacePayload(
+  { db }: AdminDeps,
+  id: number,
+  payload: string,
+  by: string,
+): Promise<void> {
   try {
     await replaceOutbox(db, id, payload, by);
   } catch (error) {
@@ -133,17 +159,32 @@ async function replacePayload({ db }: AdminDeps, id: number, payload: string, by
 }
 
 /** Returns the path of the schedules with a message that is shown for a few seconds. */
-const sayOnce = (said: string) => `/schedules?${new URLSearchParams({ said, at: String(Date.now()) })}`;
+const sayOnce = (said: string) =>
+  `/schedules?${new URLSearchParams({ said, at: String(Date.now()) })}`;
 
 /** Registers the routes that pause, resume and run jobs. */
-function registerScheduleRoutes(app: FastifyInstance, { db, config, daemon, log }: AdminDeps): void {
+function registerScheduleRoutes(
+  app: FastifyInstance,
+  { db, config, daemon, log }: AdminDeps,
+): void {
   const nameSender = nameSenders(config);
   const parseClientJob = (body: unknown) => {
     const client = z.enum(['', ...config.clients.map(({ key }) => key)]);
     return z.object({ client, job: z.enum(runnableNames) }).parse(body);
   };
-  const logScheduleAction = (action: string, request: FastifyRequest, client: string, job: string) =>
-    log.info({ event: 'admin_action', action, job, from: request.ip, ...(client === '' ? {} : { client }) });
+  const logScheduleAction = (
+    action: string,
+    request: FastifyRequest,
+    client: string,
+    job: string,
+  ) =>
+    log.info({
+      event: 'admin_action',
+      action,
+      job,
+      from: request.ip,
+      ...(client === '' ? {} : { client }),
+    });
   const changes = [
     ['pause', pauseJob, 'paused'],
     ['resume', resumeJob, 'resumed'],

@@ -18,7 +18,12 @@ import { readOrderTimeline } from '../../operate/sql/order-timeline.ts';
 import { listRuns, type RunFilter } from '../../operate/sql/run-list.ts';
 import { listQuarantined } from '../../pull/sql/quarantine.ts';
 import { streams } from '../../pull/streams/all-streams.ts';
-import { listOutbox, type OutboxFilter, outboxStatuses, readOutbox } from '../../push/sql/read-outbox.ts';
+import {
+  listOutbox,
+  type OutboxFilter,
+  outboxStatuses,
+  readOutbox,
+} from '../../push/sql/read-outbox.ts';
 import { readAudit } from '../../schedule/sql/audit.ts';
 import { renderChartsPage } from '../pages/charts.ts';
 import {
@@ -102,44 +107,71 @@ const listClients = ({ config }: PageDeps) => config.clients.map(({ key }) => ke
 
 /** All pages. */
 export const pages: readonly PageRoute[] = [
-  definePage('/', 'Problems, streams, outbox and charts', z.object({}), async (_values, { readers }) => {
-    const overview = await readers.readOverview();
-    return { title: 'Overview', body: renderOverviewPage(overview), data: toOverviewJson(overview), live: true };
-  }),
+  definePage(
+    '/',
+    'Problems, streams, outbox and charts',
+    z.object({}),
+    async (_values, { readers }) => {
+      const overview = await readers.readOverview();
+      return {
+        title: 'Overview',
+        body: renderOverviewPage(overview),
+        data: toOverviewJson(overview),
+        live: true,
+      };
+    },
+  ),
   definePage('/charts', 'Charts of a client', z.object({ client }), async ({ client }, deps) => {
     const charts = await readTrends(deps.db, client ?? '', await readDatabaseClock(deps.db));
     const body = renderChartsPage(charts, listClients(deps), client);
     return { title: 'Charts', body, data: { charts } };
   }),
   definePage('/orders', 'Finds orders', orderSearch, findOrdersPage),
-  definePage('/order', 'The timeline of an order', z.object({ client: orderText, number: orderText }), makeOrderPage),
+  definePage(
+    '/order',
+    'The timeline of an order',
+    z.object({ client: orderText, number: orderText }),
+    makeOrderPage,
+  ),
   definePage('/outbox', 'Rows of the outbox', outboxFilter, async (chosen, deps) => {
-    const given = Object.fromEntries(Object.entries(chosen).filter(([, value]) => value !== undefined));
+    const given = Object.fromEntries(
+      Object.entries(chosen).filter(([, value]) => value !== undefined),
+    );
     const filter: OutboxFilter = chosen.status === undefined ? { ...given, open: true } : given;
     const rows = await listOutbox(deps.db, filter, rowsShown);
     const body = renderOutboxPage(rows, chosen, listClients(deps), rowsShown, new Date());
     return { title: 'Outbox', body, data: { rows, hasMore: rows.length === rowsShown } };
   }),
-  definePage('/outbox/{id}', 'A row of the outbox; personal data is masked', idSchema, async ({ id }, { db }) => {
-    const row = await readOutbox(db, id);
-    if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
-    return makeRowPage(row, false);
-  }),
+  definePage(
+    '/outbox/{id}',
+    'A row of the outbox; personal data is masked',
+    idSchema,
+    async ({ id }, { db }) => {
+      const row = await readOutbox(db, id);
+      if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
+      return makeRowPage(row, false);
+    },
+  ),
   definePage('/runs', 'Runs, newest first', runFilter, async (chosen, deps) => {
     const filter = chosen as RunFilter;
     const runs = await listRuns(deps.db, filter, runsShown);
     const body = renderRunsPage(runs, filter, listClients(deps), runsShown);
     return { title: 'Runs', body, data: { runs, hasMore: runs.length === runsShown } };
   }),
-  definePage('/schedules', 'The schedules of this worker, and pauses', z.object({ client }), async (values, deps) => {
-    // Not from the cache: after an action, the page has to show its effect.
-    const snapshot = await readSnapshot(deps.db);
-    return {
-      title: 'Schedules',
-      body: (csrf) => renderSchedulesPage(snapshot, deps.config, csrf, values.client),
-      data: toSchedulesJson(snapshot, deps.config, values.client),
-    };
-  }),
+  definePage(
+    '/schedules',
+    'The schedules of this worker, and pauses',
+    z.object({ client }),
+    async (values, deps) => {
+      // Not from the cache: after an action, the page has to show its effect.
+      const snapshot = await readSnapshot(deps.db);
+      return {
+        title: 'Schedules',
+        body: (csrf) => renderSchedulesPage(snapshot, deps.config, csrf, values.client),
+        data: toSchedulesJson(snapshot, deps.config, values.client),
+      };
+    },
+  ),
   definePage(
     '/quarantine',
     'Resources that could not be decoded or stored',
@@ -147,7 +179,13 @@ export const pages: readonly PageRoute[] = [
     async ({ client = null, stream = null }, deps) => {
       const rows = await listQuarantined(deps.db, { client, stream }, rowsShown);
       const names = streams.map(({ name }) => name);
-      const body = renderQuarantinePage(rows, { client, stream }, listClients(deps), names, rowsShown);
+      const body = renderQuarantinePage(
+        rows,
+        { client, stream },
+        listClients(deps),
+        names,
+        rowsShown,
+      );
       return { title: 'Quarantine', body, data: { rows, hasMore: rows.length === rowsShown } };
     },
   ),
@@ -163,7 +201,8 @@ async function findOrdersPage(
   request: PageRequest,
 ): Promise<Page | string> {
   const byEmail = request.role === 'operator';
-  const orders = text === undefined ? [] : await findOrders(db, text, { limit: ordersShown, byEmail });
+  const orders =
+    text === undefined ? [] : await findOrders(db, text, { limit: ordersShown, byEmail });
   const [only] = orders;
   if (only !== undefined && orders.length === 1 && !wantsJson(request.headers.accept))
     return toOrderPath(only.client, only.number);
@@ -171,9 +210,13 @@ async function findOrdersPage(
   return { title: 'Orders', body, data: { orders, hasMore: orders.length === ordersShown } };
 }
 
-async function makeOrderPage(order: { client: string; number: string }, { db }: PageDeps): Promise<Page> {
+async function makeOrderPage(
+  order: { client: string; number: string },
+  { db }: PageDeps,
+): Promise<Page> {
   const events = await readOrderTimeline(db, order.client, order.number, eventsShown);
-  if (events.length === 0) throw new AdminError(404, `There is no order ${order.number} of client ${order.client}`);
+  if (events.length === 0)
+    throw new AdminError(404, `There is no order ${order.number} of client ${order.client}`);
   return {
     title: `Order ${order.number}`,
     body: renderTimelinePage(order, events, eventsShown, new Date()),
@@ -191,7 +234,10 @@ async function makeOrderPage(order: { client: string; number: string }, { db }: 
 export function registerPageRoutes(app: FastifyInstance, deps: AdminDeps): void {
   for (const { path, parameters, make } of pages)
     app.get(path.replaceAll(/\{(\w+)\}/g, ':$1'), async (request, reply) => {
-      const values = parameters.parse({ ...(request.query as object), ...(request.params as object) });
+      const values = parameters.parse({
+        ...(request.query as object),
+        ...(request.params as object),
+      });
       const page = await make(values as never, deps, request);
       return typeof page === 'string' ? reply.redirect(page, 303) : sendPage(request, reply, page);
     });
@@ -244,12 +290,17 @@ function createOpenApiDocument(basePath: string): Record<string, unknown> {
 
 function toOverviewJson({ snapshot, problems, stale, recent, charts }: Overview) {
   const { now, streams, outbox, gates } = snapshot;
-  const rowsByStream = new Map(recent.map(({ client, stream, rows }) => [`${client}/${stream}`, rows]));
+  const rowsByStream = new Map(
+    recent.map(({ client, stream, rows }) => [`${client}/${stream}`, rows]),
+  );
   return {
     now,
     problems,
     lateJobs: stale,
-    streams: streams.map((row) => ({ ...row, recentRows: rowsByStream.get(`${row.client}/${row.stream}`) ?? [] })),
+    streams: streams.map((row) => ({
+      ...row,
+      recentRows: rowsByStream.get(`${row.client}/${row.stream}`) ?? [],
+    })),
     outbox,
     charts,
     gates,
@@ -257,20 +308,38 @@ function toOverviewJson({ snapshot, problems, stale, recent, charts }: Overview)
 }
 
 function toSchedulesJson(snapshot: Snapshot, config: Config, only: string | undefined) {
-  const clients = config.clients.map(({ key }) => key).filter((key) => only === undefined || key === only);
+  const clients = config.clients
+    .map(({ key }) => key)
+    .filter((key) => only === undefined || key === only);
   const schedules: Readonly<Partial<Record<string, Schedule>>> = config.schedules;
   const describePause = (client: string, job: string) => {
     const pause = findPause(snapshot, client, job);
-    return pause === undefined ? null : { since: pause.since, by: pause.by, forEveryClient: pause.client === null };
+    return pause === undefined
+      ? null
+      : { since: pause.since, by: pause.by, forEveryClient: pause.client === null };
   };
   const jobs = snapshot.jobs.flatMap(({ client, job, ...state }) => {
     const schedule = schedules[job];
     if (schedule === undefined || !clients.includes(client)) return [];
     const { dueAt, lastSuccessAt, running, lastOutcome, consecutiveFailures } = state;
     const times = { schedule: describeSchedule(schedule), dueAt, lastSuccessAt };
-    return [{ client, job, ...times, running, lastOutcome, consecutiveFailures, pause: describePause(client, job) }];
+    return [
+      {
+        client,
+        job,
+        ...times,
+        running,
+        lastOutcome,
+        consecutiveFailures,
+        pause: describePause(client, job),
+      },
+    ];
   });
   const isOn = config.pushSweepMs !== null;
-  const pushes = clients.map((client) => ({ client, isOn, pause: describePause(client, pushJob.name) }));
+  const pushes = clients.map((client) => ({
+    client,
+    isOn,
+    pause: describePause(client, pushJob.name),
+  }));
   return { now: snapshot.now, jobs, pushes };
 }

@@ -16,7 +16,10 @@ const formMessages: Readonly<Record<string, string>> = {
   run: 'The job is due now. A worker starts it within seconds, unless its client is held.',
 };
 
-const saidSchema = z.object({ said: z.string().optional().catch(undefined), at: z.coerce.number().catch(0) });
+const saidSchema = z.object({
+  said: z.string().optional().catch(undefined),
+  at: z.coerce.number().catch(0),
+});
 /** Milliseconds for which a message is shown: not when the page is loaded again later. */
 const saidForMs = 10_000;
 
@@ -40,7 +43,9 @@ export function sendPage(request: FastifyRequest, reply: FastifyReply, page: Pag
   const isViewer = request.role === 'viewer';
   reply.header('vary', 'accept');
   if (wantsJson(request.headers.accept))
-    return reply.type('application/json').send(isViewer ? toViewerJson(page.data) : JSON.stringify(page.data));
+    return reply
+      .type('application/json')
+      .send(isViewer ? toViewerJson(page.data) : JSON.stringify(page.data));
   const { title, body, live = false, isFollowed = false } = page;
   const csrf = reply.generateCsrf({ userInfo: readFormOwner(request) });
   const { said, at } = saidSchema.parse(request.query);
@@ -49,24 +54,39 @@ export function sendPage(request: FastifyRequest, reply: FastifyReply, page: Pag
     title,
     path: request.url.split('?', 1)[0] ?? '/',
     loggedIn: hasSession(request),
-    message: isFresh && said !== undefined && Object.hasOwn(formMessages, said) ? formMessages[said] : undefined,
+    message:
+      isFresh && said !== undefined && Object.hasOwn(formMessages, said)
+        ? formMessages[said]
+        : undefined,
     live,
     isFollowed,
     csrf,
     isViewer,
   };
-  const markup = renderPage(frame, typeof body === 'function' ? body(isViewer ? null : csrf) : body);
+  const markup = renderPage(
+    frame,
+    typeof body === 'function' ? body(isViewer ? null : csrf) : body,
+  );
   return reply.type('text/html').send(isViewer ? maskQuotes(markup) : markup);
 }
 
 /** Returns data as JSON without words of the service. */
 export const toViewerJson = (data: unknown): string =>
-  JSON.stringify(data, (_name, value: unknown) => (typeof value === 'string' ? removeQuotes(value) : value));
+  JSON.stringify(data, (_name, value: unknown) =>
+    typeof value === 'string' ? removeQuotes(value) : value,
+  );
 
 /** Makes the page of an outbox row. Payload and result are masked unless `isRevealed`. */
-export function makeRowPage(found: OutboxDetail, isRevealed: boolean, draft: PayloadDraft | null = null): Page {
+export function makeRowPage(
+  found: OutboxDetail,
+  isRevealed: boolean,
+  draft: PayloadDraft | null = null,
+): Page {
   const payload = toShownPayload(found, isRevealed);
-  const row = { ...found, result: found.result === null || isRevealed ? found.result : maskResult(found.result) };
+  const row = {
+    ...found,
+    result: found.result === null || isRevealed ? found.result : maskResult(found.result),
+  };
   return {
     title: `Row ${row.id}`,
     body: (csrf) => renderOutboxRowPage(row, { payload, isRevealed, draft }, csrf, new Date()),
@@ -84,7 +104,9 @@ export function wantsJson(accept: string | undefined): boolean {
 function findQuality(accept: string | undefined, type: string): number {
   const entries = (accept ?? '*/*').split(',').map((entry) => {
     const [range = '', ...parameters] = entry.split(';').map((part) => part.trim().toLowerCase());
-    const quality = Number(parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? 1);
+    const quality = Number(
+      parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? 1,
+    );
     return { range, quality: Number.isFinite(quality) ? quality : 0 };
   });
   const group = `${type.split('/', 1)[0]}/*`;

@@ -62,7 +62,9 @@ function registerBoardRoutes(app: FastifyInstance, { daemon, config }: AdminDeps
 /** Answers 403 to every request that could change a queue. */
 async function refuseChanges({ method }: FastifyRequest, reply: FastifyReply): Promise<void> {
   if (method === 'GET' || method === 'HEAD') return;
-  await reply.code(403).send({ error: 'The queues are read-only; pause and run jobs at /schedules' });
+  await reply
+    .code(403)
+    .send({ error: 'The queues are read-only; pause and run jobs at /schedules' });
 }
 
 /** Loads Bull Board and starts its server, which listens on no port: the admin server hands requests over to it. */
@@ -101,13 +103,19 @@ const maxStreamMs = minuteMs;
 const maxWatchers = 50;
 
 /** Registers `/events`, which sends the changed parts of the overview as server-sent events. */
-function registerLiveRoutes(app: FastifyInstance, read: () => Promise<Overview>, basePath: string): void {
+function registerLiveRoutes(
+  app: FastifyInstance,
+  read: () => Promise<Overview>,
+  basePath: string,
+): void {
   const closing = new AbortController();
   let watchers = 0;
   app.addHook('preClose', async () => closing.abort());
   app.get(eventsPath, async (request, reply) => {
     if (watchers >= maxWatchers)
-      return reply.code(503).send({ error: 'Too many overview pages are open; close some, or reload later' });
+      return reply
+        .code(503)
+        .send({ error: 'Too many overview pages are open; close some, or reload later' });
     watchers++;
     const gone = new AbortController();
     request.raw.socket.once('close', () => gone.abort());
@@ -120,11 +128,14 @@ function registerLiveRoutes(app: FastifyInstance, read: () => Promise<Overview>,
       'cache-control': 'no-store',
     });
     const isViewer = request.role === 'viewer';
-    const toText = (markup: string) => addBasePath(isViewer ? maskQuotes(markup) : markup, basePath);
-    await sendChanges(reply, async () => renderOverviewParts(await read()), end, toText).finally(() => {
-      watchers--;
-      reply.raw.end();
-    });
+    const toText = (markup: string) =>
+      addBasePath(isViewer ? maskQuotes(markup) : markup, basePath);
+    await sendChanges(reply, async () => renderOverviewParts(await read()), end, toText).finally(
+      () => {
+        watchers--;
+        reply.raw.end();
+      },
+    );
     return reply;
   });
 }
@@ -145,7 +156,10 @@ async function sendChanges(
     );
     const changed = parts.filter(([id, text]) => sent.get(id) !== text);
     if (!reply.raw.writableNeedDrain) for (const [id, text] of changed) sent.set(id, text);
-    const message = changed.length > 0 ? `data: ${JSON.stringify(Object.fromEntries(changed))}\n\n` : ': no change\n\n';
+    const message =
+      changed.length > 0
+        ? `data: ${JSON.stringify(Object.fromEntries(changed))}\n\n`
+        : ': no change\n\n';
     // A browser that does not read gets nothing until it has caught up.
     if (!end.aborted && !reply.raw.writableNeedDrain) reply.raw.write(message);
     // If the wait is aborted, the loop ends.
@@ -172,7 +186,9 @@ function registerHealthChecks(
   app.get('/livez', open, async (_request, reply) => {
     const age = sweepAgeMs() ?? performance.now() - startedAtMs;
     const alive = age < deadAfterMs;
-    return reply.code(alive ? 200 : 503).send({ alive, lastSweepSecondsAgo: Math.round(age / 1_000) });
+    return reply
+      .code(alive ? 200 : 503)
+      .send({ alive, lastSweepSecondsAgo: Math.round(age / 1_000) });
   });
   app.get<{ Querystring: { stale?: string } }>('/readyz', open, async (request, reply) => {
     const age = sweepAgeMs();
@@ -186,7 +202,9 @@ function registerHealthChecks(
       ready,
       lastSweepSecondsAgo: age === undefined ? null : Math.round(age / 1_000),
       // A worker starts when it has reached all its servers. It tries for ever.
-      ...(daemon() === null && { waitsFor: stale === null || config.REDIS_URL === undefined ? 'Postgres' : 'Redis' }),
+      ...(daemon() === null && {
+        waitsFor: stale === null || config.REDIS_URL === undefined ? 'Postgres' : 'Redis',
+      }),
       ...(stale === null ? { database: 'cannot be read' } : { stale }),
     });
   });
@@ -300,13 +318,21 @@ function registerErrorHandlers(app: FastifyInstance, log: Logger): void {
     if (status >= 500) log.error({ event: 'admin_failed', ...errorFields(error) });
     return sendError(request, reply, status, words);
   });
-  app.setNotFoundHandler((request, reply) => sendError(request, reply, 404, 'There is no page at this address'));
+  app.setNotFoundHandler((request, reply) =>
+    sendError(request, reply, 404, 'There is no page at this address'),
+  );
 }
 
 /** Sends an error as a page or as JSON, as the request prefers. */
-function sendError({ headers: { accept }, url }: FastifyRequest, reply: FastifyReply, status: number, words: string) {
+function sendError(
+  { headers: { accept }, url }: FastifyRequest,
+  reply: FastifyReply,
+  status: number,
+  words: string,
+) {
   reply.code(status);
-  if (!(accept ?? '').includes('text/html') || wantsJson(accept)) return reply.send({ error: words });
+  if (!(accept ?? '').includes('text/html') || wantsJson(accept))
+    return reply.send({ error: words });
   // "Service" means the warehouse here.
   const title = status === 503 ? 'The database cannot be used' : (STATUS_CODES[status] ?? 'Error');
   const way = url === '/' ? 'Try again' : 'To the overview';
@@ -316,31 +342,54 @@ function sendError({ headers: { accept }, url }: FastifyRequest, reply: FastifyR
 
 function toErrorAnswer(error: unknown): { status: number; words: string } {
   if (error instanceof ZodError)
-    return { status: 400, words: `${error.issues[0]?.path.join('.')}: ${error.issues[0]?.message}` };
+    return {
+      status: 400,
+      words: `${error.issues[0]?.path.join('.')}: ${error.issues[0]?.message}`,
+    };
   if (error instanceof AdminError) return { status: error.status, words: error.message };
   if (isDiskFull(error))
-    return { status: 503, words: 'The disk of Postgres is full. Free space, or enlarge it; then the worker continues' };
+    return {
+      status: 503,
+      words: 'The disk of Postgres is full. Free space, or enlarge it; then the worker continues',
+    };
   const given = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
   if (given === 403)
-    return { status: 403, words: 'The form has expired, or came from another site; reload the page and send it again' };
+    return {
+      status: 403,
+      words: 'The form has expired, or came from another site; reload the page and send it again',
+    };
   if (given < 500)
-    return { status: given, words: error instanceof Error ? error.message : 'The request cannot be read' };
+    return {
+      status: given,
+      words: error instanceof Error ? error.message : 'The request cannot be read',
+    };
   if (isLockTimeout(error))
-    return { status: 503, words: 'Another session has locked a table that the page reads. Reload the page later' };
-  const isDatabaseAway = /^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|not_in_time|database_lost)/.test(
-    readSqlState(error),
-  );
+    return {
+      status: 503,
+      words: 'Another session has locked a table that the page reads. Reload the page later',
+    };
+  const isDatabaseAway =
+    /^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|not_in_time|database_lost)/.test(
+      readSqlState(error),
+    );
   return isDatabaseAway
     ? {
         status: 503,
-        words: 'The database cannot be reached; the worker continues when it is back. Reload the page later',
+        words:
+          'The database cannot be reached; the worker continues when it is back. Reload the page later',
       }
-    : { status: 500, words: 'The request failed; for the reason see the event admin_failed in the log of the worker' };
+    : {
+        status: 500,
+        words:
+          'The request failed; for the reason see the event admin_failed in the log of the worker',
+      };
 }
 
 /** Registers `/metrics`, in the format of Prometheus. */
 function registerMetricsRoute(app: FastifyInstance, { metrics }: AdminDeps): void {
   app.get('/metrics', async (_request, reply) =>
-    metrics.read(async (registry) => reply.type(registry.contentType).send(await registry.metrics())),
+    metrics.read(async (registry) =>
+      reply.type(registry.contentType).send(await registry.metrics()),
+    ),
   );
 }

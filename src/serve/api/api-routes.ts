@@ -1,7 +1,12 @@
 import type { FastifyInstance } from 'fastify';
 import type { z } from 'zod';
 import { readSqlState } from '../../db/transaction.ts';
-import { readClientChanges, readEntity, readNewestSeq, readOrdersByNumber } from '../../operate/sql/program-reads.ts';
+import {
+  readClientChanges,
+  readEntity,
+  readNewestSeq,
+  readOrdersByNumber,
+} from '../../operate/sql/program-reads.ts';
 import { type OutboxDetail, readOutbox } from '../../push/sql/read-outbox.ts';
 import { type ApiDeps, ApiError, toCaller } from './api-deps.ts';
 import type { Budget } from './budget.ts';
@@ -26,7 +31,8 @@ const noSuchRow = () => new ApiError(404, 'The client of the token has no such r
 /** Returns a row of the outbox as JSON text. The payload is its text: numbers keep their digits. */
 function toOutboxText({ payload, history, ...row }: OutboxDetail): string {
   const steps = history.map(({ durationMs, ...step }) => ({ ...step, duration_ms: durationMs }));
-  const { nextAttemptAt, createdAt, finishedAt, lastError, waitsFor, mayBeCarriedOut, ...others } = row;
+  const { nextAttemptAt, createdAt, finishedAt, lastError, waitsFor, mayBeCarriedOut, ...others } =
+    row;
   const named = {
     ...others,
     next_attempt_at: nextAttemptAt,
@@ -91,7 +97,10 @@ export function registerReads(app: FastifyInstance, { db }: ApiDeps, budget: Bud
     async ({ entity, id }, client) => {
       const known = schemas.entityNames.find((name) => name === entity);
       if (known === undefined)
-        throw new ApiError(404, `There is no such table; there are ${schemas.entityNames.join(', ')}`);
+        throw new ApiError(
+          404,
+          `There is no such table; there are ${schemas.entityNames.join(', ')}`,
+        );
       const row = await readEntity(db, client, known, id);
       if (row === null) throw noSuchRow();
       return row;

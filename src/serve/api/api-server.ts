@@ -4,7 +4,13 @@ import { createHash } from 'node:crypto';
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
+import {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  fastify,
+} from 'fastify';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { z } from 'zod';
 import { CodedError } from '../../core/errors.ts';
@@ -61,7 +67,9 @@ export async function startApi(deps: ApiDeps): Promise<ApiServer> {
     return503OnClosing: false,
     frameworkErrors: ({ code }, _request, reply) => {
       const isLong = code === 'FST_ERR_MAX_PARAM_LENGTH';
-      const words = isLong ? 'A value of the address is too long' : 'The address has a wrong percent-encoding';
+      const words = isLong
+        ? 'A value of the address is too long'
+        : 'The address has a wrong percent-encoding';
       void sendProblem(reply, new ApiError(isLong ? 414 : 400, words));
     },
     clientErrorHandler: refuseRawRequest,
@@ -69,7 +77,9 @@ export async function startApi(deps: ApiDeps): Promise<ApiServer> {
   const budget = new Budget();
   limitConnections(app.server, maxConnections, (socket) => budget.isBusy(socket));
   app.server.on('checkExpectation', (_request, response: ServerResponse) => {
-    const { status, type, body } = toProblem(new ApiError(417, 'The header Expect may only be 100-continue'));
+    const { status, type, body } = toProblem(
+      new ApiError(417, 'The header Expect may only be 100-continue'),
+    );
     const headers = { 'content-type': type, 'content-length': body.length, connection: 'close' };
     response.writeHead(status, headers).end(body);
   });
@@ -113,7 +123,10 @@ function prepare(app: FastifyInstance, { log }: ApiDeps): void {
       } catch (error) {
         if (error instanceof ShapeError) throw new ApiError(422, `The body ${error.message}`);
         if (error instanceof SyntaxError)
-          throw new ApiError(400, `The body is not JSON that can be read: ${shorten(error.message, maxErrorLength)}`);
+          throw new ApiError(
+            400,
+            `The body is not JSON that can be read: ${shorten(error.message, maxErrorLength)}`,
+          );
         throw error;
       }
     },
@@ -133,7 +146,10 @@ function prepare(app: FastifyInstance, { log }: ApiDeps): void {
   app.setNotFoundHandler(({ url, method }, reply) => {
     const allow = findMethods(url);
     if (allow.length === 0)
-      return sendProblem(reply, new ApiError(404, 'There is nothing at this address; /openapi.json lists the routes'));
+      return sendProblem(
+        reply,
+        new ApiError(404, 'There is nothing at this address; /openapi.json lists the routes'),
+      );
     const words = `This address takes no ${method}, only ${allow.join(', ')}`;
     return sendProblem(reply, new ApiError(405, words, {}, { allow: allow.join(', ') }));
   });
@@ -168,8 +184,13 @@ function watchRoutes(app: FastifyInstance): (url: string) => string[] {
 
 /** Answers a request that Node cannot read, and ends its connection. */
 function refuseRawRequest(error: NodeJS.ErrnoException, socket: Socket): void {
-  const { _httpMessage: answer } = socket as Socket & { readonly _httpMessage?: ServerResponse | null };
-  const refusal = rawRefusals[error.code ?? ''] ?? [400, 'The request is not HTTP that can be read'];
+  const { _httpMessage: answer } = socket as Socket & {
+    readonly _httpMessage?: ServerResponse | null;
+  };
+  const refusal = rawRefusals[error.code ?? ''] ?? [
+    400,
+    'The request is not HTTP that can be read',
+  ];
   if (error.code === 'ECONNRESET' || !socket.writable || answer?.headersSent === true) {
     socket.destroy();
     return;
@@ -195,19 +216,30 @@ function endRaw(socket: Socket, error: ApiError): void {
 const rawRefusals: Readonly<Record<string, readonly [number, string]>> = {
   HPE_HEADER_OVERFLOW: [431, 'The address and the headers are larger than 16 KB'],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, 'The extensions of the chunks are too large'],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, `The request did not arrive within ${requestTimeoutMs / 1_000} seconds`],
+  ERR_HTTP_REQUEST_TIMEOUT: [
+    408,
+    `The request did not arrive within ${requestTimeoutMs / 1_000} seconds`,
+  ],
 };
 
 /** Reads a part of a request with its schema. A body may be one row or an array: the problems are those of its form. */
-function check(schema: z.ZodType, data: unknown, part: string | undefined): { value: unknown } | { error: Error } {
+function check(
+  schema: z.ZodType,
+  data: unknown,
+  part: string | undefined,
+): { value: unknown } | { error: Error } {
   const [one, several] = schema instanceof z.ZodUnion ? (schema.options as z.ZodType[]) : [schema];
   // One row more than the maximum is enough to refuse a list.
   const given = Array.isArray(data) ? data.slice(0, maxRows + 1) : data;
-  const read = ((Array.isArray(data) ? several : one) ?? schema).safeParse(given, { reportInput: true });
+  const read = ((Array.isArray(data) ? several : one) ?? schema).safeParse(given, {
+    reportInput: true,
+  });
   if (read.success) return { value: read.data };
 
   const found = describeIssues(read.error.issues);
-  const words = found.map(({ path, problem }) => `${path === 'payload' ? 'The request' : path} ${problem}`);
+  const words = found.map(
+    ({ path, problem }) => `${path === 'payload' ? 'The request' : path} ${problem}`,
+  );
   const problems = limitProblems(words);
   return { error: new ApiError(part === 'body' ? 422 : 400, problems.join('; '), { problems }) };
 }
@@ -241,9 +273,20 @@ function guard(scope: FastifyInstance, { config, isReady }: ApiDeps, budget: Bud
       if (!(refused instanceof RateLimiterRes)) throw refused;
       const retryAfter = String(Math.ceil(refused.msBeforeNext / 1_000));
       const limit = `${found.token.requestsPerSecond} requests a second`;
-      throw new ApiError(429, `The token may send ${limit}; wait`, {}, { 'retry-after': retryAfter });
+      throw new ApiError(
+        429,
+        `The token may send ${limit}; wait`,
+        {},
+        { 'retry-after': retryAfter },
+      );
     });
-    if (!isReady()) throw new ApiError(503, 'The worker has not started yet; try again', {}, { 'retry-after': '2' });
+    if (!isReady())
+      throw new ApiError(
+        503,
+        'The worker has not started yet; try again',
+        {},
+        { 'retry-after': '2' },
+      );
     budget.admit(request, reply);
   });
   scope.addHook('preParsing', async (request, _reply, body) =>
@@ -255,16 +298,29 @@ function toApiError(error: FastifyError): ApiError {
   if (error instanceof ApiError) return error;
   const state = readSqlState(error);
   const busyWords = busyStates[state];
-  if (busyWords !== undefined) return new ApiError(503, `${busyWords}; try again`, {}, { 'retry-after': '2' });
+  if (busyWords !== undefined)
+    return new ApiError(503, `${busyWords}; try again`, {}, { 'retry-after': '2' });
   if (/^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|database_)/.test(state))
-    return new ApiError(503, 'The database cannot be reached; try again', {}, { 'retry-after': '2' });
+    return new ApiError(
+      503,
+      'The database cannot be reached; try again',
+      {},
+      { 'retry-after': '2' },
+    );
   // Lengths, and characters that Postgres cannot store: the INSERT of the outbox says what is wrong.
   if (/^(22|23|54)/.test(state))
-    return new ApiError(422, `The database refuses a value: ${shorten(error.message, maxErrorLength)}`);
+    return new ApiError(
+      422,
+      `The database refuses a value: ${shorten(error.message, maxErrorLength)}`,
+    );
   const status = error.statusCode ?? 500;
-  if (status === 415) return new ApiError(415, 'Send the body as JSON, with Content-Type: application/json');
+  if (status === 415)
+    return new ApiError(415, 'Send the body as JSON, with Content-Type: application/json');
   if (status >= 500)
-    return new ApiError(500, 'The request failed; the event api_failed in the log of the worker says why');
+    return new ApiError(
+      500,
+      'The request failed; the event api_failed in the log of the worker says why',
+    );
   return new ApiError(status, shorten(error.message, maxErrorLength));
 }
 
@@ -278,7 +334,13 @@ const busyStates: Readonly<Record<string, string>> = {
 
 /** Returns an error as a problem (RFC 9457). Its body is bytes: fastify adds a character set to the type of a text. */
 function toProblem({ status, message, members }: ApiError) {
-  const problem = { type: 'about:blank', title: STATUS_CODES[status], status, detail: message, ...members };
+  const problem = {
+    type: 'about:blank',
+    title: STATUS_CODES[status],
+    status,
+    detail: message,
+    ...members,
+  };
   return { status, type: 'application/problem+json', body: Buffer.from(JSON.stringify(problem)) };
 }
 

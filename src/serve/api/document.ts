@@ -24,7 +24,11 @@ export function createApiDocument(app: FastifyInstance): () => object {
   const routes: DescribedRoute[] = [];
   app.addHook('onRoute', ({ url, method, schema }) => {
     if (schema?.response === undefined || method === 'HEAD') return;
-    routes.push({ url, method: String(method).toLowerCase(), schema: schema as unknown as RouteSchemas });
+    routes.push({
+      url,
+      method: String(method).toLowerCase(),
+      schema: schema as unknown as RouteSchemas,
+    });
   });
   return () => ({
     openapi: '3.1.0',
@@ -69,7 +73,11 @@ function describePaths(routes: readonly DescribedRoute[]): object {
                 content: { 'application/json': { schema: toJsonSchema(schema.body, 'input') } },
               },
             }),
-        responses: { ...describeAnswers(schema.response), '4XX': describeProblem, '5XX': describeProblem },
+        responses: {
+          ...describeAnswers(schema.response),
+          '4XX': describeProblem,
+          '5XX': describeProblem,
+        },
       },
     };
   }
@@ -85,11 +93,17 @@ const describeAnswers = (answers: RouteSchemas['response']) =>
   Object.fromEntries(
     Object.entries(answers).map(([status, schema]) => [
       status,
-      { description: 'Success', content: { 'application/json': { schema: toJsonSchema(schema, 'output') } } },
+      {
+        description: 'Success',
+        content: { 'application/json': { schema: toJsonSchema(schema, 'output') } },
+      },
     ]),
   );
 
-function describeParameters(schema: z.ZodObject | undefined, place: 'path' | 'query' | 'header'): object[] {
+function describeParameters(
+  schema: z.ZodObject | undefined,
+  place: 'path' | 'query' | 'header',
+): object[] {
   return Object.entries(schema?.shape ?? {}).map(([name, member]) => ({
     name: place === 'header' ? name.replaceAll(/\b[a-z]/g, (letter) => letter.toUpperCase()) : name,
     in: place,

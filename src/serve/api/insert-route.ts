@@ -6,7 +6,12 @@ import type { ApiToken } from '../../../config/files.ts';
 import { findValueProblems, readStoredCodes } from '../../push/check-payload.ts';
 import { applyOperations, type CodeFinder, limitProblems, maxProblems } from '../../push/kind.ts';
 import { outboxKinds } from '../../push/kinds/registry.ts';
-import { insertRows, type NewRow, type RequestKey, readStoredRequest } from '../../push/sql/insert-rows.ts';
+import {
+  insertRows,
+  type NewRow,
+  type RequestKey,
+  readStoredRequest,
+} from '../../push/sql/insert-rows.ts';
 import { type ApiDeps, ApiError, toCaller } from './api-deps.ts';
 import type { Budget } from './budget.ts';
 import type { RouteSchemas } from './document.ts';
@@ -21,7 +26,8 @@ const codesMs = 10_000;
 export function registerInserts(app: FastifyInstance, deps: ApiDeps, budget: Budget): void {
   const findProblems = createCheck(deps);
   const schema: RouteSchemas = {
-    summary: 'Inserts one row, or several in one transaction; with the same Idempotency-Key, at most once',
+    summary:
+      'Inserts one row, or several in one transaction; with the same Idempotency-Key, at most once',
     headers: keyHeaders,
     body: newRows,
     response: { 202: newIds },
@@ -44,12 +50,16 @@ export function registerInserts(app: FastifyInstance, deps: ApiDeps, budget: Bud
     body: newRows,
     response: { 200: checked },
   };
-  app.post('/v1/outbox/check', { schema: checkSchema, config: { right: 'write' } }, async (request) => {
-    const { client } = toCaller(request);
-    const rows = toRows(request.body as z.output<typeof newRows>);
-    const { problems, unchecked } = await budget.run(request, () => findProblems(client, rows));
-    return { problems, why_unchecked: unchecked };
-  });
+  app.post(
+    '/v1/outbox/check',
+    { schema: checkSchema, config: { right: 'write' } },
+    async (request) => {
+      const { client } = toCaller(request);
+      const rows = toRows(request.body as z.output<typeof newRows>);
+      const { problems, unchecked } = await budget.run(request, () => findProblems(client, rows));
+      return { problems, why_unchecked: unchecked };
+    },
+  );
 }
 
 const toRows = (body: z.output<typeof newRows>): readonly NewRow[] =>
@@ -75,7 +85,10 @@ async function findIds(
 ): Promise<readonly number[] | null> {
   const stored = named === null ? null : await readStoredRequest(db, client, named);
   if (stored !== null && stored.bodyHash !== named?.bodyHash)
-    throw new ApiError(422, 'This Idempotency-Key was used for another body; use a new key for a new request');
+    throw new ApiError(
+      422,
+      'This Idempotency-Key was used for another body; use a new key for a new request',
+    );
   return stored?.ids ?? null;
 }
 
@@ -89,9 +102,15 @@ async function insertChecked(
 ): Promise<readonly number[]> {
   const { problems } = await findProblems(caller.client, rows);
   if (problems.length > 0)
-    throw new ApiError(422, 'Nothing was inserted: a worker would refuse this; `problems` says why', { problems });
-  const ids = (await insertRows(deps.db, caller.client, rows, named)) ?? (await findIds(deps, caller, named));
-  if (ids === null) throw new ApiError(503, 'The request was not stored; try again', {}, { 'retry-after': '1' });
+    throw new ApiError(
+      422,
+      'Nothing was inserted: a worker would refuse this; `problems` says why',
+      { problems },
+    );
+  const ids =
+    (await insertRows(deps.db, caller.client, rows, named)) ?? (await findIds(deps, caller, named));
+  if (ids === null)
+    throw new ApiError(503, 'The request was not stored; try again', {}, { 'retry-after': '1' });
   return ids;
 }
 
@@ -116,7 +135,8 @@ function createCheck({ db, config: { operations } }: ApiDeps): FindProblems {
         kind === undefined
           ? [`kind: there is no kind ${name}; known are ${[...kinds.keys()].join(', ')}`]
           : await findValueProblems(kind, payload, reference, context);
-      for (const problem of problems) found.push(rows.length === 1 ? problem : `[${place}] ${problem}`);
+      for (const problem of problems)
+        found.push(rows.length === 1 ? problem : `[${place}] ${problem}`);
       await nextTurn();
     }
     return limitProblems(found);

@@ -37,13 +37,22 @@ const time = z.string().meta({ format: 'date-time' });
 const maxWaitMs = (100 * 365 - 1) * dayMs;
 
 const zonedTime = z.iso
-  .datetime({ offset: true, error: 'must be a time with its zone, such as 2026-05-04T10:00:00+02:00' })
+  .datetime({
+    offset: true,
+    error: 'must be a time with its zone, such as 2026-05-04T10:00:00+02:00',
+  })
   .max(maxTimeLength, `must have at most ${maxTimeLength} characters`)
-  .refine((text) => !(Math.abs(Date.parse(text) - Date.now()) >= maxWaitMs), 'must be within 100 years from now');
+  .refine(
+    (text) => !(Math.abs(Date.parse(text) - Date.now()) >= maxWaitMs),
+    'must be within 100 years from now',
+  );
 const newRow = z.strictObject({
   kind: textUpTo(64),
   reference: textUpTo(maxText),
-  payload: z.unknown().default({}).meta({ description: 'As docs/outbox-payloads.json says for the kind' }),
+  payload: z
+    .unknown()
+    .default({})
+    .meta({ description: 'As docs/outbox-payloads.json says for the kind' }),
   not_before: zonedTime.optional(),
   notBefore: zonedTime.optional().meta({ description: 'The same as not_before' }),
 });
@@ -53,8 +62,13 @@ export const newRows = z.union([newRow, z.array(newRow).min(1, rowCount).max(max
 const newId = z.object({ id: z.int() });
 export const newIds = z.union([newId, z.array(newId)]);
 export const checked = z.object({
-  problems: z.array(z.string()).meta({ description: 'What a worker would refuse; empty if there is nothing' }),
-  why_unchecked: z.string().nullable().meta({ description: 'Why codes were not compared with the service lists' }),
+  problems: z
+    .array(z.string())
+    .meta({ description: 'What a worker would refuse; empty if there is nothing' }),
+  why_unchecked: z
+    .string()
+    .nullable()
+    .meta({ description: 'Why codes were not compared with the service lists' }),
 });
 
 export const outboxRow = z.object({
@@ -107,7 +121,10 @@ export const problem = z.looseObject({
   status: z.int(),
   detail: z.string(),
   problems: z.array(z.string()).optional(),
-  continue_from: z.int().optional().meta({ description: '410: the `after` with which to continue' }),
+  continue_from: z
+    .int()
+    .optional()
+    .meta({ description: '410: the `after` with which to continue' }),
 });
 
 const typeSchemas: Readonly<Record<string, z.ZodType>> = {
@@ -144,9 +161,18 @@ const order = rowOf('orders').extend({
   shipments: z.array(columnsOf('shipment_overview', ['id', 'status'])),
 });
 export const orderList = z.object({ orders: z.array(order) });
-const parcelColumns = ['package_number', 'track_and_trace_code', 'tracking_url', 'current_track_trace_status'];
+const parcelColumns = [
+  'package_number',
+  'track_and_trace_code',
+  'tracking_url',
+  'current_track_trace_status',
+];
 const shipment = rowOf('shipments').extend({
-  ...toShape(new Map([...readColumns('shipment_overview')].filter(([name]) => !['raw', 'read_no'].includes(name)))),
+  ...toShape(
+    new Map(
+      [...readColumns('shipment_overview')].filter(([name]) => !['raw', 'read_no'].includes(name)),
+    ),
+  ),
   items: listOf('shipment_items'),
   parcels: z.array(columnsOf('parcel_overview', [...parcelColumns, 'unlisted_since'])),
 });
@@ -157,9 +183,16 @@ export const entityNames = Object.keys(entities) as readonly EntityName[];
 export const entityRow = (entity: EntityName): z.ZodObject =>
   entity === 'orders' ? order : entity === 'shipments' ? shipment : rowOf(entity);
 export const anyEntityRow = z.union(
-  entityNames.map((entity) => entityRow(entity).meta({ title: entity })) as [z.ZodObject, ...z.ZodObject[]],
+  entityNames.map((entity) => entityRow(entity).meta({ title: entity })) as [
+    z.ZodObject,
+    ...z.ZodObject[],
+  ],
 );
 export const entityParams = z.object({
-  entity: z.string().meta({ enum: [...entityNames], description: 'Table, as `entity` of the feed names it' }),
-  id: textUpTo(maxKey).meta({ description: 'The `id` of an entry of the feed, or its `key` if it has one' }),
+  entity: z
+    .string()
+    .meta({ enum: [...entityNames], description: 'Table, as `entity` of the feed names it' }),
+  id: textUpTo(maxKey).meta({
+    description: 'The `id` of an entry of the feed, or its `key` if it has one',
+  }),
 });

@@ -32,16 +32,24 @@ const plainWord = /^[\p{L}\p{N}•][\p{L}\p{N}_.:+#/•-]{0,63}$/u;
 export function toAssistantJson(data: unknown): string {
   const seen = parseExact(toViewerJson(data));
   for (const listLength of listLengths) {
-    const text = JSON.stringify({ note: foreignNote, ...(mark(seen, listLength, false) as object) });
+    const text = JSON.stringify({
+      note: foreignNote,
+      ...(mark(seen, listLength, false) as object),
+    });
     if (text.length <= maxAnswerLength) return text;
   }
-  return JSON.stringify({ note: foreignNote, problem: 'The answer is too large; look at the page' });
+  return JSON.stringify({
+    note: foreignNote,
+    problem: 'The answer is too large; look at the page',
+  });
 }
 
 /** Quotes the texts of others, and cuts lists, objects and texts. */
 function mark(value: Json, listLength: number, isForeign: boolean): Json {
   if (typeof value === 'string')
-    return isForeign && !plainWord.test(value) ? quote(value) : toVisible(value.slice(0, maxTextLength));
+    return isForeign && !plainWord.test(value)
+      ? quote(value)
+      : toVisible(value.slice(0, maxTextLength));
   if (Array.isArray(value)) {
     const kept = value.slice(0, listLength).map((entry) => mark(entry, listLength, isForeign));
     return kept.length < value.length ? [...kept, `and ${value.length - kept.length} more`] : kept;
@@ -49,6 +57,9 @@ function mark(value: Json, listLength: number, isForeign: boolean): Json {
   if (!isObject(value)) return value;
   const entries = Object.entries(value)
     .slice(0, maxMembers)
-    .map(([name, member]) => [name, mark(member, listLength, isForeign || foreignMembers.has(name))]);
+    .map(([name, member]) => [
+      name,
+      mark(member, listLength, isForeign || foreignMembers.has(name)),
+    ]);
   return Object.fromEntries(entries);
 }

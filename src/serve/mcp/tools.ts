@@ -22,19 +22,33 @@ interface ReadTool {
 }
 
 const readTools: readonly ReadTool[] = [
-  { name: 'problems', path: '/', description: 'What is wrong now, why, and what to do', members: ['now', 'problems'] },
+  {
+    name: 'problems',
+    path: '/',
+    description: 'What is wrong now, why, and what to do',
+    members: ['now', 'problems'],
+  },
   {
     name: 'freshness',
     path: '/',
     description: 'How old the tables of each stream are, and which jobs are late',
     members: ['now', 'streams', 'lateJobs', 'outbox'],
   },
-  { name: 'search', path: '/orders', description: 'Finds orders by number, id, shipment, parcel code or return (q)' },
-  { name: 'order_timeline', path: '/order', description: 'What happened to an order, the latest first' },
+  {
+    name: 'search',
+    path: '/orders',
+    description: 'Finds orders by number, id, shipment, parcel code or return (q)',
+  },
+  {
+    name: 'order_timeline',
+    path: '/order',
+    description: 'What happened to an order, the latest first',
+  },
   {
     name: 'outbox_rows',
     path: '/outbox',
-    description: 'Rows that are neither done nor cancelled, or those of a status, kind or reference',
+    description:
+      'Rows that are neither done nor cancelled, or those of a status, kind or reference',
   },
   {
     name: 'outbox_row',
@@ -73,12 +87,19 @@ async function answer(work: () => Promise<string>): Promise<CallToolResult> {
     return toResult(await work());
   } catch (error) {
     if (error instanceof z.ZodError)
-      return toResult(error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; '), true);
+      return toResult(
+        error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; '),
+        true,
+      );
     return toResult(error instanceof AdminError ? error.message : describeError(error), true);
   }
 }
 
-function addReadTool(server: McpServer, deps: ToolDeps, { name, path, description, members }: ReadTool): void {
+function addReadTool(
+  server: McpServer,
+  deps: ToolDeps,
+  { name, path, description, members }: ReadTool,
+): void {
   const page = pages.find((one) => one.path === path);
   if (page === undefined) throw new TypeError(`there is no page ${path}`);
   const { parameters, make } = page;
@@ -97,7 +118,9 @@ function addReadTool(server: McpServer, deps: ToolDeps, { name, path, descriptio
       const found = await make(parameters.parse(given) as never, deps, { headers, role: 'viewer' });
       const data = typeof found === 'string' ? {} : (found.data as Record<string, unknown>);
       return toAssistantJson(
-        members === undefined ? data : Object.fromEntries(members.map((member) => [member, data[member]])),
+        members === undefined
+          ? data
+          : Object.fromEntries(members.map((member) => [member, data[member]])),
       );
     }),
   );
@@ -107,23 +130,35 @@ function addReadTool(server: McpServer, deps: ToolDeps, { name, path, descriptio
 function addActionTools(server: McpServer, { db, config, by }: ToolDeps): void {
   const row = z.object({ id: z.int().positive(), sure: z.boolean().default(false) });
   const descriptions = {
-    retry: 'Sends a dead, unknown or pending row again. Needs sure: true if a person has to decide about the row',
+    retry:
+      'Sends a dead, unknown or pending row again. Needs sure: true if a person has to decide about the row',
     cancel: 'Cancels a dead or pending row for good. Needs sure: true',
   } as const;
   for (const action of ['retry', 'cancel'] as const) {
     const annotations = { destructiveHint: true };
-    server.registerTool(action, { description: descriptions[action], inputSchema: row, annotations }, ({ id, sure }) =>
-      answer(async () => {
-        await changeRow(db, action, id, { isSure: sure }, by);
-        return `Row ${id}: ${action} is done`;
-      }),
+    server.registerTool(
+      action,
+      { description: descriptions[action], inputSchema: row, annotations },
+      ({ id, sure }) =>
+        answer(async () => {
+          await changeRow(db, action, id, { isSure: sure }, by);
+          return `Row ${id}: ${action} is done`;
+        }),
     );
   }
   const keys = config.clients.map(({ key }) => key);
   const job = z.object({ job: z.enum(runnableNames), client: z.enum(keys).optional() });
-  const describe = (words: string) => ({ description: `${words}; without a client, for all`, inputSchema: job });
-  server.registerTool('pause', describe('Starts no more runs of a job'), ({ job: name, client = null }) =>
-    answer(async () => ((await pauseJob(db, name, client, by)) ? `${name} is paused` : `${name} was paused already`)),
+  const describe = (words: string) => ({
+    description: `${words}; without a client, for all`,
+    inputSchema: job,
+  });
+  server.registerTool(
+    'pause',
+    describe('Starts no more runs of a job'),
+    ({ job: name, client = null }) =>
+      answer(async () =>
+        (await pauseJob(db, name, client, by)) ? `${name} is paused` : `${name} was paused already`,
+      ),
   );
   server.registerTool('resume', describe('Ends a pause'), ({ job: name, client = null }) =>
     answer(async () => `${await resumeJob(db, name, client, by)} pauses ended`),

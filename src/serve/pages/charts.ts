@@ -7,7 +7,13 @@ import { choice } from './view.ts';
 
 /** Formats a number with one or two digits, unless it is larger. A number above 0 never shows as 0. */
 const formatNumber = (value: number) =>
-  String(value < 1 ? Number(value.toPrecision(1)) : value < 10 ? Math.round(value * 10) / 10 : Math.round(value));
+  String(
+    value < 1
+      ? Number(value.toPrecision(1))
+      : value < 10
+        ? Math.round(value * 10) / 10
+        : Math.round(value),
+  );
 
 /** Formats seconds; short times in milliseconds. */
 const formatSeconds = (value: number) =>
@@ -20,10 +26,25 @@ const charts: readonly (ChartStyle & {
   readonly member: keyof Trends & ('rows' | 'pushes' | 'waits' | 'oldestPending' | 'streamAges');
 })[] = [
   { member: 'rows', title: 'Rows written, by stream', shape: 'bars', colours: streamColours },
-  { member: 'pushes', title: 'Pushes per minute, by outcome', shape: 'bars', colours: ['good', 'note', 'warn', 'bad'] },
+  {
+    member: 'pushes',
+    title: 'Pushes per minute, by outcome',
+    shape: 'bars',
+    colours: ['good', 'note', 'warn', 'bad'],
+  },
   { member: 'waits', title: 'Time from insert to done', shape: 'lines', colours: ['c1', 'c2'] },
-  { member: 'oldestPending', title: 'Age of the oldest pending row', shape: 'lines', colours: ['c1'] },
-  { member: 'streamAges', title: 'Time since the last complete poll', shape: 'lines', colours: streamColours },
+  {
+    member: 'oldestPending',
+    title: 'Age of the oldest pending row',
+    shape: 'lines',
+    colours: ['c1'],
+  },
+  {
+    member: 'streamAges',
+    title: 'Time since the last complete poll',
+    shape: 'lines',
+    colours: streamColours,
+  },
 ];
 
 /** Renders the charts of all spans. A longer span is left out while it would show no more than the one before. */
@@ -38,9 +59,13 @@ export function renderCharts(spans: readonly Trends[]): Html {
 
 /** Returns the number of steps from the first figure until now: fewer than the span has, if the system is younger. */
 function countSteps(trends: Trends): number {
-  const firsts = charts.flatMap(({ member }) => trends[member].map(({ values }) => values.findIndex(Boolean)));
+  const firsts = charts.flatMap(({ member }) =>
+    trends[member].map(({ values }) => values.findIndex(Boolean)),
+  );
   const count = trends.times.length;
-  return count - firsts.reduce((least, first) => (first >= 0 ? Math.min(least, first) : least), count);
+  return (
+    count - firsts.reduce((least, first) => (first >= 0 ? Math.min(least, first) : least), count)
+  );
 }
 
 /** Minimum number of steps that are drawn. */
@@ -53,7 +78,11 @@ function renderSpan(trends: Trends, index: number): Html {
   const drawnSpan = drawn === count ? span : formatSpan(drawn * stepMinutes * 60);
   const cut = ({ name, values }: Series): Series => ({ name, values: values.slice(count - drawn) });
   const drawings = charts.map(({ member, ...style }) =>
-    renderChart(style, { id: `chart-${index}-${member}`, span: drawnSpan, series: trends[member].map(cut) }),
+    renderChart(style, {
+      id: `chart-${index}-${member}`,
+      span: drawnSpan,
+      series: trends[member].map(cut),
+    }),
   );
   return html`<h2>The last ${span}</h2><div class="charts">${drawings}</div>`;
 }
@@ -105,7 +134,9 @@ function renderChart({ title, shape, colours }: ChartStyle, { id, span, series }
   const toY = (value: number) => round(height - (highest === 0 ? 0 : (value / highest) * height));
   const paths = series.map(({ values }, index) => {
     const below = (step: number) =>
-      shape === 'bars' ? series.slice(0, index).reduce((sum, { values: all }) => sum + (all[step] ?? 0), 0) : 0;
+      shape === 'bars'
+        ? series.slice(0, index).reduce((sum, { values: all }) => sum + (all[step] ?? 0), 0)
+        : 0;
     const path = shape === 'bars' ? drawBars(values, below, toY) : drawLine(values, toY);
     return path === ''
       ? ''
@@ -133,7 +164,11 @@ const formatLatest = (values: Series['values'], format: (value: number) => strin
 };
 
 /** Draws a bar for each value that is not 0, on top of what is below it. */
-function drawBars(values: Series['values'], below: (step: number) => number, toY: (value: number) => number): string {
+function drawBars(
+  values: Series['values'],
+  below: (step: number) => number,
+  toY: (value: number) => number,
+): string {
   return values
     .map((value, step) => {
       if (value === null || value === 0) return '';

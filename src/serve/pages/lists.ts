@@ -17,7 +17,12 @@ import { ago, choice, linkClient, linkRows, moment, table } from './view.ts';
 export const runJobs = [...jobNames, 'replay', 'refetch'] as const;
 export const runStatuses = ['running', 'done', 'failed', 'stopped', 'abandoned'] as const;
 
-const tones: Readonly<Record<string, Tone>> = { done: 'good', running: 'note', failed: 'bad', abandoned: 'warn' };
+const tones: Readonly<Record<string, Tone>> = {
+  done: 'good',
+  running: 'note',
+  failed: 'bad',
+  abandoned: 'warn',
+};
 
 /** Renders `/runs`. */
 export function renderRunsPage(
@@ -32,7 +37,9 @@ export function renderRunsPage(
     run.job,
     badge(tones[run.status] ?? 'note', run.status),
     moment(run.startedAt),
-    run.finishedAt === null ? '–' : formatSpan((run.finishedAt.getTime() - run.startedAt.getTime()) / 1_000),
+    run.finishedAt === null
+      ? '–'
+      : formatSpan((run.finishedAt.getTime() - run.startedAt.getTime()) / 1_000),
     `${run.fetched} in ${formatCount(run.pages, 'page')}`,
     `${run.created} / ${run.updated} / ${run.removed}`,
     run.quarantined,
@@ -64,7 +71,8 @@ ${runs.length === pageSize ? html`<p><a href="${toOlderRunsPath(filter, runs.at(
 /** Returns the path of the next page, with the same filter. */
 function toOlderRunsPath({ client, job, status }: RunFilter, id: number): string {
   const query = new URLSearchParams({ before: String(id) });
-  for (const [name, value] of Object.entries({ client, job, status })) if (value !== undefined) query.set(name, value);
+  for (const [name, value] of Object.entries({ client, job, status }))
+    if (value !== undefined) query.set(name, value);
   return `/runs?${query}`;
 }
 
@@ -87,7 +95,17 @@ export function renderQuarantinePage(
     moment(row.firstSeenAt),
     moment(row.lastSeenAt),
   ]);
-  const headings = ['number', 'client', 'stream', 'id', 'member', 'reason', 'times', 'first seen', 'last seen'];
+  const headings = [
+    'number',
+    'client',
+    'stream',
+    'id',
+    'member',
+    'reason',
+    'times',
+    'first seen',
+    'last seen',
+  ];
   return html`<h1>Quarantine</h1>
 <p>Resources that could not be decoded or stored. Each is released when a valid version of it is read.
 Show one with <code>fulfilment-sync quarantine show &lt;number&gt;</code>. After an upgrade, decode all again with
@@ -123,7 +141,9 @@ export function renderSchedulesPage(
   // Other names are commands, which have no schedule.
   const jobs = snapshot.jobs.filter(
     ({ client, job }) =>
-      configuredClients.has(client) && job in config.schedules && (only === undefined || client === only),
+      configuredClients.has(client) &&
+      job in config.schedules &&
+      (only === undefined || client === only),
   );
   const rows = jobs.map((job) => [
     linkClient('/schedules', job.client),
@@ -152,7 +172,8 @@ ${table('Jobs of each client', headings, [...rows, ...pushers])}`;
 function toCells(job: JobStatus, snapshot: Snapshot, config: Config, csrf: string | null) {
   const schedule = config.schedules[job.job as JobName] as Schedule | undefined;
   const text = schedule === undefined ? 'unknown job' : describeSchedule(schedule);
-  const mayRun = schedule !== undefined && schedule.kind !== 'off' && schedule.kind !== 'on-request';
+  const mayRun =
+    schedule !== undefined && schedule.kind !== 'off' && schedule.kind !== 'on-request';
   return [
     text,
     job.dueAt === null
@@ -186,7 +207,13 @@ function renderPause(snapshot: Snapshot, client: string, job: string): Html | nu
 }
 
 /** Renders the buttons of a job. */
-function renderButtons({ pauses }: Snapshot, client: string, job: string, csrf: string | null, mayRun: boolean): Html {
+function renderButtons(
+  { pauses }: Snapshot,
+  client: string,
+  job: string,
+  csrf: string | null,
+  mayRun: boolean,
+): Html {
   if (csrf === null) return html``;
   const clientPause = pauses.find((one) => one.job === job && one.client === client);
   const commonPause = pauses.find((one) => one.job === job && one.client === null);
@@ -199,7 +226,9 @@ function renderButtons({ pauses }: Snapshot, client: string, job: string, csrf: 
         ? renderForm('resume', 'Resume', client)
         : renderForm('pause', 'Pause', client);
   const runButton =
-    mayRun && commonPause === undefined && clientPause === undefined ? renderForm('run', 'Run now', client) : '';
+    mayRun && commonPause === undefined && clientPause === undefined
+      ? renderForm('run', 'Run now', client)
+      : '';
   return html`<div class="row-buttons">${runButton}${pauseButton}</div>`;
 }
 

@@ -7,7 +7,11 @@ import { isObject, type Json } from '../../core/json.ts';
 import { adviseOperator } from '../../push/advise-operator.ts';
 import { outboxKinds } from '../../push/kinds/registry.ts';
 import { allowedFrom, type OutboxAction } from '../../push/sql/operator-actions.ts';
-import { type OutboxDetail, type OutboxSummary, outboxStatuses } from '../../push/sql/read-outbox.ts';
+import {
+  type OutboxDetail,
+  type OutboxSummary,
+  outboxStatuses,
+} from '../../push/sql/read-outbox.ts';
 import { ago, choice, linkClient, linkRows, moment, table } from './view.ts';
 
 const tones: Readonly<Record<string, Tone>> = {
@@ -40,7 +44,16 @@ export function renderOutboxPage(
     ago(row.createdAt, now),
     row.because === null ? '–' : linkRows(row.because),
   ]);
-  const headings = ['row', 'status', 'client', 'kind', 'reference', 'attempts', 'created', 'reason'];
+  const headings = [
+    'row',
+    'status',
+    'client',
+    'kind',
+    'reference',
+    'attempts',
+    'created',
+    'reason',
+  ];
   const kinds = outboxKinds.map(({ name }) => name);
   return html`<h1>Outbox</h1>
 <form class="filter" method="get" action="/outbox">
@@ -73,7 +86,9 @@ const saidForMs = 120_000;
 
 /** Finds the latest action of an operator on a row, and the attempts since then. */
 function findLastAction({ history }: OutboxDetail, now: Date) {
-  const index = history.findLastIndex(({ step }) => /^(retried|replaced|marked done|cancelled)$/.test(step));
+  const index = history.findLastIndex(({ step }) =>
+    /^(retried|replaced|marked done|cancelled)$/.test(step),
+  );
   const action = history[index];
   if (action === undefined || now.getTime() - Date.parse(action.at) > saidForMs) return null;
   return { step: action.step, latest: history.slice(index + 1).at(-1) };
@@ -91,18 +106,25 @@ export function isUnderWay(row: OutboxDetail, now: Date): boolean {
 }
 
 /** Describes the result of the latest action of an operator; null if it is long ago. */
-function describeLastAction(row: OutboxDetail, now: Date): { readonly text: string; readonly isBad: boolean } | null {
+function describeLastAction(
+  row: OutboxDetail,
+  now: Date,
+): { readonly text: string; readonly isBad: boolean } | null {
   const action = findLastAction(row, now);
   if (action === null) return null;
   const { step, latest } = action;
   if (step === 'marked done') return { text: 'The row is marked as done.', isBad: false };
-  if (step === 'cancelled') return { text: 'The row is cancelled. Later rows of its lane can be sent.', isBad: false };
+  if (step === 'cancelled')
+    return { text: 'The row is cancelled. Later rows of its lane can be sent.', isBad: false };
   const done = step === 'replaced' ? 'The payload is replaced' : 'The row was made due';
-  if (row.status === 'done') return { text: `${done}, and the service has carried it out.`, isBad: false };
-  if (row.waitsFor !== null) return { text: `${done}. It waits for row ${row.waitsFor}.`, isBad: false };
+  if (row.status === 'done')
+    return { text: `${done}, and the service has carried it out.`, isBad: false };
+  if (row.waitsFor !== null)
+    return { text: `${done}. It waits for row ${row.waitsFor}.`, isBad: false };
   if (latest === undefined)
     return { text: `${done}. This page shows the result as soon as there is one.`, isBad: false };
-  if (row.status === 'dead') return { text: `${done}, but it failed again. The reason is below.`, isBad: true };
+  if (row.status === 'dead')
+    return { text: `${done}, but it failed again. The reason is below.`, isBad: true };
   return { text: `${done}, but it is ${row.status}. The reason is below.`, isBad: true };
 }
 
@@ -171,7 +193,11 @@ function renderHistory({ history: steps }: OutboxDetail): Html {
     error ?? '–',
     by,
   ]);
-  return table('Oldest first, times in UTC', ['time', 'step', 'new status', 'duration', 'error', 'by'], cells);
+  return table(
+    'Oldest first, times in UTC',
+    ['time', 'step', 'new status', 'duration', 'error', 'by'],
+    cells,
+  );
 }
 
 /** Renders the form of an action. */
@@ -183,13 +209,21 @@ const renderConfirmation = (text: string) =>
   html`<label class="sure"><input type="checkbox" name="sure" required> ${text}</label>`;
 
 /** Renders the form of another payload. A text that was refused is kept, with its problems. */
-function renderReplacement(id: number, csrf: string, draft: PayloadDraft | null, payload: Json): Html {
+function renderReplacement(
+  id: number,
+  csrf: string,
+  draft: PayloadDraft | null,
+  payload: Json,
+): Html {
   const text = draft?.text ?? (payload === null ? '' : JSON.stringify(payload, null, 2));
   const problems =
     draft === null
       ? ''
       : html`<div class="why" role="alert"><p>Not stored:</p><ul>${draft.problems.map((problem) => html`<li>${problem}</li>`)}</ul></div>`;
-  const hint = text === '' ? html`<p><small>“Show unmasked” below fills in the current payload.</small></p>` : '';
+  const hint =
+    text === ''
+      ? html`<p><small>“Show unmasked” below fills in the current payload.</small></p>`
+      : '';
   const anyway = draft?.mayStore
     ? html`<label class="sure"><input type="checkbox" name="sure"> Store it anyway</label>`
     : '';
@@ -198,9 +232,15 @@ function renderReplacement(id: number, csrf: string, draft: PayloadDraft | null,
 }
 
 /** Renders the forms of the actions that the status of the row allows. */
-function renderActions(row: OutboxDetail, csrf: string, draft: PayloadDraft | null, payload: Json): Html {
+function renderActions(
+  row: OutboxDetail,
+  csrf: string,
+  draft: PayloadDraft | null,
+  payload: Json,
+): Html {
   const { id, status } = row;
-  const isAllowed = (action: OutboxAction) => (allowedFrom[action] as readonly string[]).includes(status);
+  const isAllowed = (action: OutboxAction) =>
+    (allowedFrom[action] as readonly string[]).includes(status);
   const isUndecided = status === 'unknown' && row.nextAttemptAt === null;
   const forms = [
     isAllowed('retry')

@@ -42,7 +42,8 @@ export function renderOverviewPage(overview: Overview): Html {
 function renderHeadline({ problems, snapshot, stale, isScheduled }: Overview): Html {
   if (snapshot.jobs.length === 0)
     return html`<h1 class="warn">No worker has started yet</h1><p>Jobs appear when the first worker starts.</p>`;
-  const count = (wanted: Problem['severity']) => problems.filter(({ severity }) => severity === wanted).length;
+  const count = (wanted: Problem['severity']) =>
+    problems.filter(({ severity }) => severity === wanted).length;
   const [bad, warned] = [count('bad'), count('warn')];
   const title =
     bad > 0
@@ -50,9 +51,13 @@ function renderHeadline({ problems, snapshot, stale, isScheduled }: Overview): H
       : warned > 0
         ? `${formatCount(warned, 'problem')}; nothing to do yet`
         : 'Healthy';
-  const failing = snapshot.jobs.filter((row) => row.lastError !== null && isScheduled(row.client, row.job)).length;
+  const failing = snapshot.jobs.filter(
+    (row) => row.lastError !== null && isScheduled(row.client, row.job),
+  ).length;
   const late = stale.length === 0 ? '' : `${formatCount(stale.length, 'job')} late`;
-  const jobs = [failing === 0 ? '' : `${formatCount(failing, 'job')} failing`, late].filter(Boolean).join(', ');
+  const jobs = [failing === 0 ? '' : `${formatCount(failing, 'job')} failing`, late]
+    .filter(Boolean)
+    .join(', ');
   const tone = bad > 0 ? 'bad' : warned > 0 ? 'warn' : 'good';
   return html`<h1 class="${tone}">${title}</h1><p>${jobs === '' ? 'Every job is on time' : jobs}.</p>`;
 }
@@ -109,13 +114,16 @@ function renderProblem({ severity, subject, text, remedy, page, follows }: Probl
 /** Renders the streams: a row for each client, a column for each stream. */
 function renderStreams({ snapshot, stale, recent, isScheduled }: Overview): Html {
   const { streams, now } = snapshot;
-  if (streams.length === 0) return html`<h2>Streams</h2><p class="none">No stream has been read yet.</p>`;
+  if (streams.length === 0)
+    return html`<h2>Streams</h2><p class="none">No stream has been read yet.</p>`;
   const known: readonly string[] = allStreams.map(({ name }) => name);
   const byClient = Map.groupBy(
     streams.filter(({ stream }) => known.includes(stream)),
     ({ client }) => client,
   );
-  const barsByStream = new Map(recent.map(({ client, stream, rows }) => [`${client}/${stream}`, rows]));
+  const barsByStream = new Map(
+    recent.map(({ client, stream, rows }) => [`${client}/${stream}`, rows]),
+  );
   const lateJobs = new Map(stale.map((one) => [`${one.client}/${one.job}`, one]));
   const rows = [...byClient].map(([client, clientStreams]) => [
     linkClient('/charts', client),
@@ -123,7 +131,11 @@ function renderStreams({ snapshot, stale, recent, isScheduled }: Overview): Html
       const row = clientStreams.find(({ stream }) => stream === name);
       if (row === undefined) return '–';
       const isScheduledHere = isScheduled(client, row.job);
-      const [tone, state] = describeFreshness(row, isScheduledHere, lateJobs.get(`${client}/${row.job}`)?.because);
+      const [tone, state] = describeFreshness(
+        row,
+        isScheduledHere,
+        lateJobs.get(`${client}/${row.job}`)?.because,
+      );
       return html`${badge(tone, state)} ${ago(row.lastSuccessAt, now)}
 <div>${sparkline(barsByStream.get(`${client}/${name}`) ?? [], `Rows written by the latest runs of ${client} ${name} that wrote any`)}</div>
 <small>last change ${ago(row.lastChangeAt, now)}; ${row.changedLastDay} rows in 24 h${row.usualPerDay === null ? '' : `, usual ${Math.round(row.usualPerDay)}`}${describeReconciliation(row)}</small>`;
@@ -141,12 +153,22 @@ function describeFreshness(
   if (!isScheduledHere) return ['note', 'not scheduled here'];
   if (because === 'paused') return ['note', 'paused'];
   if (because !== undefined) return ['bad', because === 'failing' ? 'failing' : 'late'];
-  if (row.firstLoad) return ['note', row.fetchedSoFar === null ? 'first load' : `first load: ${row.fetchedSoFar} read`];
+  if (row.firstLoad)
+    return [
+      'note',
+      row.fetchedSoFar === null ? 'first load' : `first load: ${row.fetchedSoFar} read`,
+    ];
   return ['good', 'fresh'];
 }
 
 /** Says what the last reconciliation of a stream did, and how many of its resources are in quarantine. */
-function describeReconciliation({ reconciledAt, missing, stale, extra, quarantined }: StreamStatus): string {
+function describeReconciliation({
+  reconciledAt,
+  missing,
+  stale,
+  extra,
+  quarantined,
+}: StreamStatus): string {
   const what = [
     [missing, 'missing'],
     [stale, 'outdated'],
@@ -163,7 +185,8 @@ function describeReconciliation({ reconciledAt, missing, stale, extra, quarantin
 
 /** Renders the number of rows of each status. */
 function renderOutbox(rows: readonly OutboxStatus[]): Html {
-  const sum = (value: (row: OutboxStatus) => number) => rows.reduce((total, row) => total + value(row), 0);
+  const sum = (value: (row: OutboxStatus) => number) =>
+    rows.reduce((total, row) => total + value(row), 0);
   const toDecide = sum((row) => row.toDecide);
   const stages = [
     ['dead', sum(({ dead }) => dead), 'refused or given up; stuck until you act'],
@@ -195,11 +218,14 @@ ${rows.length > 1 ? table('By client', ['client', 'dead', 'unknown', 'pending', 
 
 /** Renders the gate of track-trace for each client. */
 function renderGates({ snapshot: { gates, now } }: Overview): Html {
-  if (gates.length === 0) return html`<h2>Track-trace</h2><p class="none">It has not been called yet.</p>`;
+  if (gates.length === 0)
+    return html`<h2>Track-trace</h2><p class="none">It has not been called yet.</p>`;
   const rows = gates.map(({ client, gate, nextAt, takenAt, taken, spent }) => [
     client,
     gate,
-    nextAt > now ? html`${badge('note', 'closed')} opens ${ago(nextAt, now)}` : badge('good', 'open'),
+    nextAt > now
+      ? html`${badge('note', 'closed')} opens ${ago(nextAt, now)}`
+      : badge('good', 'open'),
     ago(takenAt, now),
     taken,
     spent,

@@ -57,7 +57,12 @@ ${text === undefined ? '' : rows.length === 0 ? nothing : table('Orders that fit
 ${found.length === limit ? html`<p>Only the first ${limit} are shown.</p>` : ''}`;
 }
 
-const tones: Readonly<Record<string, Tone>> = { done: 'good', dead: 'bad', unknown: 'warn', cancelled: 'warn' };
+const tones: Readonly<Record<string, Tone>> = {
+  done: 'good',
+  dead: 'bad',
+  unknown: 'warn',
+  cancelled: 'warn',
+};
 
 /** Describes the events of an order in words, oldest first. */
 export const describeEvents = (events: readonly OrderEvent[]): TimelineEntry[] =>
@@ -69,7 +74,11 @@ export const describeEvents = (events: readonly OrderEvent[]): TimelineEntry[] =
       text: describeEvent(event),
       error: event.error,
       tone:
-        event.source === 'outbox' ? (tones[event.detail ?? ''] ?? 'note') : event.what === 'unlisted' ? 'warn' : 'note',
+        event.source === 'outbox'
+          ? (tones[event.detail ?? ''] ?? 'note')
+          : event.what === 'unlisted'
+            ? 'warn'
+            : 'note',
       outboxId: event.source === 'outbox' || event.source === 'document' ? event.id : null,
     }))
     .reverse();
@@ -77,16 +86,24 @@ export const describeEvents = (events: readonly OrderEvent[]): TimelineEntry[] =
 function describeEvent({ source, id, what, detail, name }: OrderEvent): string {
   const status = detail === null ? '' : `, status ${showStatus(detail)}`;
   const stored =
-    what === 'stored' ? 'stored here, entered the feed' : what === 'changed' ? 'changed here, entered the feed' : what;
+    what === 'stored'
+      ? 'stored here, entered the feed'
+      : what === 'changed'
+        ? 'changed here, entered the feed'
+        : what;
   if (source === 'outbox')
     return what === 'inserted'
       ? `Row ${id} inserted: ${showStatus(detail ?? '')} of ${showStatus(name ?? '')}`
       : `Row ${id} ${what === 'checked' ? 'checked, and not sent' : what}: ${detail}`;
-  if (source === 'document') return `Document of row ${id} stored (${detail?.replaceAll('_', ' ')})`;
-  if (source === 'order') return `Order ${id}${name === null ? '' : ` (${showStatus(name)})`} ${stored}`;
+  if (source === 'document')
+    return `Document of row ${id} stored (${detail?.replaceAll('_', ' ')})`;
+  if (source === 'order')
+    return `Order ${id}${name === null ? '' : ` (${showStatus(name)})`} ${stored}`;
   if (source === 'line') {
     const line = `Line ${id}${name === null ? '' : ` (${showStatus(name)})`}`;
-    return what === 'quantity' ? `${line}: quantity ${detail ?? 'unknown'} from now on` : `${line} ${stored}`;
+    return what === 'quantity'
+      ? `${line}: quantity ${detail ?? 'unknown'} from now on`
+      : `${line} ${stored}`;
   }
   if (source === 'parcel') {
     const parcel = `Parcel ${name === null || name === '' ? '' : `${showStatus(name)} `}of shipment ${id}`;
@@ -95,12 +112,15 @@ function describeEvent({ source, id, what, detail, name }: OrderEvent): string {
       : `${parcel} ${stored}${status}`;
   }
   if (source === 'shipment')
-    return what === 'status' ? `Shipment ${id} read${status || ' without a status'}` : `Shipment ${id} ${stored}`;
+    return what === 'status'
+      ? `Shipment ${id} read${status || ' without a status'}`
+      : `Shipment ${id} ${stored}`;
   return `Return ${id} ${stored}${status}`;
 }
 
 /** Shows a word of the service. Whatever is not a plain code is quoted, so that viewers do not get it. */
-const showStatus = (word: string) => (/^[\w.-]{1,64}$/.test(word) ? word : quote(word.slice(0, 200)));
+const showStatus = (word: string) =>
+  /^[\w.-]{1,64}$/.test(word) ? word : quote(word.slice(0, 200));
 
 /** Returns true if the latest outcome of a row is that it is dead, or unknown. Events are the latest first. */
 function isStuck(events: readonly OrderEvent[]): boolean {
@@ -113,9 +133,14 @@ function isStuck(events: readonly OrderEvent[]): boolean {
 /** Finds when an order reached each step. */
 export function findStages(events: readonly OrderEvent[]): Stage[] {
   const find = (fits: (event: OrderEvent) => boolean) =>
-    events.filter(fits).reduce<Date | null>((first, { at }) => (first === null || at < first ? at : first), null);
+    events
+      .filter(fits)
+      .reduce<Date | null>((first, { at }) => (first === null || at < first ? at : first), null);
   return [
-    { name: 'inserted', at: find(({ source, what }) => source === 'outbox' && what === 'inserted') },
+    {
+      name: 'inserted',
+      at: find(({ source, what }) => source === 'outbox' && what === 'inserted'),
+    },
     {
       name: 'at the service',
       at:
@@ -123,15 +148,29 @@ export function findStages(events: readonly OrderEvent[]): Stage[] {
         find(({ source }) => source === 'order'),
     },
     { name: 'ready to pick', at: find(({ what }) => what === 'ready to pick') },
-    { name: 'shipped', at: find(({ source, what }) => source === 'shipment' && what === 'shipped') },
-    { name: 'parcel known', at: find(({ source, what }) => source === 'parcel' && what !== 'shipped') },
-    { name: 'returned', at: find(({ source, what }) => source === 'return' && what === 'processed') },
-  ].map((stage) => ({ ...stage, isStuck: stage.name === 'at the service' && stage.at === null && isStuck(events) }));
+    {
+      name: 'shipped',
+      at: find(({ source, what }) => source === 'shipment' && what === 'shipped'),
+    },
+    {
+      name: 'parcel known',
+      at: find(({ source, what }) => source === 'parcel' && what !== 'shipped'),
+    },
+    {
+      name: 'returned',
+      at: find(({ source, what }) => source === 'return' && what === 'processed'),
+    },
+  ].map((stage) => ({
+    ...stage,
+    isStuck: stage.name === 'at the service' && stage.at === null && isStuck(events),
+  }));
 }
 
 /** Returns the ids of the orders of a timeline. It has several if the number was used again after a rename or a deletion. */
 export const findOrderIds = (events: readonly OrderEvent[]): number[] =>
-  [...new Set(events.filter(({ source }) => source === 'order').map(({ id }) => id))].sort((a, b) => a - b);
+  [...new Set(events.filter(({ source }) => source === 'order').map(({ id }) => id))].sort(
+    (a, b) => a - b,
+  );
 
 const listOfIds = new Intl.ListFormat('en');
 
@@ -156,7 +195,9 @@ export function renderTimelinePage(
   const items = entries.map(
     (entry, index) =>
       html`<li>${moment(entry.isDay ? entry.at.toISOString().slice(0, 10) : entry.at)} <div>${badge(entry.tone, entry.source)} ${
-        entry.outboxId === null ? entry.text : html`<a href="/outbox/${entry.outboxId}">${entry.text}</a>`
+        entry.outboxId === null
+          ? entry.text
+          : html`<a href="/outbox/${entry.outboxId}">${entry.text}</a>`
       }${entry.error === null ? '' : html`<small>${entry.error}</small>`}<small>${describePause(entries, index)}</small></div></li>\n`,
   );
   return html`<h1>Order ${number}</h1><p>Client ${linkClient('/outbox', client)}. Times are in UTC.${ahead} <a href="/outbox?${new URLSearchParams({ client, reference: number }).toString()}">Open outbox rows</a></p>

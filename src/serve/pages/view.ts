@@ -79,7 +79,11 @@ export const openSearchForm = (look: string, label: string, csrf: string | null)
 export const renderBarePage = (title: string, body: Child): string =>
   renderDocument(title, html`<main id="main">\n${body}\n</main>`, { look: html` class="bare"` });
 
-function renderDocument(title: string, body: Html, { refresh, look }: { refresh?: Html; look?: Html }): string {
+function renderDocument(
+  title: string,
+  body: Html,
+  { refresh, look }: { refresh?: Html; look?: Html },
+): string {
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -103,7 +107,11 @@ export function ago(at: Date | null, now: Date): Html {
   if (at === null) return html`<span class="none">never</span>`;
   const seconds = (now.getTime() - at.getTime()) / 1_000;
   const words =
-    Math.abs(seconds) < 1 ? 'just now' : seconds < 0 ? `in ${formatSpan(-seconds)}` : `${formatSpan(seconds)} ago`;
+    Math.abs(seconds) < 1
+      ? 'just now'
+      : seconds < 0
+        ? `in ${formatSpan(-seconds)}`
+        : `${formatSpan(seconds)} ago`;
   return html`<time datetime="${at.toISOString()}" title="${at.toISOString()}">${words}</time>`;
 }
 
@@ -115,8 +123,11 @@ export function moment(at: Date | string | null): Html {
 }
 
 /** Renders a table with a caption. */
-export const table = (caption: string, headings: readonly string[], rows: readonly (readonly Child[])[]): Html =>
-  renderTable(html`<caption>${caption}</caption>`, headings, rows);
+export const table = (
+  caption: string,
+  headings: readonly string[],
+  rows: readonly (readonly Child[])[],
+): Html => renderTable(html`<caption>${caption}</caption>`, headings, rows);
 
 /** Renders the name of a client as a link to what a page shows of it alone. */
 export const linkClient = (page: string, client: string): Html =>
@@ -126,7 +137,9 @@ export const linkClient = (page: string, client: string): Html =>
 export const linkRows = (text: string): Child =>
   text
     .split(/(row \d+)/)
-    .map((part) => (/^row \d+$/.test(part) ? html`<a href="/outbox/${part.slice(4)}">${part}</a>` : part));
+    .map((part) =>
+      /^row \d+$/.test(part) ? html`<a href="/outbox/${part.slice(4)}">${part}</a>` : part,
+    );
 
 /** Renders a field of a filter form. */
 export function choice(
@@ -150,7 +163,8 @@ export function sparkline(values: readonly number[], what: string): Html {
   if (values.length === 0) return html`<span class="none">no rows yet</span>`;
   const highest = values.reduce((most, value) => Math.max(most, value), 1);
   const bars = values.map((value, index) => {
-    const height = value === 0 ? 1 : Math.max(2, Math.round(Math.sqrt(value / highest) * sparkHeight));
+    const height =
+      value === 0 ? 1 : Math.max(2, Math.round(Math.sqrt(value / highest) * sparkHeight));
     return html`<rect x="${index * (barWidth + 1)}" y="${sparkHeight - height}" width="${barWidth}" height="${height}"/>`;
   });
   const label = `${what}: ${values.join(', ')}`;

@@ -1,6 +1,15 @@
 import { makeUndecodableError } from '../../core/errors.ts';
 import { isObject, type Json, toWholeNumber } from '../../core/json.ts';
-import { count, decodeMembers, type Field, type Fields, ownId, text, time, type ValueOf } from './fields.ts';
+import {
+  count,
+  decodeMembers,
+  type Field,
+  type Fields,
+  ownId,
+  text,
+  time,
+  type ValueOf,
+} from './fields.ts';
 import { type DecodingProblem, toId } from './jsonapi.ts';
 
 /** A number from a carrier. It may come as a text of digits; an empty text means that it is absent. */
@@ -9,7 +18,10 @@ const code: Field<number | null> = {
   read: (value, zone) => {
     const digits = typeof value === 'string' ? value.trim() : value;
     if (digits === '') return null;
-    return count.read(typeof digits === 'string' && /^-?\d{1,10}$/.test(digits) ? Number(digits) : value, zone);
+    return count.read(
+      typeof digits === 'string' && /^-?\d{1,10}$/.test(digits) ? Number(digits) : value,
+      zone,
+    );
   },
 };
 
@@ -17,11 +29,17 @@ const code: Field<number | null> = {
 const nameOrNumber: Field<string | null> = {
   ...text,
   read: (value, zone) =>
-    text.read(JSON.isRawJSON(value) ? value.rawJSON : typeof value === 'number' ? String(value) : value, zone),
+    text.read(
+      JSON.isRawJSON(value) ? value.rawJSON : typeof value === 'number' ? String(value) : value,
+      zone,
+    ),
 };
 
 /** The number of a package; empty if there is none. */
-const packageNumber: Field<string> = { ...text, read: (value, zone) => nameOrNumber.read(value, zone) ?? '' };
+const packageNumber: Field<string> = {
+  ...text,
+  read: (value, zone) => nameOrNumber.read(value, zone) ?? '',
+};
 
 /** A time whose empty text means that it is absent. */
 const timeOrEmpty: Field<string | null> = {
@@ -30,7 +48,9 @@ const timeOrEmpty: Field<string | null> = {
 };
 
 /** An item of a list: its members, and the item as received. */
-type Item<Of extends Fields> = { readonly [Member in keyof Of]: ValueOf<Of[Member]> } & { readonly raw: Json };
+type Item<Of extends Fields> = { readonly [Member in keyof Of]: ValueOf<Of[Member]> } & {
+  readonly raw: Json;
+};
 
 const trackTraceFields = {
   shipmentId: ownId,
@@ -47,7 +67,10 @@ export type TrackTrace = Item<typeof trackTraceFields>;
 
 export interface TrackTraceList {
   readonly items: readonly TrackTrace[];
-  readonly undecodable: readonly (DecodingProblem & { readonly raw: Json; readonly shipmentId: number | null })[];
+  readonly undecodable: readonly (DecodingProblem & {
+    readonly raw: Json;
+    readonly shipmentId: number | null;
+  })[];
 }
 
 /**
@@ -56,7 +79,12 @@ export interface TrackTraceList {
  * @throws WarehouseError `undecodable` if the result is not a list; then nothing of it is used
  */
 export function decodeTrackTraces(result: Json, zone: string): TrackTraceList {
-  const { items, undecodable } = decodeItems('v2.shipment.trackTrace', result, trackTraceFields, zone);
+  const { items, undecodable } = decodeItems(
+    'v2.shipment.trackTrace',
+    result,
+    trackTraceFields,
+    zone,
+  );
   return {
     items,
     undecodable: undecodable.map((problem) => {
@@ -81,12 +109,14 @@ const shipmentItems: Field<Json> = {
   read: (value) =>
     !Array.isArray(value)
       ? null
-      : value.filter(isObject).map(({ shipmentItemId = null, quantity = null, sku = null, lotNumber = null }) => ({
-          shipmentItemId,
-          quantity,
-          sku,
-          lotNumber,
-        })),
+      : value
+          .filter(isObject)
+          .map(({ shipmentItemId = null, quantity = null, sku = null, lotNumber = null }) => ({
+            shipmentItemId,
+            quantity,
+            sku,
+            lotNumber,
+          })),
 };
 
 const parcelFields = {
@@ -122,7 +152,12 @@ export interface ParcelList {
  * @throws WarehouseError `undecodable` if the result is not a list
  */
 export function decodeParcels(result: Json, zone: string): ParcelList {
-  const { items: parcels, undecodable } = decodeItems('v2.shipment.search', result, parcelFields, zone);
+  const { items: parcels, undecodable } = decodeItems(
+    'v2.shipment.search',
+    result,
+    parcelFields,
+    zone,
+  );
   return { parcels, undecodable };
 }
 

@@ -52,7 +52,11 @@ export function decodeServiceLists(result: Json): DecodedLists {
   // Any list may be absent, because a client may have no use for it. Then its stored entries stay.
   const absentLists = settingLists.filter((list) => (result[list] ?? null) === null);
   const options = settingLists.flatMap((list) =>
-    readEntries(list, result[list], optionFields).map(({ value, raw }) => ({ list, ...value, raw })),
+    readEntries(list, result[list], optionFields).map(({ value, raw }) => ({
+      list,
+      ...value,
+      raw,
+    })),
   );
   const main = readEntries('mainShippingMethods', result.mainShippingMethods, optionFields);
   const warehouses = main.flatMap(({ value: { id }, raw }, index) =>
@@ -73,14 +77,16 @@ export function decodeServiceLists(result: Json): DecodedLists {
 function readEntries<Of extends Fields>(path: string, list: Json | undefined, fields: Of) {
   if (list === null || list === undefined) return [];
   if (!Array.isArray(list)) throw makeListsError(path, 'is not a list');
-  return list.map((raw, index): { value: { readonly [Member in keyof Of]: ValueOf<Of[Member]> }; raw: Json } => {
-    const decoded = decodeMembers(fields, raw);
-    if ('value' in decoded) return { value: decoded.value, raw };
-    throw makeListsError(
-      [path, index, decoded.problem.path].filter((part) => part !== '').join('.'),
-      decoded.problem.reason,
-    );
-  });
+  return list.map(
+    (raw, index): { value: { readonly [Member in keyof Of]: ValueOf<Of[Member]> }; raw: Json } => {
+      const decoded = decodeMembers(fields, raw);
+      if ('value' in decoded) return { value: decoded.value, raw };
+      throw makeListsError(
+        [path, index, decoded.problem.path].filter((part) => part !== '').join('.'),
+        decoded.problem.reason,
+      );
+    },
+  );
 }
 
 const makeListsError = (path: string, reason: string) =>

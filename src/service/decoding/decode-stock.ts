@@ -8,7 +8,8 @@ const maxArticles = 200_000;
 
 /** A number of pieces. */
 const stockSchema = z.preprocess(
-  (value) => (typeof value === 'string' && /^-?\d{1,10}$/.test(value) ? Number(value) : toWholeNumber(value)),
+  (value) =>
+    typeof value === 'string' && /^-?\d{1,10}$/.test(value) ? Number(value) : toWholeNumber(value),
   z.int32(),
 );
 const articleSchema = z.looseObject({ sku: z.string().min(1), stock: z.custom<Json>().optional() });

@@ -43,7 +43,11 @@ function describeType(value: unknown): string {
   if (value === undefined || value === null) return 'no value';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'string') return 'a text';
-  return JSON.isRawJSON(value) || typeof value === 'number' ? 'a number' : isObject(value) ? 'an object' : 'a boolean';
+  return JSON.isRawJSON(value) || typeof value === 'number'
+    ? 'a number'
+    : isObject(value)
+      ? 'an object'
+      : 'a boolean';
 }
 
 /** Makes a field whose `read` returns undefined for a value that does not fit. */
@@ -61,15 +65,21 @@ const define = <Value>(
   },
 });
 
-export const text = define('text', 'a text', (value) => (typeof value === 'string' ? value : undefined));
-export const flag = define('boolean', 'true or false', (value) => (typeof value === 'boolean' ? value : undefined));
+export const text = define('text', 'a text', (value) =>
+  typeof value === 'string' ? value : undefined,
+);
+export const flag = define('boolean', 'true or false', (value) =>
+  typeof value === 'boolean' ? value : undefined,
+);
 /** A whole number that fits into Postgres' integer. */
 export const count = define('integer', 'a whole number below 2147483648', (value) => {
   const number = typeof value === 'number' ? value : toWholeNumber(value);
   if (!Number.isInteger(number)) return undefined;
   return Number(number) >= -(2 ** 31) && Number(number) < 2 ** 31 ? Number(number) : undefined;
 });
-export const date = define('date', 'a text', (value) => (typeof value === 'string' ? readDate(value) : undefined));
+export const date = define('date', 'a text', (value) =>
+  typeof value === 'string' ? readDate(value) : undefined,
+);
 /** A time. Without a zone designator it is read in the client's zone (docs/interface.md, 2.1 Paths and formats). */
 export const time = define('timestamptz', 'a text', (value, zone) =>
   typeof value === 'string' ? readDateTime(value, zone) : undefined,
@@ -83,8 +93,14 @@ const decimalForm = /^-?\d+(\.\d+)?([eE][+-]?\d{1,2})?$/;
  * of three or more digits are refused, because Postgres cannot store all of them.
  */
 export const decimal = define('numeric', 'a decimal number', (value) => {
-  const digits = JSON.isRawJSON(value) ? value.rawJSON : typeof value === 'number' ? String(value) : value;
-  return typeof digits === 'string' && digits.length <= 100 && decimalForm.test(digits) ? digits : undefined;
+  const digits = JSON.isRawJSON(value)
+    ? value.rawJSON
+    : typeof value === 'number'
+      ? String(value)
+      : value;
+  return typeof digits === 'string' && digits.length <= 100 && decimalForm.test(digits)
+    ? digits
+    : undefined;
 });
 
 /** A list of texts; empty if there is none. */
@@ -92,9 +108,11 @@ export const texts: Field<readonly string[]> = {
   sql: 'text[]',
   read: (value) => {
     if (value === null || value === undefined) return [];
-    if (!Array.isArray(value)) throw new RangeError(`must be a list of texts, not ${describeType(value)}`);
+    if (!Array.isArray(value))
+      throw new RangeError(`must be a list of texts, not ${describeType(value)}`);
     const wrong = value.findIndex((entry) => typeof entry !== 'string');
-    if (wrong >= 0) throw new PlacedError(String(wrong), `must be a text, not ${describeType(value[wrong])}`);
+    if (wrong >= 0)
+      throw new PlacedError(String(wrong), `must be a text, not ${describeType(value[wrong])}`);
     return value;
   },
 };
@@ -122,7 +140,8 @@ function readLink(link: unknown, path: string): number {
 
 function readData(relationship: unknown): Json | null {
   if (relationship === null || relationship === undefined) return null;
-  if (!isObject(relationship)) throw new RangeError(`must be an object, not ${describeType(relationship)}`);
+  if (!isObject(relationship))
+    throw new RangeError(`must be an object, not ${describeType(relationship)}`);
   return relationship.data ?? null;
 }
 
@@ -140,7 +159,8 @@ export const oneOrUnnamed: Field<number | null> = {
   sql: 'bigint',
   read: (relationship) => {
     const data = readData(relationship);
-    if (data === null || (isObject(data) && (data.id === null || data.id === undefined))) return null;
+    if (data === null || (isObject(data) && (data.id === null || data.id === undefined)))
+      return null;
     return readLink({ type: '', ...(isObject(data) ? data : {}) }, 'data');
   },
 };
@@ -151,7 +171,8 @@ export const many: Field<readonly number[] | null> = {
   read: (relationship) => {
     const data = readData(relationship);
     if (data === null) return null;
-    if (!Array.isArray(data)) throw new PlacedError('data', `must be a list, not ${describeType(data)}`);
+    if (!Array.isArray(data))
+      throw new PlacedError('data', `must be a list, not ${describeType(data)}`);
     return data.map((link, index) => readLink(link, `data.${index}`));
   },
 };
@@ -159,7 +180,10 @@ export const many: Field<readonly number[] | null> = {
 export type Fields = Readonly<Record<string, Field<unknown>>>;
 
 /** The fields of a type of resource. */
-export interface ResourceFields<Attributes extends Fields = Fields, Relationships extends Fields = Fields> {
+export interface ResourceFields<
+  Attributes extends Fields = Fields,
+  Relationships extends Fields = Fields,
+> {
   /** The member `type` of the resource. */
   readonly type: string;
   readonly attributes: Attributes;
@@ -177,8 +201,14 @@ interface FieldColumn {
 }
 
 /** The column of a member: `readyToPickOn` is `ready_to_pick_on`. */
-type SnakeCase<Name extends string, Done extends string = ''> = Name extends `${infer First}${infer Rest}`
-  ? SnakeCase<Rest, First extends Lowercase<First> ? `${Done}${First}` : `${Done}_${Lowercase<First>}`>
+type SnakeCase<
+  Name extends string,
+  Done extends string = '',
+> = Name extends `${infer First}${infer Rest}`
+  ? SnakeCase<
+      Rest,
+      First extends Lowercase<First> ? `${Done}${First}` : `${Done}_${Lowercase<First>}`
+    >
   : Done;
 export type ValueOf<Of> = Of extends Field<infer Value> ? Value : never;
 
@@ -186,7 +216,9 @@ export type ValueOf<Of> = Of extends Field<infer Value> ? Value : never;
 export type RowOf<Of> =
   Of extends ResourceFields<infer Attributes, infer Relationships>
     ? { readonly id: number; readonly raw: Json } & {
-        readonly [Member in keyof Attributes & string as SnakeCase<Member>]: ValueOf<Attributes[Member]>;
+        readonly [Member in keyof Attributes & string as SnakeCase<Member>]: ValueOf<
+          Attributes[Member]
+        >;
       } & {
         readonly [Member in keyof Relationships &
           string as `${SnakeCase<Member>}_${ValueOf<Relationships[Member]> extends number | null ? 'id' : 'ids'}`]: ValueOf<
@@ -196,14 +228,22 @@ export type RowOf<Of> =
     : never;
 
 /** Returns the name of the column of an attribute. */
-export const toColumn = (member: string) => member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+export const toColumn = (member: string) =>
+  member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** Declares the fields of a type of resource. Columns of relationships end with `_id`. */
 export function defineFields<Attributes extends Fields, Relationships extends Fields>(
   type: string,
-  { attributes, relationships }: { readonly attributes: Attributes; readonly relationships: Relationships },
+  {
+    attributes,
+    relationships,
+  }: { readonly attributes: Attributes; readonly relationships: Relationships },
 ): ResourceFields<Attributes, Relationships> {
-  const list = (from: FieldColumn['from'], fields: Fields, ending: (field: Field<unknown>) => string) =>
+  const list = (
+    from: FieldColumn['from'],
+    fields: Fields,
+    ending: (field: Field<unknown>) => string,
+  ) =>
     Object.entries(fields).map(([member, field]) => {
       const column = `${toColumn(member)}${ending(field)}`;
       return { from, member, path: `${from}.${member}`, column, field };
@@ -226,7 +266,8 @@ export function decodeRow<Of extends ResourceFields>(
 ): { readonly row: RowOf<Of> } | { readonly problem: DecodingProblem } {
   let path = '';
   try {
-    if (!isObject(resource)) throw new RangeError(`must be an object, not ${describeType(resource)}`);
+    if (!isObject(resource))
+      throw new RangeError(`must be an object, not ${describeType(resource)}`);
     path = 'id';
     const row: Record<string, unknown> = { id: ownId.read(resource.id, zone), raw: resource };
     path = 'type';
@@ -234,7 +275,8 @@ export function decodeRow<Of extends ResourceFields>(
     path = 'attributes';
     const attributes = readObject(resource.attributes);
     path = 'relationships';
-    const relationships = fields.columns.at(-1)?.from === path ? readObject(resource.relationships ?? {}) : {};
+    const relationships =
+      fields.columns.at(-1)?.from === path ? readObject(resource.relationships ?? {}) : {};
     for (const { from, member, path: memberPath, column, field } of fields.columns) {
       path = memberPath;
       row[column] = field.read((from === 'attributes' ? attributes : relationships)[member], zone);
@@ -251,7 +293,10 @@ export function decodeRow<Of extends ResourceFields>(
  */
 function toProblem(error: unknown, path: string): DecodingProblem {
   if (!(error instanceof RangeError)) throw error;
-  return { path: error instanceof PlacedError ? `${path}.${error.path}` : path, reason: error.message };
+  return {
+    path: error instanceof PlacedError ? `${path}.${error.path}` : path,
+    reason: error.message,
+  };
 }
 
 function readObject(value: unknown): Resource {
@@ -264,7 +309,9 @@ export function decodeMembers<Of extends Fields>(
   fields: Of,
   value: Json,
   zone = 'UTC',
-): { readonly value: { readonly [Member in keyof Of]: ValueOf<Of[Member]> } } | { readonly problem: DecodingProblem } {
+):
+  | { readonly value: { readonly [Member in keyof Of]: ValueOf<Of[Member]> } }
+  | { readonly problem: DecodingProblem } {
   let path = '';
   try {
     const members = readObject(value);

@@ -33,7 +33,8 @@ const idForm = /^[1-9]\d{0,15}$/;
 
 /** Reads an id: an integer, or a string of digits, as in path parameters and one answer. Returns null for others. */
 export function toId(value: unknown): number | null {
-  const id = typeof value === 'string' ? (idForm.test(value) ? Number(value) : null) : toWholeNumber(value);
+  const id =
+    typeof value === 'string' ? (idForm.test(value) ? Number(value) : null) : toWholeNumber(value);
   return typeof id === 'number' && Number.isSafeInteger(id) && id >= 1 ? id : null;
 }
 
@@ -46,13 +47,20 @@ export function readId(resource: Json): number | null {
  * Decodes a v3 document, without its resources.
  * @throws WarehouseError `undecodable` if the body is not a valid document; then nothing of it may be used
  */
-export function decodeDocument(operation: string, body: string, shape: 'list' | 'single'): Document {
+export function decodeDocument(
+  operation: string,
+  body: string,
+  shape: 'list' | 'single',
+): Document {
   let document: Json;
   try {
     document = parseExact(body);
   } catch (cause) {
     if (!(cause instanceof SyntaxError)) throw cause;
-    throw makeDocumentError(operation, cause instanceof ShapeError ? cause.message : 'is not valid JSON');
+    throw makeDocumentError(
+      operation,
+      cause instanceof ShapeError ? cause.message : 'is not valid JSON',
+    );
   }
   if (!isObject(document)) throw makeDocumentError(operation, 'is not an object');
   const { data, included, links } = document;
@@ -128,7 +136,9 @@ export function findChildren(
 ): Children {
   const inside = Array.isArray(parent.included) ? parent.included : [];
   if (ids === null) {
-    const resources = inside.filter((resource): resource is Resource => isObject(resource) && resource.type === type);
+    const resources = inside.filter(
+      (resource): resource is Resource => isObject(resource) && resource.type === type,
+    );
     return { resources, complete: false };
   }
   const insideIndex = indexIncluded(inside);
@@ -142,7 +152,9 @@ export function findChildren(
  */
 export function addIncluded(resource: Json, onTop: IncludedIndex): Json {
   if (!isObject(resource) || onTop.size === 0 || !isObject(resource.relationships)) return resource;
-  const links = Object.values(resource.relationships).flatMap((relation) => (isObject(relation) ? relation.data : []));
+  const links = Object.values(resource.relationships).flatMap((relation) =>
+    isObject(relation) ? relation.data : [],
+  );
   const named = links.flatMap((link) => {
     const id = link === undefined ? null : readId(link);
     const type = isObject(link) && typeof link.type === 'string' ? link.type : null;

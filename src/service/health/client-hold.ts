@@ -17,9 +17,13 @@ export interface ClientHold {
  */
 export function toClientHold(failure: unknown): ClientHold | null {
   if (!(failure instanceof WarehouseError)) return null;
-  if (failure.code === 'credentials_refused') return { code: 'credentials_refused', pause: pauses.refusedCredentials };
+  if (failure.code === 'credentials_refused')
+    return { code: 'credentials_refused', pause: pauses.refusedCredentials };
   if (failure.retryAfterMs !== undefined)
-    return { code: 'asked_to_wait', pause: makeFixedPause(Math.min(failure.retryAfterMs, longestWaitMs)) };
+    return {
+      code: 'asked_to_wait',
+      pause: makeFixedPause(Math.min(failure.retryAfterMs, longestWaitMs)),
+    };
   const isSilent = ['connect_failed', 'timeout', 'connection_lost'].includes(failure.code);
   return isSilent ? { code: 'no_answer', pause: pauses.silentService } : null;
 }

@@ -80,7 +80,8 @@ export function judgeHealth(
   // The request was sent before the hold began, so it is not new evidence. Only a Retry-After makes a wait longer.
   if (former !== null && isHeld && !isAnswer && isKept(former, evidence)) {
     // A 429 comes sooner than the answers to rows that were sent before it. These show that the next hold may be short.
-    const failures = former.code === 'too_fast' && evidence.seen === 'success' ? 0 : former.failures;
+    const failures =
+      former.code === 'too_fast' && evidence.seen === 'success' ? 0 : former.failures;
     return { health: { ...former, failures }, holdMs: null };
   }
   switch (evidence.seen) {
@@ -93,7 +94,9 @@ export function judgeHealth(
     case 'answered':
       return { health: former && { ...former, failures: 0, sendWindow: 1 }, holdMs: 0 };
     case 'credentials refused':
-      return makeHold('credentials_refused', evidence.reason, pauses.refusedCredentials.firstMs, { sendWindow: null });
+      return makeHold('credentials_refused', evidence.reason, pauses.refusedCredentials.firstMs, {
+        sendWindow: null,
+      });
     case 'asked to wait':
       return makeHold('retry_after', evidence.reason, evidence.ms, { sendWindow: windowAfterWait });
     case 'too fast': {
@@ -102,7 +105,9 @@ export function judgeHealth(
       return makeHold('too_fast', evidence.reason, ms, { failures, sendWindow: windowAfterWait });
     }
     case 'no answer':
-      return makeHold('breaker_open', evidence.reason, pauses.statusQuestion.firstMs, { sendWindow: null });
+      return makeHold('breaker_open', evidence.reason, pauses.statusQuestion.firstMs, {
+        sendWindow: null,
+      });
   }
 }
 
@@ -129,9 +134,15 @@ function judgeFailedRow(
   if (!isNew && sendWindow !== 1) return { health: former, holdMs: null };
   const failures = (former?.failures ?? 0) + 1;
   const isHolding = sendWindow === null ? failures >= minFailuresToHold : sendWindow === 1;
-  if (isHolding) return makeHold('kind_failing', reason, growPauseMs(pauses.failingKind, failures + 1), { failures });
+  if (isHolding)
+    return makeHold('kind_failing', reason, growPauseMs(pauses.failingKind, failures + 1), {
+      failures,
+    });
   const code = former?.code ?? 'kind_failing';
-  return { health: { code, reason, failures, sendWindow: sendWindow && Math.floor(sendWindow / 2) }, holdMs: null };
+  return {
+    health: { code, reason, failures, sendWindow: sendWindow && Math.floor(sendWindow / 2) },
+    holdMs: null,
+  };
 }
 
 function makeHold(

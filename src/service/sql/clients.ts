@@ -19,7 +19,10 @@ export interface OfferedAccount extends ClientAccount {
  * account, the offered one is only recorded.
  * @returns clients whose account is not the accepted one
  */
-export async function registerClients(db: Kysely<DB>, clients: readonly OfferedAccount[]): Promise<string[]> {
+export async function registerClients(
+  db: Kysely<DB>,
+  clients: readonly OfferedAccount[],
+): Promise<string[]> {
   const { rows } = await sql<{ client: string }>`
     with given as (
       select *
@@ -56,7 +59,11 @@ export async function markServed(db: Kysely<DB>, clients: readonly ClientAccount
  * Records whether the queue answers the worker of these clients.
  * @param error how it failed; null if it answered
  */
-export async function noteQueue(db: Kysely<DB>, clients: readonly string[], error: string | null): Promise<void> {
+export async function noteQueue(
+  db: Kysely<DB>,
+  clients: readonly string[],
+  error: string | null,
+): Promise<void> {
   await db
     .updateTable('sync.clients')
     .set({ queue_away_since: error === null ? null : sql<Date>`now()`, queue_error: error })
@@ -66,7 +73,10 @@ export async function noteQueue(db: Kysely<DB>, clients: readonly string[], erro
 }
 
 /** Returns true if this account is the accepted one, and keeps it so until the transaction ends. */
-export async function isAcceptedUntilCommit(trx: Transaction<DB>, account: ClientAccount): Promise<boolean> {
+export async function isAcceptedUntilCommit(
+  trx: Transaction<DB>,
+  account: ClientAccount,
+): Promise<boolean> {
   const accepted = trx
     .selectFrom('sync.clients')
     .select('client')
@@ -111,7 +121,9 @@ export async function readClients(db: Kysely<DB>): Promise<KnownClient[]> {
       'queue_away_since as queueAwaySince',
       'queue_error as queueError',
       'served_at as servedAt',
-      sql<string | null>`case when offered_at > now() - interval '1 minute' then offered_base_url end`.as(
+      sql<
+        string | null
+      >`case when offered_at > now() - interval '1 minute' then offered_base_url end`.as(
         'offeredBaseUrl',
       ),
     ])

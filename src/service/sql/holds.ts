@@ -23,16 +23,19 @@ export interface HealthScope {
 }
 
 /** Returns true if a client is held until the service has answered a question. */
-export const awaitsAnswer = ({ kind, sendWindow }: CurrentHealth): boolean => kind === '' && sendWindow === null;
+export const awaitsAnswer = ({ kind, sendWindow }: CurrentHealth): boolean =>
+  kind === '' && sendWindow === null;
 
 /** Returns true if no row of the client or kind may be sent at present. */
-export const isHeld = (health: CurrentHealth): boolean => awaitsAnswer(health) || health.untilInMs > 0;
+export const isHeld = (health: CurrentHealth): boolean =>
+  awaitsAnswer(health) || health.untilInMs > 0;
 
 /** SQL: true if a row `h` of sync.push_holds keeps all its outbox rows from being sent. */
 export const holds = sql`(h.kind = '' and h.send_window is null or h.until > statement_timestamp())`;
 
 /** Returns true if no rows may be sent at present, or only as many as a send window allows. */
-export const isRestricted = (health: StoredHealth): boolean => isHeld(health) || health.sendWindow !== null;
+export const isRestricted = (health: StoredHealth): boolean =>
+  isHeld(health) || health.sendWindow !== null;
 
 const selectHealth = (db: Kysely<DB>) =>
   db
@@ -75,14 +78,25 @@ export function noteEvidence(
     const isBad = evidence.seen !== 'success' && evidence.seen !== 'answered';
     if (isBad) await lockHealth(trx, { client, kind });
     const stored =
-      (await selectHealth(trx).where('client', '=', client).where('kind', '=', kind).forUpdate().executeTakeFirst()) ??
-      null;
+      (await selectHealth(trx)
+        .where('client', '=', client)
+        .where('kind', '=', kind)
+        .forUpdate()
+        .executeTakeFirst()) ?? null;
     const former = stored?.reason === '' ? null : stored;
-    const { health, holdMs } = judgeHealth(former, evidence, { isHeld: former !== null && isHeld(former), isAnswer });
+    const { health, holdMs } = judgeHealth(former, evidence, {
+      isHeld: former !== null && isHeld(former),
+      isAnswer,
+    });
     if (health === null) {
       if (stored !== null)
-        await trx.deleteFrom('sync.push_holds').where('client', '=', client).where('kind', '=', kind).execute();
-    } else if (health !== former || holdMs !== null) await storeHealth(trx, { client, kind }, former, health, holdMs);
+        await trx
+          .deleteFrom('sync.push_holds')
+          .where('client', '=', client)
+          .where('kind', '=', kind)
+          .execute();
+    } else if (health !== former || holdMs !== null)
+      await storeHealth(trx, { client, kind }, former, health, holdMs);
     return { health, heldMs: holdMs !== null && holdMs > 0 && health !== null ? holdMs : null };
   });
 }
@@ -107,12 +121,20 @@ async function storeHealth(
   // A later answer of the service can extend the hold that it asked for, never shorten it.
   const later = code === 'retry_after' ? sql<Date>`greatest(until, ${until})` : until;
   // Refused credentials have another cause than an outage, and so has an outage after rows were done.
-  const isOther = former !== null && (former.code === 'credentials_refused') !== (code === 'credentials_refused');
+  const isOther =
+    former !== null && (former.code === 'credentials_refused') !== (code === 'credentials_refused');
   const isNew = isOther || (sendWindow === null && (former?.sendWindow ?? 1) > 1);
   const since = isNew ? { since: sql<Date>`clock_timestamp()` } : {};
   await trx
     .updateTable('sync.push_holds')
-    .set({ code, reason, failures, send_window: sendWindow, ...since, ...(holdMs === null ? {} : { until: later }) })
+    .set({
+      code,
+      reason,
+      failures,
+      send_window: sendWindow,
+      ...since,
+      ...(holdMs === null ? {} : { until: later }),
+    })
     .where('client', '=', client)
     .where('kind', '=', kind)
     .execute();
@@ -162,7 +184,10 @@ export async function recordProof(db: Kysely<DB>, proof: Proof): Promise<void> {
 }
 
 /** Returns true if any worker has seen the service carry out a kind with this method and path. */
-export async function isProven(db: Kysely<DB>, { client, kind, method, path }: Proof): Promise<boolean> {
+export async function isProven(
+  db: Kysely<DB>,
+  { client, kind, method, path }: Proof,
+): Promise<boolean> {
   const proven = await db
     .selectFrom('sync.proven_kinds')
     .select('kind')

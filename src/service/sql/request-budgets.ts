@@ -14,7 +14,11 @@ export interface RequestLimit {
  * length, by the clock of the database. Slots that have passed are not granted any more, so that requests do not gather
  * at the end of a second.
  */
-export async function takeRequests(db: Kysely<DB>, limit: RequestLimit, wanted: number): Promise<RequestQuota> {
+export async function takeRequests(
+  db: Kysely<DB>,
+  limit: RequestLimit,
+  wanted: number,
+): Promise<RequestQuota> {
   for (;;) {
     const quota = await takeStoredRequests(db, limit, wanted);
     if (quota !== undefined) return quota;

@@ -35,9 +35,14 @@ const toKeepMs = (refused: number) => growPauseMs(pauses.refusedToken, refused +
 export class TokenSource {
   readonly #http: WarehouseHttp;
   readonly #credentials: Credentials;
-  #current: { token: string; renewAtMs: number; issuedAtMs: number; isAccepted: boolean } | undefined;
+  #current:
+    | { token: string; renewAtMs: number; issuedAtMs: number; isAccepted: boolean }
+    | undefined;
   /** Operations answered with 401 since they last succeeded, and from when a 401 may cause a new token again. */
-  readonly #refusals = new Map<OperationName, { readonly times: number; readonly renewAtMs: number }>();
+  readonly #refusals = new Map<
+    OperationName,
+    { readonly times: number; readonly renewAtMs: number }
+  >();
   /** Number of consecutive tokens that were discarded and that the service never accepted. */
   #fruitless = 0;
   #renewal: Promise<string> | undefined;
@@ -58,7 +63,8 @@ export class TokenSource {
 
   /** Returns the present token, or the request for a new one, which all callers share. */
   #getShared(): string | Promise<string> {
-    if (this.#current !== undefined && performance.now() < this.#current.renewAtMs) return this.#current.token;
+    if (this.#current !== undefined && performance.now() < this.#current.renewAtMs)
+      return this.#current.token;
     this.#renewal ??= this.#renew().finally(() => {
       this.#renewal = undefined;
     });
@@ -83,10 +89,14 @@ export class TokenSource {
     if (current?.token !== token) return true;
     const nowMs = performance.now();
     const refusal = this.#refusals.get(operation) ?? { times: 0, renewAtMs: 0 };
-    const isFresh = !current.isAccepted && nowMs < current.issuedAtMs + toKeepMs(this.#fruitless - 1);
+    const isFresh =
+      !current.isAccepted && nowMs < current.issuedAtMs + toKeepMs(this.#fruitless - 1);
     if ((isFresh && this.#fruitless > 0) || nowMs < refusal.renewAtMs) return false;
     this.#fruitless = current.isAccepted ? 0 : this.#fruitless + 1;
-    this.#refusals.set(operation, { times: refusal.times + 1, renewAtMs: nowMs + toKeepMs(refusal.times) });
+    this.#refusals.set(operation, {
+      times: refusal.times + 1,
+      renewAtMs: nowMs + toKeepMs(refusal.times),
+    });
     this.#current = undefined;
     return true;
   }
@@ -132,7 +142,8 @@ async function waitUnlessAborted<T>(work: Promise<T>, signal: AbortSignal): Prom
 function decodeToken(body: string): GrantedToken {
   const answer = parseBody(body);
   if (answer === undefined) throw makeTokenError('the answer is not readable JSON');
-  if (!isObject(answer)) throw makeTokenError(`the answer is ${describeValue(answer)}, not an object`);
+  if (!isObject(answer))
+    throw makeTokenError(`the answer is ${describeValue(answer)}, not an object`);
   const { access_token: token, token_type: type, expires_in: life } = answer;
 
   const tokenProblem = findTokenProblem(token);
@@ -145,7 +156,9 @@ function decodeToken(body: string): GrantedToken {
 
   const seconds = readSeconds(life);
   if (seconds === null)
-    throw makeTokenError(`expires_in is ${describe(life)}; it must be a whole number of seconds above 0`);
+    throw makeTokenError(
+      `expires_in is ${describe(life)}; it must be a whole number of seconds above 0`,
+    );
   return { token: String(token), seconds };
 }
 
@@ -155,7 +168,8 @@ const makeTokenError = (problem: string) => makeUndecodableError(`common.token: 
 function findTokenProblem(token: Json | undefined): string | null {
   if (token === '') return 'is empty; it must be a text';
   if (typeof token !== 'string') return `is ${describeKind(token)}; it must be a text`;
-  if (token.length > maxTokenCharacters) return `has ${token.length} characters; the maximum is ${maxTokenCharacters}`;
+  if (token.length > maxTokenCharacters)
+    return `has ${token.length} characters; the maximum is ${maxTokenCharacters}`;
   return /^[\x21-\x7e]+$/.test(token) ? null : 'holds a character that no header can carry';
 }
 

@@ -53,7 +53,9 @@ function createConnector(timeoutMs: number): buildConnector.connector {
     const socket = await connectTcp({ host: options.hostname, port, timeoutMs });
     if (!isTls) return callback(null, socket.setNoDelay(true).setKeepAlive(true, keepAliveMs));
 
-    const late = Object.assign(new Error(`no TLS handshake within ${timeoutMs} ms`), { code: 'ETIMEDOUT' });
+    const late = Object.assign(new Error(`no TLS handshake within ${timeoutMs} ms`), {
+      code: 'ETIMEDOUT',
+    });
     const timer = setTimeout(() => socket.destroy(late), deadlineMs - performance.now());
     return upgrade({ ...options, httpSocket: socket }, (...[error, secured]) => {
       clearTimeout(timer);
@@ -67,13 +69,17 @@ function createConnector(timeoutMs: number): buildConnector.connector {
 }
 
 /** Creates a lookup of the names of proxies, which returns the address that answers first. */
-function createProxyLookup(proxies: readonly (string | undefined)[], timeoutMs: number): LookupFunction {
+function createProxyLookup(
+  proxies: readonly (string | undefined)[],
+  timeoutMs: number,
+): LookupFunction {
   const urls = proxies.flatMap((proxy) => (proxy === undefined ? [] : new URL(proxy)));
   return (host, { all }, callback) => {
     const { port = '', protocol = 'http:' } = urls.find(({ hostname }) => hostname === host) ?? {};
     const target = { host, port: Number(port) || (protocol === 'https:' ? 443 : 80), timeoutMs };
     findAddress(target).then(
-      ({ address, family }) => (all ? callback(null, [{ address, family }]) : callback(null, address, family)),
+      ({ address, family }) =>
+        all ? callback(null, [{ address, family }]) : callback(null, address, family),
       (error: Error) => callback(error, ''),
     );
   };

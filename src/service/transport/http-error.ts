@@ -6,7 +6,8 @@ import { dayMs } from '../../core/time.ts';
 import { findTlsError } from '../../core/tls-error.ts';
 
 /** Codes of failures before a request was sent: DNS, TCP, and a certificate that is not accepted. */
-const notConnected = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENOTFOUND|EAI_|UND_ERR_CONNECT_TIMEOUT)/;
+const notConnected =
+  /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENOTFOUND|EAI_|UND_ERR_CONNECT_TIMEOUT)/;
 const badCertificate = /^(ERR_TLS_CERT|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/;
 const maxRetryAfterMs = dayMs;
 /** 4xx statuses that do not concern the request itself. */
@@ -31,7 +32,8 @@ export function toTransportError(operation: string, cause: unknown): WarehouseEr
     new WarehouseError(ours, `${operation}: ${text}`, { outcome, cause });
   if (isBeforeSending(cause)) {
     const tlsError = findTlsError(cause, 'service');
-    if (tlsError === null) return makeError('connect_failed', 'not_executed', 'no connection to the service');
+    if (tlsError === null)
+      return makeError('connect_failed', 'not_executed', 'no connection to the service');
     // Without the cause: its words would repeat the message.
     const message = `${operation}: no connection to the service: ${tlsError.message}`;
     return new WarehouseError('connect_failed', message, { outcome: 'not_executed' });
@@ -48,7 +50,11 @@ export function toTransportError(operation: string, cause: unknown): WarehouseEr
   if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT' || isTimeout(cause)) {
     return makeError('timeout', 'unknown', 'the service did not answer in time');
   }
-  return makeError('connection_lost', 'unknown', 'the connection broke before the answer was complete');
+  return makeError(
+    'connection_lost',
+    'unknown',
+    'the connection broke before the answer was complete',
+  );
 }
 
 /**
@@ -60,7 +66,8 @@ export function makeEncodingError(operation: string, encoding: string): Warehous
 }
 
 function isBeforeSending(cause: unknown): boolean {
-  if (cause instanceof AggregateError) return cause.errors.length > 0 && cause.errors.every(isBeforeSending);
+  if (cause instanceof AggregateError)
+    return cause.errors.length > 0 && cause.errors.every(isBeforeSending);
   if (cause instanceof NotConnectedError) return true;
   if (!(cause instanceof Error)) return false;
   const { code = '', syscall = '' } = cause as Error & { code?: unknown; syscall?: unknown };
@@ -93,14 +100,22 @@ export function toStatusError(operation: string, answer: StatusAnswer): Warehous
   const { status } = answer;
   const jsonBody = /\bjson\b/i.test(answer.contentType) && parseBody(answer.body) !== undefined;
   const refusal =
-    jsonBody && status >= 400 && status < 500 && !unrelatedStatuses.has(status) ? readNokMessage(answer.body) : null;
+    jsonBody && status >= 400 && status < 500 && !unrelatedStatuses.has(status)
+      ? readNokMessage(answer.body)
+      : null;
   if (refusal !== null)
-    return new WarehouseError('nok', `${operation}: NOK: ${refusal}`, { outcome: 'refused', status, jsonBody });
+    return new WarehouseError('nok', `${operation}: NOK: ${refusal}`, {
+      outcome: 'refused',
+      status,
+      jsonBody,
+    });
   const problems = jsonBody ? readJsonApiErrors(answer.body) : [];
   const titles = quoteErrorTitles(problems);
   const retryAfterMs = readRetryAfterMs(answer.retryAfter, answer.dateMs);
   const redirected = status >= 300 && status < 400;
-  const what = redirected ? `redirected (${status}); redirects are not followed` : `answered ${status}`;
+  const what = redirected
+    ? `redirected (${status}); redirects are not followed`
+    : `answered ${status}`;
   return new WarehouseError(
     redirected ? 'redirected' : status === 401 ? 'unauthorized' : 'http_status',
     `${operation}: ${what}${titles}`,
@@ -128,9 +143,14 @@ function toOutcome(status: number, jsonBody: boolean, retryAfterMs: number | und
  * Reads a Retry-After header, which holds seconds or a date. A date is compared with the answer's own Date header.
  * @returns milliseconds, at most one day; undefined if the header is absent or unreadable
  */
-export function readRetryAfterMs(header: string | undefined, dateMs: number | null): number | undefined {
+export function readRetryAfterMs(
+  header: string | undefined,
+  dateMs: number | null,
+): number | undefined {
   if (header === undefined) return undefined;
-  const waitMs = /^\d+$/.test(header.trim()) ? Number(header) * 1_000 : Date.parse(header) - (dateMs ?? Date.now());
+  const waitMs = /^\d+$/.test(header.trim())
+    ? Number(header) * 1_000
+    : Date.parse(header) - (dateMs ?? Date.now());
   return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(waitMs, 0), maxRetryAfterMs);
 }
 
@@ -149,7 +169,9 @@ function readJsonApiErrors(body: string): readonly Json[] {
 }
 
 function quoteErrorTitles(errors: readonly Json[]): string {
-  const titles = errors.map((error) => (isObject(error) && typeof error.title === 'string' ? error.title : ''));
+  const titles = errors.map((error) =>
+    isObject(error) && typeof error.title === 'string' ? error.title : '',
+  );
   const text = titles.filter(Boolean).join('; ');
   return text === '' ? '' : `: ${quote(text)}`;
 }

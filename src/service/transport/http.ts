@@ -9,7 +9,12 @@ import type { OperationName, Operations } from '../../../config/operations.ts';
 import { pauses, toPauseMs } from '../../core/backoff.ts';
 import { makeUndecodableError, toStopError, WarehouseError } from '../../core/errors.ts';
 import { isOrdinaryTime } from '../../core/time.ts';
-import { type AnswerPart, answerBudget, freeAnswerBytes, unknownAnswerBytes } from './answer-budget.ts';
+import {
+  type AnswerPart,
+  answerBudget,
+  freeAnswerBytes,
+  unknownAnswerBytes,
+} from './answer-budget.ts';
 import { makeEncodingError, toStatusError, toTransportError } from './http-error.ts';
 import { encodeValue } from './query.ts';
 import type { RequestBudget } from './request-budget.ts';
@@ -58,7 +63,8 @@ export interface HttpAnswer {
 }
 
 /** A request with any method and path, for questions that docs/interface.md does not answer. */
-export interface RawRequest extends Pick<HttpRequest, 'path' | 'query' | 'headers' | 'body' | 'signal' | 'keep'> {
+export interface RawRequest
+  extends Pick<HttpRequest, 'path' | 'query' | 'headers' | 'body' | 'signal' | 'keep'> {
   readonly method: Dispatcher.HttpMethod;
   /** A path as in `config/operations.ts`. */
   readonly template: string;
@@ -103,7 +109,9 @@ export class WarehouseHttp {
         if (!(error instanceof WarehouseError)) throw error;
         const delayMs = readRetryDelayMs(error, attempt, Math.random());
         if (delayMs === null) throw error;
-        await wait(delayMs, undefined, { signal: request.signal }).catch(() => throwStopped(request.signal));
+        await wait(delayMs, undefined, { signal: request.signal }).catch(() =>
+          throwStopped(request.signal),
+        );
       }
     }
   }
@@ -125,7 +133,11 @@ export class WarehouseHttp {
       });
     const { method, path } = this.#options.operations[request.operation];
     try {
-      const answer = await this.#exchange(request.operation, { ...request, method, template: path });
+      const answer = await this.#exchange(request.operation, {
+        ...request,
+        method,
+        template: path,
+      });
       if (!isDone(answer.status)) throw toStatusError(request.operation, answer);
       report(String(answer.status));
       return answer;
@@ -144,7 +156,10 @@ export class WarehouseHttp {
     return this.#exchange(`${request.method} ${request.template}`, request);
   }
 
-  async #exchange(operation: string, { method, template, ...request }: RawRequest): Promise<RawAnswer> {
+  async #exchange(
+    operation: string,
+    { method, template, ...request }: RawRequest,
+  ): Promise<RawAnswer> {
     const { baseUrl, dispatcher, timeoutMs } = this.#options;
     const url = buildUrl(baseUrl, template, { operation, ...request });
     const deadline = new Deadline(timeoutMs * 2);
@@ -185,7 +200,11 @@ export class WarehouseHttp {
     } catch (error) {
       if (error instanceof WarehouseError) throw error;
       if (request.signal.aborted) throwStopped(request.signal);
-      if (error instanceof TypeError && 'code' in error && error.code === 'ERR_ENCODING_INVALID_ENCODED_DATA') {
+      if (
+        error instanceof TypeError &&
+        'code' in error &&
+        error.code === 'ERR_ENCODING_INVALID_ENCODED_DATA'
+      ) {
         throw makeUndecodableError(`${operation}: the answer is not UTF-8`);
       }
       throw toTransportError(operation, deadline.signal.aborted ? deadline.signal.reason : error);
@@ -211,7 +230,10 @@ class Deadline {
   }
 
   start(): void {
-    this.#timer = setTimeout(() => this.#abort.abort(new DOMException('too slow', 'TimeoutError')), this.#ms);
+    this.#timer = setTimeout(
+      () => this.#abort.abort(new DOMException('too slow', 'TimeoutError')),
+      this.#ms,
+    );
   }
 
   pause(): void {
@@ -274,12 +296,17 @@ function buildUrl(
 ): URL {
   const filled = path.replace(/\{(\w+)\}/g, (_part, name: string) => {
     const value = request.path?.[name];
-    if (value === undefined) throw new TypeError(`${request.operation} needs the path value ${name}`);
+    if (value === undefined)
+      throw new TypeError(`${request.operation} needs the path value ${name}`);
     // The URL parser would treat `.` and `..` as steps in the path, even if they are encoded.
     if (String(value) === '.' || String(value) === '..')
-      throw new WarehouseError('bad_path_value', `${request.operation}: ${name} must not be ${value}`, {
-        outcome: 'refused',
-      });
+      throw new WarehouseError(
+        'bad_path_value',
+        `${request.operation}: ${name} must not be ${value}`,
+        {
+          outcome: 'refused',
+        },
+      );
     return encodeValue(value);
   });
   const url = new URL(baseUrl);
@@ -309,7 +336,11 @@ const transientStatuses = new Set([408, 425, 429]);
  * @param attempt number of attempts so far, from 1
  * @param random a number in [0, 1)
  */
-export function readRetryDelayMs(error: WarehouseError, attempt: number, random: number): number | null {
+export function readRetryDelayMs(
+  error: WarehouseError,
+  attempt: number,
+  random: number,
+): number | null {
   const { retryAfterMs = 0 } = error;
   if (attempt >= maxReads || !isTransient(error) || retryAfterMs > maxReadWaitMs) return null;
   return retryAfterMs + toPauseMs(pauses.read, attempt, random);

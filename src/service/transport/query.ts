@@ -3,7 +3,9 @@ import { isObject, type Json } from '../../core/json.ts';
 import { quote } from '../../core/quote.ts';
 
 /** Query parameters in order. An array is the list of an `[in]` filter. */
-export type QueryParameters = Readonly<Record<string, string | number | readonly (string | number)[]>>;
+export type QueryParameters = Readonly<
+  Record<string, string | number | readonly (string | number)[]>
+>;
 
 /**
  * Percent-encodes one value, including the characters that encodeURIComponent does not encode

@@ -26,7 +26,10 @@ export class RawClient {
 
   constructor(client: WarehouseClient, options: Omit<HttpOptions, 'baseUrl'>) {
     this.#http = new WarehouseHttp({ ...options, baseUrl: client.baseUrl });
-    this.#tokens = new TokenSource(this.#http, { username: client.username, password: client.password });
+    this.#tokens = new TokenSource(this.#http, {
+      username: client.username,
+      password: client.password,
+    });
   }
 
   /**
@@ -34,13 +37,18 @@ export class RawClient {
    * @throws WarehouseError if there is no token or no answer, or StoppedError if the signal was aborted
    */
   async ask({ json, form, open = false, ...request }: Question): Promise<JsonAnswer> {
-    const body = json === undefined ? form && new URLSearchParams(form).toString() : JSON.stringify(json);
+    const body =
+      json === undefined ? form && new URLSearchParams(form).toString() : JSON.stringify(json);
     const type = json === undefined ? 'application/x-www-form-urlencoded' : 'application/json';
     const headers = {
       ...(body === undefined ? {} : { 'content-type': type }),
       ...(open ? {} : { authorization: `bearer ${await this.#tokens.get(request.signal)}` }),
     };
-    const answer = await this.#http.ask({ ...request, headers, ...(body === undefined ? {} : { body }) });
+    const answer = await this.#http.ask({
+      ...request,
+      headers,
+      ...(body === undefined ? {} : { body }),
+    });
     return { ...answer, json: parseBody(answer.body) };
   }
 }

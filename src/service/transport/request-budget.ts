@@ -107,7 +107,10 @@ export class RequestBudget {
     const { begun, before } = this.#count(askedAtMs);
     const missing = this.#waiting.size - this.#permits.length;
     const expected = Math.ceil(Math.max(begun, before) / shareOfSecond);
-    const wanted = Math.min(Math.ceil(this.#perSecond / shareOfSecond), Math.max(missing, expected));
+    const wanted = Math.min(
+      Math.ceil(this.#perSecond / shareOfSecond),
+      Math.max(missing, expected),
+    );
     try {
       const { requests, startsInMs, endsInMs } = await this.#takeQuota(wanted);
       const answeredAtMs = performance.now();
@@ -137,7 +140,8 @@ export class RequestBudget {
   #count(nowMs: number): { begun: number; readonly before: number } {
     const second = Math.floor(nowMs / 1_000);
     const { second: last, begun } = this.#recent;
-    if (second !== last) this.#recent = { second, begun: 0, before: second === last + 1 ? begun : 0 };
+    if (second !== last)
+      this.#recent = { second, begun: 0, before: second === last + 1 ? begun : 0 };
     return this.#recent;
   }
 }
@@ -149,6 +153,10 @@ export function makeLocalQuotas(perSecond: number): TakeQuota {
     const nowMs = performance.now();
     const startAtMs = Math.max(nowMs, nextAtMs);
     nextAtMs = startAtMs + (wanted * 1_000) / perSecond;
-    return Promise.resolve({ requests: wanted, startsInMs: startAtMs - nowMs, endsInMs: nextAtMs + 1_000 - nowMs });
+    return Promise.resolve({
+      requests: wanted,
+      startsInMs: startAtMs - nowMs,
+      endsInMs: nextAtMs + 1_000 - nowMs,
+    });
   };
 }

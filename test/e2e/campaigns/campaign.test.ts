@@ -9,7 +9,10 @@ const database = useDatabase();
 const processes = useProcesses();
 
 /** `npm run campaign -- 1-20` runs other seeds at full length. The test suite runs one seed for fewer days. */
-const [first = 7, last = first] = (process.env.CAMPAIGN_SEEDS ?? '').split('-').filter(Boolean).map(Number);
+const [first = 7, last = first] = (process.env.CAMPAIGN_SEEDS ?? '')
+  .split('-')
+  .filter(Boolean)
+  .map(Number);
 const [days, ordersPerDay] = process.env.CAMPAIGN_SEEDS === undefined ? [7, 60] : [30, 60];
 const seeds = Array.from({ length: last - first + 1 }, (_, index) => first + index);
 
@@ -38,10 +41,14 @@ test.each(seeds)(
         `seed ${seed}: ${JSON.stringify({ ...campaign.counts, ...during })} ${JSON.stringify(rows)}\n`,
       );
       expect(differences).toEqual([]);
-      expect(Math.min(campaign.counts.kills + campaign.counts.stops, campaign.counts.faults)).toBeGreaterThan(0);
+      expect(
+        Math.min(campaign.counts.kills + campaign.counts.stops, campaign.counts.faults),
+      ).toBeGreaterThan(0);
       // A resource without an id cannot be released by a good version. Every other one must have been released.
       expect(
-        await database.query('select stream, resource_id, reason from sync.quarantine where resource_id is not null'),
+        await database.query(
+          'select stream, resource_id, reason from sync.quarantine where resource_id is not null',
+        ),
       ).toEqual([]);
       // The feed has at most one entry `created` for each row.
       const doubled = `select client, entity, id, key from fulfilment.changes where operation = 'created'

@@ -15,10 +15,19 @@ describe.skipIf(!inject('redisAvailable'))('a fault loses no order and doubles n
       try {
         const fault = faults.find((known) => known.name === name);
         if (fault === undefined) throw new Error(`there is no fault ${name}`);
-        const { output, ...outcome } = await play(servers, fault, seed, { lastsMs: 4_000, patient: false });
-        process.stderr.write(`chaos: ${JSON.stringify({ ...outcome, problems: outcome.problems.slice(0, 5) })}\n`);
-        const excerpt = outcome.problems.length > 0 ? output.split('\n').slice(-200).join('\n') : '';
-        expect({ name, lost: outcome.lost, doubled: outcome.doubled, problems: outcome.problems }, excerpt).toEqual({
+        const { output, ...outcome } = await play(servers, fault, seed, {
+          lastsMs: 4_000,
+          patient: false,
+        });
+        process.stderr.write(
+          `chaos: ${JSON.stringify({ ...outcome, problems: outcome.problems.slice(0, 5) })}\n`,
+        );
+        const excerpt =
+          outcome.problems.length > 0 ? output.split('\n').slice(-200).join('\n') : '';
+        expect(
+          { name, lost: outcome.lost, doubled: outcome.doubled, problems: outcome.problems },
+          excerpt,
+        ).toEqual({
           name,
           lost: 0,
           doubled: 0,

@@ -34,10 +34,13 @@ test(
     const { sandbox } = campaign;
     try {
       if (!isFound) await sandbox.switches({ decodesBeforeSplit: true, repeatedNumbers: true });
-      await sandbox.faults(...makeFaultRules('v3.orders.create', { share: 0.05, effects: pushFaults(lateMs) }), {
-        operation: 'v3.orders.list',
-        effect: { lagMs },
-      });
+      await sandbox.faults(
+        ...makeFaultRules('v3.orders.create', { share: 0.05, effects: pushFaults(lateMs) }),
+        {
+          operation: 'v3.orders.list',
+          effect: { lagMs },
+        },
+      );
       campaign.startWorkers(4);
       await campaign.query(
         `insert into fulfilment.outbox (kind, reference, payload)
@@ -80,7 +83,8 @@ test(
         resends: posts.length - count,
         faulty: posts.filter(({ faulty }) => faulty).length,
         lookUps: requests.filter(({ operation }) => operation === 'v3.orders.list').length,
-        refusedByUniqueCheck: posts.filter(({ status, faulty }) => status === 422 && !faulty).length,
+        refusedByUniqueCheck: posts.filter(({ status, faulty }) => status === 422 && !faulty)
+          .length,
         seconds: Math.round((performance.now() - startedAtMs) / 1_000),
         ...rows,
       };
@@ -90,7 +94,9 @@ test(
           'select status, count(*)::int, max(last_error) as error from fulfilment.outbox group by 1',
         ),
       ).toEqual([{ status: 'done', count, error: null }]);
-      const numbers = (await readState(sandbox)).orders.map(({ resource }) => resource.attributes.externalOrderNumber);
+      const numbers = (await readState(sandbox)).orders.map(
+        ({ resource }) => resource.attributes.externalOrderNumber,
+      );
       expect(numbers.length).toBe(count);
       expect(new Set(numbers).size).toBe(count);
       await campaign.stopWorkers();
@@ -130,7 +136,9 @@ test.skipIf(full === undefined)(
     const { sandbox } = campaign;
     try {
       for (const operation of ['v3.orders.create', 'v3.orders.update', 'v3.orders.cancel'])
-        await sandbox.faults(...makeFaultRules(operation, { share: 0.03, effects: pushFaults(lateMs) }));
+        await sandbox.faults(
+          ...makeFaultRules(operation, { share: 0.03, effects: pushFaults(lateMs) }),
+        );
       // One transaction inserts all rows, and the lanes are mixed: only the order within a lane counts.
       await campaign.query(
         `insert into fulfilment.outbox (kind, reference, payload)
@@ -159,9 +167,15 @@ test.skipIf(full === undefined)(
       // An update after the cancellation would have been refused. A cancellation before the order would have failed.
       const orders = (await readState(sandbox)).orders;
       expect(orders).toHaveLength(lanes);
-      expect(new Set(orders.map(({ resource }) => resource.attributes.reference))).toEqual(new Set(['changed']));
+      expect(new Set(orders.map(({ resource }) => resource.attributes.reference))).toEqual(
+        new Set(['changed']),
+      );
       expect(
-        new Set(orders.flatMap(({ included }) => included.map(({ attributes }) => attributes.quantity ?? 0))),
+        new Set(
+          orders.flatMap(({ included }) =>
+            included.map(({ attributes }) => attributes.quantity ?? 0),
+          ),
+        ),
       ).toEqual(new Set([0]));
     } finally {
       await campaign.stopWorkers();
@@ -176,10 +190,12 @@ async function disturbAndSettle(campaign: PushCampaign): Promise<void> {
   const open =
     "select from fulfilment.outbox where status in ('pending', 'sending') and (attempts = 0 or next_attempt_at < now() + interval '5 seconds') limit 1";
   const isOver = async () => ++rounds > 6 && (await campaign.query(open)).length === 0;
-  await campaign.disturb({ everyMs: 2_000, isOver, deadlineMs: 900_000 }).catch((error: unknown) => {
-    // The rows of a lane are sent one after the other. Rows that are left are settled without disturbance.
-    if (!(error instanceof Error && error.message.startsWith('Not over'))) throw error;
-  });
+  await campaign
+    .disturb({ everyMs: 2_000, isOver, deadlineMs: 900_000 })
+    .catch((error: unknown) => {
+      // The rows of a lane are sent one after the other. Rows that are left are settled without disturbance.
+      if (!(error instanceof Error && error.message.startsWith('Not over'))) throw error;
+    });
   campaign.calm();
   await campaign.waitUntilSettled(1_800_000);
 }

@@ -29,7 +29,8 @@ test('a stack trace of the bundle names the line of the TypeScript source', asyn
   const sandbox = await processes.sandbox();
   const env = workerEnv(database.url, sandbox);
   await processes.cli(['migrate'], env).ended;
-  const preload = "AbortController.prototype.abort = () => { throw new Error('thrown inside our code') }";
+  const preload =
+    "AbortController.prototype.abort = () => { throw new Error('thrown inside our code') }";
   const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(preload)}`;
   const worker = processes.cli(['worker'], { ...env, NODE_OPTIONS });
   await worker.line('worker_started');
@@ -51,6 +52,8 @@ test('an older Node is refused before anything is loaded, with what to do', () =
   expect(stderr).toContain('needs Node 24 or newer; this is Node 20.20.2');
   expect(stderr).toContain('nvm install 24');
   expect(status).toBe(2);
-  const { engines } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { engines: { node: string } };
+  const { engines } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    engines: { node: string };
+  };
   expect(engines.node).toBe('>=24');
 });

@@ -1,6 +1,15 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
@@ -33,7 +42,11 @@ describe('as a separate process', () => {
     [['service', 'verify'], 0, /^holds: \d+, differs: 0, cannot tell: \d+$/m],
     [['run', 'pull-shipments'], 0, /^default pull-shipments: done: \d+ fetched/m],
     [['reconcile', 'orders'], 0, /^default reconcile orders: done: \d+ read/],
-    [['backfill', 'orders', '--from', day, '--to', day], 0, /^default backfill orders: done: \d+ read/],
+    [
+      ['backfill', 'orders', '--from', day, '--to', day],
+      0,
+      /^default backfill orders: done: \d+ read/,
+    ],
     [['refetch', 'orders', '999999999'], 0, /not known to the service/],
     [['pause', 'pull-orders'], 0, /^pull-orders of every client: paused/],
     [['resume', 'pull-orders'], 0, /^pull-orders of every client: resumed/],
@@ -71,7 +84,10 @@ describe('as a separate process', () => {
         `insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'SO-${row}', '{}')`,
       );
     for (const [words, code, output] of calls)
-      expect([words, await runProcess(words, env)]).toEqual([words, { code, output: expect.stringMatching(output) }]);
+      expect([words, await runProcess(words, env)]).toEqual([
+        words,
+        { code, output: expect.stringMatching(output) },
+      ]);
   });
 
   test('the test above calls every command that ends by itself', () => {
@@ -79,31 +95,44 @@ describe('as a separate process', () => {
       command.commands.length === 0
         ? [path.join(' ')]
         : command.commands.flatMap((inner) => leaves(inner, [...path, inner.name()]));
-    const called = new Set([...lasting, ...calls.flatMap(([words]) => [words[0] ?? '', words.slice(0, 2).join(' ')])]);
+    const called = new Set([
+      ...lasting,
+      ...calls.flatMap(([words]) => [words[0] ?? '', words.slice(0, 2).join(' ')]),
+    ]);
     expect(leaves(commandLine, []).filter((name) => !called.has(name))).toEqual([]);
   });
 
   test('wrong usage and missing settings end with 2', async () => {
-    expect(await runProcess(['wroker'])).toMatchObject({ code: 2, output: expect.stringContaining("'wroker'") });
-    expect(await runProcess(['status'])).toMatchObject({ code: 2, output: expect.stringContaining('DATABASE_URL') });
+    expect(await runProcess(['wroker'])).toMatchObject({
+      code: 2,
+      output: expect.stringContaining("'wroker'"),
+    });
+    expect(await runProcess(['status'])).toMatchObject({
+      code: 2,
+      output: expect.stringContaining('DATABASE_URL'),
+    });
   });
 
   test('status finds a full disk and ends with 1', async ({ skip }) => {
     // Postgres writes temporary files to a disk of a few blocks.
     const disk = mkdtempSync(join(tmpdir(), 'fulfilment-sync-test-'));
-    const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', disk]).status === 0;
+    const isMounted =
+      spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', disk]).status === 0;
     try {
       const [{ data = '' } = {}] = await database.query<{ data: string }>(
         "select current_setting('data_directory') data",
       );
-      if (!isMounted || !existsSync(data)) skip('only root may mount a disk, for a Postgres of this machine');
+      if (!isMounted || !existsSync(data))
+        skip('only root may mount a disk, for a Postgres of this machine');
       chownSync(disk, statSync(data).uid, statSync(data).gid);
       await database.query(`create tablespace small_disk location '${disk}'`);
       await database.query(`do $$ begin
         execute format('alter database %I set temp_tablespaces = small_disk', current_database()); end $$`);
       expect(await runProcess(['status'], { DATABASE_URL: database.url })).toEqual({
         code: 1,
-        output: expect.stringMatching(/^every client: the disk of Postgres is full; nothing is lost; free space/),
+        output: expect.stringMatching(
+          /^every client: the disk of Postgres is full; nothing is lost; free space/,
+        ),
       });
     } finally {
       await database.query('drop tablespace if exists small_disk');
@@ -121,12 +150,18 @@ describe('against a database', () => {
     await sandbox.seed(30);
     const env = workerEnv(empty.url, sandbox, { LOG_LEVEL: 'warn' });
     const early = await runProcess(['worker'], env);
-    expect(early).toMatchObject({ code: 1, output: expect.stringContaining('run: fulfilment-sync migrate') });
+    expect(early).toMatchObject({
+      code: 1,
+      output: expect.stringContaining('run: fulfilment-sync migrate'),
+    });
     expect(await runCommand(['migrate'], env)).toMatchObject({
       code: 0,
       output: expect.stringContaining('Applied 0001_foundation'),
     });
-    expect(await runCommand(['migrate'], env)).toMatchObject({ code: 0, output: 'The database is up to date.' });
+    expect(await runCommand(['migrate'], env)).toMatchObject({
+      code: 0,
+      output: 'The database is up to date.',
+    });
     expect((await runCommand(['run', 'pull-shipments'], env)).output).toMatch(
       /default pull-shipments: done: 30 fetched in \d pages; rows created \d+/,
     );
@@ -139,7 +174,9 @@ describe('against a database', () => {
     expect(JSON.parse((await runCommand(['status', '--json'], env)).output)).toMatchObject({
       lookbackDays: 7,
       jobs: [{ job: 'pull-shipments', lastFetched: 30, lastOutcome: 'done' }],
-      streams: [{ stream: 'shipments', firstLoad: false, lastFetched: 30, gaps: [], openRescans: [] }],
+      streams: [
+        { stream: 'shipments', firstLoad: false, lastFetched: 30, gaps: [], openRescans: [] },
+      ],
     });
     await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 400 } });
     const failed = await runCommand(['run', 'pull-shipments'], env);
@@ -151,7 +188,9 @@ describe('against a database', () => {
     // It is tried again by itself, so nobody must act yet.
     expect(code).toBe(0);
     expect(JSON.parse((await runCommand(['status', '--json'], env)).output)).toMatchObject({
-      problems: expect.arrayContaining([expect.objectContaining({ code: 'operation_failing', severity: 'warn' })]),
+      problems: expect.arrayContaining([
+        expect.objectContaining({ code: 'operation_failing', severity: 'warn' }),
+      ]),
     });
     expect(output).toMatch(/default v3\.shipments\.list: fails since .* answered 400/);
     expect(failed.output + output).not.toMatch(/bearer|access_token/i);
@@ -207,7 +246,9 @@ describe('demo', () => {
       const counts = [...tables, 'stock_levels'].map(
         (name) => `select '${name}' where not exists (select from fulfilment.${name})`,
       );
-      return (await client.query({ text: counts.join(' union all '), rowMode: 'array' })).rows.flat();
+      return (
+        await client.query({ text: counts.join(' union all '), rowMode: 'array' })
+      ).rows.flat();
     };
     try {
       await waitFor('rows of every kind', async () => (await missing()).length === 0);

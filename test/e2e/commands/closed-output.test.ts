@@ -16,7 +16,9 @@ test('a command finishes its work although nobody reads its output any more', as
   const run = await startUnread('run', 'pull-shipments');
   expect(await run.ended).toEqual({ code: 0, signal: null });
   expect(run.output).toBe('');
-  const ended = await database.query(`select last_outcome from sync.jobs where job = 'pull-shipments'`);
+  const ended = await database.query(
+    `select last_outcome from sync.jobs where job = 'pull-shipments'`,
+  );
   expect(ended).toEqual([{ last_outcome: 'done' }]);
 });
 

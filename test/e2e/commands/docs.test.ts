@@ -18,9 +18,11 @@ const documents = [
     .map((name) => `docs/${name}`),
 ];
 const readBlocks = (file: string, language: string) =>
-  [...readFileSync(new URL(file, root), 'utf8').matchAll(new RegExp(`\`\`\`${language}\\n(.*?)\`\`\``, 'gs'))].map(
-    ([, text = '']) => text,
-  );
+  [
+    ...readFileSync(new URL(file, root), 'utf8').matchAll(
+      new RegExp(`\`\`\`${language}\\n(.*?)\`\`\``, 'gs'),
+    ),
+  ].map(([, text = '']) => text);
 
 /** Blocks that other tests run: SQL of the ERP's documents as its roles, and the session with the sandbox. */
 const testedElsewhere = {
@@ -31,7 +33,10 @@ const testedElsewhere = {
 const notRunHere =
   /^(sh deploy\/create-secrets\.sh$|npm install && npm (run demo|test)$|cp \.env\.example \.env( |$)|docker compose --profile sandbox (up --build|down)$)/;
 /** Commands that run until they are stopped, with the text that each prints when it is ready. */
-const lasting: Readonly<Record<string, string>> = { worker: 'worker_started', sandbox: 'Sandbox at' };
+const lasting: Readonly<Record<string, string>> = {
+  worker: 'worker_started',
+  sandbox: 'Sandbox at',
+};
 
 async function startAndStop(args: readonly string[], env: Record<string, string>, said: string) {
   const cli = processes.cli(args, env);
@@ -79,11 +84,13 @@ test('every command in the docs exists and succeeds', async () => {
     .filter((line) => line !== '' && !notRunHere.test(line));
   expect(lines.length).toBeGreaterThan(8);
   for (const line of lines) {
-    const [, words = ''] = /^(?:npm run --silent fulfilment-sync --|fulfilment-sync) (.+)$/.exec(line) ?? [];
+    const [, words = ''] =
+      /^(?:npm run --silent fulfilment-sync --|fulfilment-sync) (.+)$/.exec(line) ?? [];
     expect([line, words !== '']).toEqual([line, true]);
     const args = words.split(' ');
     const said = lasting[args[0] ?? ''];
-    const { code, output } = said === undefined ? await runCommand(args, env) : await startAndStop(args, env, said);
+    const { code, output } =
+      said === undefined ? await runCommand(args, env) : await startAndStop(args, env, said);
     expect([line, code, code === 0 ? '' : output]).toEqual([line, 0, '']);
   }
 });

@@ -26,7 +26,9 @@ async function doctor(env: Record<string, string>): Promise<{ code: number; wron
   expect(output).not.toMatch(/s3cret|"default:default"/);
   return {
     code,
-    wrong: findings.filter(({ state, check }) => state !== 'ok' && !['connections', 'durability'].includes(check)),
+    wrong: findings.filter(
+      ({ state, check }) => state !== 'ok' && !['connections', 'durability'].includes(check),
+    ),
   };
 }
 
@@ -57,7 +59,9 @@ test('a correct set-up is ok in every check, as text and as JSON', async () => {
   expect(cli.output).toMatch(/^ok {4}database +Postgres \d+/m);
   expect(cli.output).toMatch(/^ok {4}default: service lists +\d+ entries/m);
   expect(cli.output).toMatch(/not shown in the interface description: .*oldest\.stock\.bulk/);
-  expect(cli.output).toContain('; switches: optional of v3.orders.create, pageSize of v3.inbounds.list');
+  expect(cli.output).toContain(
+    '; switches: optional of v3.orders.create, pageSize of v3.inbounds.list',
+  );
   // SQL does not know of the switch before `migrate` has run with that file.
   expect(cli.output).toMatch(
     /^warn {2}payloads +fulfilment.outbox_check has other rules .* for .*order\.create.*\n.*migrate, with/m,
@@ -111,7 +115,8 @@ const brokenSetups: readonly BrokenSetup[] = [
         if not exists (select from pg_roles where rolname = 'doctor_reads') then create role doctor_reads login password 's3cret'; end if;
         grant usage on schema sync, fulfilment, bullmq to doctor_reads;
         grant select on all tables in schema sync, fulfilment to doctor_reads; end $$`),
-    env: () => otherDatabase((url) => Object.assign(url, { username: 'doctor_reads', password: 's3cret' })),
+    env: () =>
+      otherDatabase((url) => Object.assign(url, { username: 'doctor_reads', password: 's3cret' })),
     finds: ['fail', 'grants', /lacks DELETE on .* more/, /use the role that ran migrate/],
   },
   {
@@ -125,7 +130,12 @@ const brokenSetups: readonly BrokenSetup[] = [
   {
     name: 'a service that is not there',
     env: () => ({ WAREHOUSE_BASE_URL: 'http://127.0.0.1:9' }),
-    finds: ['fail', 'default: service', /no connection to the service/, /check the base URL http:\/\/127.0.0.1:9/],
+    finds: [
+      'fail',
+      'default: service',
+      /no connection to the service/,
+      /check the base URL http:\/\/127.0.0.1:9/,
+    ],
   },
   {
     name: 'credentials that are refused',
@@ -138,7 +148,12 @@ const brokenSetups: readonly BrokenSetup[] = [
       database.query(
         `insert into sync.clients (client, identity, base_url) values ('default', 'x', 'https://former.test/')`,
       ),
-    finds: ['fail', 'default: account', /https:\/\/former.test\//, /client accept-identity default/],
+    finds: [
+      'fail',
+      'default: account',
+      /https:\/\/former.test\//,
+      /client accept-identity default/,
+    ],
   },
   {
     name: 'a database that was restored',
@@ -146,7 +161,12 @@ const brokenSetups: readonly BrokenSetup[] = [
       database.query(
         `insert into sync.push_database (mark, accepted_as, accepted_by) values ('1/2/3/4', 'first', 'w')`,
       ),
-    finds: ['fail', 'pushes', /nothing is sent \(database_changed\): it is on another server/, /database accept --as/],
+    finds: [
+      'fail',
+      'pushes',
+      /nothing is sent \(database_changed\): it is on another server/,
+      /database accept --as/,
+    ],
   },
   {
     name: 'settings that do not answer as documented',
@@ -161,8 +181,15 @@ const brokenSetups: readonly BrokenSetup[] = [
   {
     name: 'watched articles whose stock no job reads',
     before: () =>
-      database.query("insert into fulfilment.stock_watch (client, sku) values ('default', 'A'), ('default', 'B')"),
-    finds: ['warn', 'stock', /pull-stock is off.* 2 articles are watched/, /set SCHEDULE_PULL_STOCK/],
+      database.query(
+        "insert into fulfilment.stock_watch (client, sku) values ('default', 'A'), ('default', 'B')",
+      ),
+    finds: [
+      'warn',
+      'stock',
+      /pull-stock is off.* 2 articles are watched/,
+      /set SCHEDULE_PULL_STOCK/,
+    ],
   },
   {
     name: 'a Redis that is not there',
@@ -184,17 +211,23 @@ test.each(brokenSetups)(
   },
 );
 
-test.skipIf(!redis.available)('a Redis that may evict keys is found; one that keeps them is ok', async () => {
-  const sandbox = await processes.sandbox();
-  const evicting = await startRedis(['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
-  try {
-    const env = workerEnv(database.url, sandbox, { REDIS_URL: evicting?.url ?? '' });
-    expect(await doctor(env)).toMatchObject({
-      code: 1,
-      wrong: [{ check: 'queue', found: expect.stringContaining('allkeys-lru') }],
+test.skipIf(!redis.available)(
+  'a Redis that may evict keys is found; one that keeps them is ok',
+  async () => {
+    const sandbox = await processes.sandbox();
+    const evicting = await startRedis(['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
+    try {
+      const env = workerEnv(database.url, sandbox, { REDIS_URL: evicting?.url ?? '' });
+      expect(await doctor(env)).toMatchObject({
+        code: 1,
+        wrong: [{ check: 'queue', found: expect.stringContaining('allkeys-lru') }],
+      });
+    } finally {
+      await evicting?.stop();
+    }
+    expect(await doctor(workerEnv(database.url, sandbox, { REDIS_URL: redis.url }))).toEqual({
+      code: 0,
+      wrong: [],
     });
-  } finally {
-    await evicting?.stop();
-  }
-  expect(await doctor(workerEnv(database.url, sandbox, { REDIS_URL: redis.url }))).toEqual({ code: 0, wrong: [] });
-});
+  },
+);

@@ -13,13 +13,16 @@ const sandbox = useSandbox(['default'], quiet);
 
 /** What a terminal would carry out, or show in another order than it was written. */
 const hostile = 'SO\u001b]0;title\u0007\u009b31m\u202e\u2066\u200f\u061c1';
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be printed
-const executed = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
+const executed =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be printed
+  /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
 const payload = join(tmpdir(), `hidden-characters-${process.pid}.json`);
 
 /** Stores the words wherever the service or the ERP may have put them. */
 async function store(): Promise<void> {
-  await registerClients(database.db, [{ client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
+  await registerClients(database.db, [
+    { client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' },
+  ]);
   const words = `'${hostile}'`;
   await database.query(`
     insert into fulfilment.outbox (kind, reference, payload, status, next_attempt_at, finished_at, last_error)
@@ -69,8 +72,14 @@ test('no command prints a control character or a mark of direction of others', a
   for (const words of calls)
     for (const more of words[0] === 'run' || words[0] === 'pause' ? [[]] : [[], ['--json']]) {
       const { output } = await runCommand([...words, ...more], env);
-      expect([words, output.length > 0, executed.exec(output)?.index ?? null]).toEqual([words, true, null]);
+      expect([words, output.length > 0, executed.exec(output)?.index ?? null]).toEqual([
+        words,
+        true,
+        null,
+      ]);
     }
-  const [shown] = JSON.parse((await runCommand(['outbox', 'list', '--json'], env)).output) as { reference: string }[];
+  const [shown] = JSON.parse((await runCommand(['outbox', 'list', '--json'], env)).output) as {
+    reference: string;
+  }[];
   expect(shown?.reference).toBe(hostile);
 });

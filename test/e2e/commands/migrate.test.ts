@@ -14,7 +14,10 @@ afterEach(() => {
 /** Returns the address of the test database behind a port on which nobody listens yet. */
 async function prepareLateDatabase() {
   const port = await getPort({ host: '127.0.0.1' });
-  const url = Object.assign(new URL(database.url), { hostname: '127.0.0.1', port: String(port) }).href;
+  const url = Object.assign(new URL(database.url), {
+    hostname: '127.0.0.1',
+    port: String(port),
+  }).href;
   return {
     url,
     start: () => {

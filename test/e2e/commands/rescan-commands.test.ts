@@ -14,7 +14,8 @@ const pull = usePuller(database, sandbox);
 const client = useClient(sandbox);
 
 const day = 86_400;
-const env = (more: Record<string, string> = {}) => workerEnv(database.url, sandbox, { LOG_LEVEL: 'fatal', ...more });
+const env = (more: Record<string, string> = {}) =>
+  workerEnv(database.url, sandbox, { LOG_LEVEL: 'fatal', ...more });
 const run = (...args: string[]) => runCommand(args, env({ LOG_LEVEL: 'silent' }));
 const pollAll = async () => {
   for (const { name } of streams) done(await pull(`pull-${name}` as 'pull-shipments'));
@@ -25,7 +26,10 @@ describe('wrong usage ends with 2 and says what to do', () => {
     [['reconcile', 'parcels'], /There is no stream parcels; known are shipments, return-items/],
     [['backfill', 'orders', '--from', 'May'], /--from is not a date in the form YYYY-MM-DD/],
     [['backfill', 'orders', '--from', '2026-05-02', '--to', '2026-05-01'], /--to is before --from/],
-    [['refetch', 'return-items', '5'], /no read by id for return-items; use: backfill return-items/],
+    [
+      ['refetch', 'return-items', '5'],
+      /no read by id for return-items; use: backfill return-items/,
+    ],
     [['refetch', 'shipments', 'x'], /x is not an id/],
     [['quarantine', 'show', 'x'], /x is not the number/],
   ])('%j', async (args, words) => {
@@ -59,7 +63,8 @@ test('refetch reads a return authorization that was not pushed from here', async
     },
   });
   const id = String(readOne(created).id);
-  const refetch = async (which: string) => (await run('refetch', 'return-merchandise-authorizations', which)).output;
+  const refetch = async (which: string) =>
+    (await run('refetch', 'return-merchandise-authorizations', which)).output;
   expect(await refetch(id)).toContain('was missing in the tables; stored now');
   expect(await database.count('fulfilment.return_merchandise_authorization_items')).toBe(1);
   expect(await refetch(id)).toContain('is the same in the tables and at the service');
@@ -67,7 +72,9 @@ test('refetch reads a return authorization that was not pushed from here', async
   await client.ask('v3.returnMerchandiseAuthorizations.delete', { path: { id } });
   expect(await refetch(id)).toContain('is not known to the service');
   expect(
-    await database.query('select unlisted_since is null as listed from fulfilment.return_merchandise_authorizations'),
+    await database.query(
+      'select unlisted_since is null as listed from fulfilment.return_merchandise_authorizations',
+    ),
   ).toEqual([{ listed: false }]);
 });
 
@@ -80,19 +87,26 @@ test('reconcile prints what it found, backfill heals only its days, refetch only
   );
   const [from, to] = [days[4]?.day ?? '', days[6]?.day ?? ''];
   const inside = days.slice(4, 7).reduce((sum, { n }) => sum + n, 0);
-  const damaged = async () => (await database.query(`select 1 from fulfilment.orders where email = 'damaged'`)).length;
+  const damaged = async () =>
+    (await database.query(`select 1 from fulfilment.orders where email = 'damaged'`)).length;
   const all = await damaged();
   const backfill = await run('backfill', 'orders', '--from', from, '--to', to, '--json');
-  expect(JSON.parse(backfill.output)).toMatchObject([{ status: 'done', stale: inside, missing: 0 }]);
+  expect(JSON.parse(backfill.output)).toMatchObject([
+    { status: 'done', stale: inside, missing: 0 },
+  ]);
   expect(await damaged()).toBe(all - inside);
   const [left] = await database.query<{ id: string }>(
     `select id from fulfilment.orders where email = 'damaged' limit 1`,
   );
-  expect((await run('refetch', 'orders', String(left?.id))).output).toContain('differed in the tables; healed now');
+  expect((await run('refetch', 'orders', String(left?.id))).output).toContain(
+    'differed in the tables; healed now',
+  );
   expect((await run('refetch', 'orders', String(left?.id))).output).toContain(
     'the same in the tables and at the service',
   );
-  expect((await run('refetch', 'orders', '999999999')).output).toContain('not known to the service');
+  expect((await run('refetch', 'orders', '999999999')).output).toContain(
+    'not known to the service',
+  );
   await sandbox.faults({ operation: 'v3.orders.get', effect: { status: 500 } });
   expect(await run('refetch', 'orders', String(left?.id))).toMatchObject({
     code: 1,
@@ -119,19 +133,32 @@ test('quarantine list and show name the cause; replay releases it and overwrites
   );
   const list = await run('quarantine', 'list');
   expect(list.output).toMatch(
-    new RegExp(`${row?.id} +default +shipments +${row?.resource_id} +attributes.shippedOn +is not an ISO 8601`),
+    new RegExp(
+      `${row?.id} +default +shipments +${row?.resource_id} +attributes.shippedOn +is not an ISO 8601`,
+    ),
   );
-  expect((await run('quarantine', 'list', '--stream', 'orders')).output).toBe('Nothing is in quarantine.');
+  expect((await run('quarantine', 'list', '--stream', 'orders')).output).toBe(
+    'Nothing is in quarantine.',
+  );
   const shown = await run('quarantine', 'show', String(row?.id), '--json');
-  expect(JSON.parse(JSON.parse(shown.output).document)).toMatchObject({ attributes: { shippedOn: 'soon' } });
+  expect(JSON.parse(JSON.parse(shown.output).document)).toMatchObject({
+    attributes: { shippedOn: 'soon' },
+  });
   const [ledger] = await database.query<{ id: string }>('select max(id) as id from sync.runs');
-  expect(JSON.parse(shown.output)).toMatchObject({ run: Number(ledger?.id), worker: expect.any(String) });
+  expect(JSON.parse(shown.output)).toMatchObject({
+    run: Number(ledger?.id),
+    worker: expect.any(String),
+  });
   expect((await run('quarantine', 'show', '999')).code).toBe(1);
-  expect((await run('quarantine', 'replay')).output).toContain('default shipments: 0 released, 1 kept');
+  expect((await run('quarantine', 'replay')).output).toContain(
+    'default shipments: 0 released, 1 kept',
+  );
   // Instead of an upgrade that can decode the document, the test makes the stored document decodable.
   await database.query(`update sync.quarantine set document = replace(document, '"soon"', 'null')`);
   const before = await database.count('fulfilment.shipments');
-  expect((await run('quarantine', 'replay', 'shipments')).output).toContain('default shipments: 1 released, 0 kept');
+  expect((await run('quarantine', 'replay', 'shipments')).output).toContain(
+    'default shipments: 1 released, 0 kept',
+  );
   expect(await database.count('fulfilment.shipments')).toBe(before + 1);
   expect(await database.count('sync.quarantine')).toBe(0);
   // The tables now hold a newer reading, so replaying an older one changes nothing.
@@ -143,6 +170,8 @@ test('quarantine list and show name the cause; replay releases it and overwrites
     select client, 'shipments', id::text, id, 'x', 'x', (jsonb_set(raw, '{attributes,warehouseCode}', '"OLD"')
       || jsonb_build_object('included', (select jsonb_agg(i.raw) from fulfilment.shipment_items i where i.shipment_id = s.id)))::text, 'w', read_no - 1
     from fulfilment.shipments s where id = ${row?.resource_id}`);
-  expect((await run('quarantine', 'replay')).output).toContain('default shipments: 1 released, 0 kept');
+  expect((await run('quarantine', 'replay')).output).toContain(
+    'default shipments: 1 released, 0 kept',
+  );
   expect(await compareWithSandbox(database.db, sandbox.url, ['shipments'])).toEqual([]);
 });

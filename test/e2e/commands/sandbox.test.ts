@@ -55,7 +55,10 @@ test('state and virtual time survive a stop, and a kill except for its last seco
   const third = await start('--speed', '0');
   const query = 'filter[externalOrderNumber][in]=KEEP-1,KEEP-2';
   const kept = (await third.client.ask('v3.orders.list', { query })).body.data;
-  expect(kept.map(({ attributes }) => attributes.externalOrderNumber)).toEqual(['KEEP-1', 'KEEP-2']);
+  expect(kept.map(({ attributes }) => attributes.externalOrderNumber)).toEqual([
+    'KEEP-1',
+    'KEEP-2',
+  ]);
   expect(kept[0]?.id).toBe(order.id);
 });
 
@@ -73,11 +76,18 @@ test('only the option makes a sandbox strict, whatever its state file', async ()
   strict.process.kill('SIGTERM');
   await strict.process.ended;
   const continued = await start();
-  expect((await continued.client.ask('oldest.stock.bulk', bulk)).body.result, 'what was told is kept').toEqual([]);
+  expect(
+    (await continued.client.ask('oldest.stock.bulk', bulk)).body.result,
+    'what was told is kept',
+  ).toEqual([]);
 });
 
 test.each<[string, string[], RegExp]>([
-  ['other clients', ['--clients', 'shop-c'], /was begun with other clients: leave out --clients, or/],
+  [
+    'other clients',
+    ['--clients', 'shop-c'],
+    /was begun with other clients: leave out --clients, or/,
+  ],
   ['another seed', ['--seed', '8'], /leave out --seed, or/],
   ['another number of orders', ['--orders-per-day', '5'], /leave out --orders-per-day, or/],
 ])('a state file with %s is refused', async (_, args, words) => {

@@ -7,7 +7,8 @@ import { waitFor } from '../../helpers/wait.ts';
 const database = useDatabase();
 const processes = useProcesses();
 
-const run = (env: Record<string, string>, ...args: string[]) => runCommand(args, { ...env, LOG_LEVEL: 'silent' });
+const run = (env: Record<string, string>, ...args: string[]) =>
+  runCommand(args, { ...env, LOG_LEVEL: 'silent' });
 
 test('pause, run, status and resume say what they do and what to do next', async () => {
   const sandbox = await processes.sandbox();
@@ -16,7 +17,9 @@ test('pause, run, status and resume say what they do and what to do next', async
     code: 2,
     output: expect.stringContaining('There is no job pull-everything; known are pull-shipments'),
   });
-  expect(await run(env, 'pause', 'pull-shipments', '--client', 'nobody')).toMatchObject({ code: 2 });
+  expect(await run(env, 'pause', 'pull-shipments', '--client', 'nobody')).toMatchObject({
+    code: 2,
+  });
   expect(await run(env, 'pause', 'pull-shipments')).toEqual({
     code: 0,
     output:
@@ -31,7 +34,9 @@ test('pause, run, status and resume say what they do and what to do next', async
   expect((await run(env, 'status')).output).toMatch(
     /every client pull-shipments: paused since .* by .*; resume with: fulfilment-sync resume pull-shipments/,
   );
-  expect(await run(env, 'resume', 'pull-shipments', '--client', 'default')).toMatchObject({ code: 1 });
+  expect(await run(env, 'resume', 'pull-shipments', '--client', 'default')).toMatchObject({
+    code: 1,
+  });
   expect(await run(env, 'resume', 'pull-shipments')).toMatchObject({
     code: 0,
     output: expect.stringContaining('resumed'),
@@ -40,9 +45,13 @@ test('pause, run, status and resume say what they do and what to do next', async
   expect((await run(env, 'run', 'track-trace')).output).toContain('done: ');
   expect(await run(env, 'run', 'track-trace')).toMatchObject({
     code: 0,
-    output: expect.stringMatching(/skipped \(track-trace may be requested only once an hour; next due 20/),
+    output: expect.stringMatching(
+      /skipped \(track-trace may be requested only once an hour; next due 20/,
+    ),
   });
-  expect((await run(env, 'status')).output).toMatch(/default track-trace: may be asked again in (59|60)m/);
+  expect((await run(env, 'status')).output).toMatch(
+    /default track-trace: may be asked again in (59|60)m/,
+  );
 });
 
 test('a running worker parks a client whose base URL changes, until it is accepted', async () => {
@@ -52,7 +61,10 @@ test('a running worker parks a client whose base URL changes, until it is accept
   const env = workerEnv(database.url, there, { SCHEDULE_PULL_SHIPMENTS: '1s' });
   expect((await run(workerEnv(database.url, here), 'run', 'pull-shipments')).code).toBe(0);
   const worker = processes.cli(['worker'], env);
-  expect(JSON.parse(await worker.line('client_parked'))).toMatchObject({ level: 'error', client: 'default' });
+  expect(JSON.parse(await worker.line('client_parked'))).toMatchObject({
+    level: 'error',
+    client: 'default',
+  });
   await waitFor('a pull that would have been due for ten seconds', async () => {
     const overdue = `select 1 from sync.jobs where job = 'pull-shipments' and due_at < now() - interval '10 seconds'`;
     return (await database.query(overdue)).length === 1;

@@ -15,7 +15,10 @@ afterEach(async () => {
 const trusted = { NODE_EXTRA_CA_CERTS: tlsFile('authority-cert') };
 
 /** Returns the settings of a worker whose three servers are behind TLS. */
-async function prepareServers(options: TlsFrontOptions, parameters: Readonly<Record<string, string>>) {
+async function prepareServers(
+  options: TlsFrontOptions,
+  parameters: Readonly<Record<string, string>>,
+) {
   const sandbox = await processes.sandbox();
   const open = async (url: URL, scheme: string) => {
     const front = await startTlsFront(url, options);
@@ -37,9 +40,8 @@ async function diagnose(env: Record<string, string>) {
   // A process of its own: Node reads NODE_EXTRA_CA_CERTS when it starts.
   const cli = processes.cli(['doctor', '--json'], env);
   await cli.ended;
-  const findings: { check: string; state: string; found: string; remedy: string | null }[] = JSON.parse(
-    cli.output.slice(cli.output.indexOf('[')),
-  );
+  const findings: { check: string; state: string; found: string; remedy: string | null }[] =
+    JSON.parse(cli.output.slice(cli.output.indexOf('[')));
   const read = (check: string) => {
     const finding = findings.find((one) => one.check === check);
     return finding?.state === 'ok' ? 'ok' : `${finding?.found} -> ${finding?.remedy}`;
@@ -57,20 +59,24 @@ test.skipIf(!redis.available)('Postgres, Redis and the service are reached by TL
     });
 });
 
-test.skipIf(!redis.available).each<[string, TlsFrontOptions, Record<string, string>, Record<string, RegExp>]>([
-  [
-    'no known authority',
-    {},
-    {},
-    {
-      postgres: /^TLS: the certificate of Postgres is not accepted.* -> .*sslrootcert in DATABASE_URL/,
-      redis: /^TLS: the certificate of Redis is not accepted.* -> .*NODE_EXTRA_CA_CERTS/,
-      service: /TLS: the certificate of the service is not accepted.*; .*NODE_EXTRA_CA_CERTS/,
-    },
-  ],
-])('doctor names TLS, the setting and what to do: %s', async (_title, options, env, words) => {
+test
+  .skipIf(!redis.available)
+  .each<[string, TlsFrontOptions, Record<string, string>, Record<string, RegExp>]>([
+    [
+      'no known authority',
+      {},
+      {},
+      {
+        postgres:
+          /^TLS: the certificate of Postgres is not accepted.* -> .*sslrootcert in DATABASE_URL/,
+        redis: /^TLS: the certificate of Redis is not accepted.* -> .*NODE_EXTRA_CA_CERTS/,
+        service: /TLS: the certificate of the service is not accepted.*; .*NODE_EXTRA_CA_CERTS/,
+      },
+    ],
+  ])('doctor names TLS, the setting and what to do: %s', async (_title, options, env, words) => {
   const found = await diagnose({ ...(await prepareServers(options, {})), ...env });
-  for (const [server, pattern] of Object.entries(words)) expect(found[server as 'redis']).toMatch(pattern);
+  for (const [server, pattern] of Object.entries(words))
+    expect(found[server as 'redis']).toMatch(pattern);
 });
 
 test('a client certificate of DATABASE_URL is sent', async () => {

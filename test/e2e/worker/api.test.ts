@@ -62,7 +62,10 @@ test('SIGHUP takes changed tokens; a wrong file changes nothing; a stop ends the
   const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, env));
   const base = `http://127.0.0.1:${port}`;
   const find = (event: string, count: number) =>
-    waitFor(`${event} ${count}`, () => worker.lines.filter((line) => line.includes(`"${event}"`)).length >= count);
+    waitFor(
+      `${event} ${count}`,
+      () => worker.lines.filter((line) => line.includes(`"${event}"`)).length >= count,
+    );
   await find('worker_started', 1);
   expect([await readStatus(base, 'first'), await readStatus(base, 'second')]).toEqual([200, 200]);
   folder.replace('tokens.json', '[{"name": "first"}]');

@@ -50,7 +50,9 @@ async function startProxy(target: URL) {
     const [replaced] = index < 0 ? [] : prepared.splice(index, 1);
     if (replaced !== undefined) {
       asked.resume();
-      reply.writeHead(replaced.answer.status, { 'content-type': replaced.answer.type }).end(replaced.answer.body);
+      reply
+        .writeHead(replaced.answer.status, { 'content-type': replaced.answer.type })
+        .end(replaced.answer.body);
       return;
     }
     const onward = request(new URL(url, target), { method, headers }, (answer) => {
@@ -103,7 +105,10 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
   const role = `canaries_${process.pid}`;
   await database.query(`create role ${role} login superuser password 'kanarie-database'`);
   closers.push(() => database.query(`drop owned by ${role} cascade; drop role ${role}`));
-  const databaseUrl = Object.assign(new URL(database.url), { username: role, password: 'kanarie-database' }).href;
+  const databaseUrl = Object.assign(new URL(database.url), {
+    username: role,
+    password: 'kanarie-database',
+  }).href;
   const worker = processes.cli(['worker'], {
     DATABASE_URL: databaseUrl,
     WAREHOUSE_BASE_URL: proxy.url.href,
@@ -145,8 +150,16 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
       )
     ).map(({ reference, status }) => `${reference} ${status}`);
   await insertRow('order.create', 'SO-1', orderPayload('SO-1', personal));
-  await insertRow('order.create', 'SO-2', orderPayload('SO-2', { ...personal, email: 7, items: [] }));
-  await insertRow('order.create', 'SO-3', orderPayload('SO-3', { ...personal, nickname: 'Kanarie' }));
+  await insertRow(
+    'order.create',
+    'SO-2',
+    orderPayload('SO-2', { ...personal, email: 7, items: [] }),
+  );
+  await insertRow(
+    'order.create',
+    'SO-3',
+    orderPayload('SO-3', { ...personal, nickname: 'Kanarie' }),
+  );
   await insertRow('kanarie.kind', 'SO-4', personal);
   await waitFor('the orders', async () => (await statuses()).every((one) => /done|dead/.test(one)));
   expect(await statuses()).toEqual(['SO-1 done', 'SO-2 dead', 'SO-3 dead', 'SO-4 dead']);
@@ -158,7 +171,11 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
   await waitFor(
     'a day of the warehouse',
     async () =>
-      (await database.query('select 1 from fulfilment.order_addresses where last_name ~* $1', ['kanarie'])).length > 0,
+      (
+        await database.query('select 1 from fulfilment.order_addresses where last_name ~* $1', [
+          'kanarie',
+        ])
+      ).length > 0,
   );
 
   // The service repeats personal data in each kind of answer.
@@ -166,17 +183,25 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
   proxy.answerOnce(/GET \/v3\/shipments/, { ...json(200, {}), body: '{"data": [Kanarie-last' });
   proxy.answerOnce(
     /GET \/v3\/returnItems/,
-    json(200, { data: [{ type: 'Kanarie', id: 'Kanarie', attributes: { sku: ['Kanarie'] } }], links: {} }),
+    json(200, {
+      data: [{ type: 'Kanarie', id: 'Kanarie', attributes: { sku: ['Kanarie'] } }],
+      links: {},
+    }),
   );
   proxy.answerOnce(
     /GET \/v3\/inbounds/,
     json(200, { data: [], links: { next: 'https://kanarie.example/?token=kanarie' } }),
   );
-  proxy.answerOnce(/GET \/settings\/get/, json(200, { messageCode: 'NOK', message: title[0]?.title }));
+  proxy.answerOnce(
+    /GET \/settings\/get/,
+    json(200, { messageCode: 'NOK', message: title[0]?.title }),
+  );
   proxy.answerOnce(/POST \/v3\/orders/, json(400, { errors: title }));
   await insertRow('order.create', 'SO-5', orderPayload('SO-5', personal));
   await waitFor('every prepared answer to be given', () => proxy.countPrepared() === 0);
-  await waitFor('the refused order', async () => (await statuses()).some((one) => /SO-5 (dead|unknown)/.test(one)));
+  await waitFor('the refused order', async () =>
+    (await statuses()).some((one) => /SO-5 (dead|unknown)/.test(one)),
+  );
   const badToken = {
     status: 400,
     type: 'application/json',
@@ -189,18 +214,33 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
   for (const path of ['/', '/outbox', '/outbox/1', '/runs', '/queues/api/queues'])
     expect((await admin(path)).status).toBe(200);
   expect((await admin('/metrics', 'kanarie-wrong-token')).status).toBe(401);
-  const paths = ['/', '/outbox', '/outbox/1', '/outbox/3', '/outbox/5', '/runs', '/schedules', '/quarantine', '/audit'];
+  const paths = [
+    '/',
+    '/outbox',
+    '/outbox/1',
+    '/outbox/3',
+    '/outbox/5',
+    '/runs',
+    '/schedules',
+    '/quarantine',
+    '/audit',
+  ];
   for (const path of paths) {
     // Quotations are removed from each text separately: one that was cut off must not hide the texts after it.
     const texts = (await (await admin(path)).text()).split(/<[^>]*>/).map(removeQuotes);
-    expect([path, texts.filter((text) => canary.test(text) && !text.includes('kanarie.kind'))]).toEqual([path, []]);
+    expect([
+      path,
+      texts.filter((text) => canary.test(text) && !text.includes('kanarie.kind')),
+    ]).toEqual([path, []]);
   }
   const metrics = await (await admin('/metrics')).text();
   await waitFor('the alert', () => receiver.received.includes('/base/kanarie-path {}'));
   worker.kill('SIGTERM');
   await worker.ended;
 
-  const tokens = proxy.seen.flatMap(({ answer }) => /"access_token":"([^"]+)"/.exec(answer)?.[1] ?? []);
+  const tokens = proxy.seen.flatMap(
+    ({ answer }) => /"access_token":"([^"]+)"/.exec(answer)?.[1] ?? [],
+  );
   expect(tokens.length).toBeGreaterThan(0);
   const written = {
     log: worker.output,
@@ -230,7 +270,9 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
     union all select hold_reason from sync.clients union all select error from sync.rescans`);
   const words = errors.flatMap(({ error }) => error ?? []);
   expect(words.some((text) => canary.test(text))).toBe(true);
-  expect(words.filter((text) => canary.test(removeQuotes(text)) && !text.includes('kanarie.kind'))).toEqual([]);
+  expect(
+    words.filter((text) => canary.test(removeQuotes(text)) && !text.includes('kanarie.kind')),
+  ).toEqual([]);
 
   // A secret is only in memory. No table holds one, neither those of the queue nor our own.
   const tables = await database.query<{ name: string }>(

@@ -56,7 +56,10 @@ test('every event arrives, in the order of its order, though the receiver is awa
     return worker;
   };
   let worker = await start();
-  await waitFor('the first loads', async () => (await database.query('select from sync.freshness')).length >= 5);
+  await waitFor(
+    'the first loads',
+    async () => (await database.query('select from sync.freshness')).length >= 5,
+  );
   await insertOrders(database, 1, 20);
   const countEvents = async (where: string) =>
     (await database.query(`select from sync.deliveries where ${where}`)).length;
@@ -73,7 +76,10 @@ test('every event arrives, in the order of its order, though the receiver is awa
   await kill();
   // The robot of the sandbox would leave some in ERROR for days.
   for (let n = 1; n <= 20; n++)
-    await sandbox.call('POST', '/_sandbox/ship', { client: 'default', externalOrderNumber: `SO-${n}` });
+    await sandbox.call('POST', '/_sandbox/ship', {
+      client: 'default',
+      externalOrderNumber: `SO-${n}`,
+    });
   const shipped = `select distinct number from sync.deliveries where type = 'shipment.shipped' and number like 'SO-%'`;
   await waitFor('all shipped', async () => (await database.query(shipped)).length === 20);
   await waitFor('all delivered', async () => (await countEvents(`status <> 'delivered'`)) === 0);
@@ -87,7 +93,9 @@ test('every event arrives, in the order of its order, though the receiver is awa
   for (let n = 1; n <= 20; n++) {
     const ofOrder = made.filter(({ number }) => number === `SO-${n}`);
     expect(new Set(ofOrder.map(({ type }) => type)).size, `SO-${n}`).toBe(3);
-    expect(arrived.filter((id) => ofOrder.some((event) => event.id === id))).toEqual(ofOrder.map(({ id }) => id));
+    expect(arrived.filter((id) => ofOrder.some((event) => event.id === id))).toEqual(
+      ofOrder.map(({ id }) => id),
+    );
   }
 });
 
@@ -114,7 +122,9 @@ for (const [name, command] of Object.entries(receivers))
     if (!(await isInstalled(name === 'node' ? process.execPath : name))) skip();
     const port = await getPort();
     const [program = '', ...args] = command(port);
-    const child = spawn(program, args, { env: { ...process.env, SECRET: secret, PORT: String(port) } });
+    const child = spawn(program, args, {
+      env: { ...process.env, SECRET: secret, PORT: String(port) },
+    });
     closers.push(async () => {
       child.kill('SIGKILL');
       await once(child, 'exit');
@@ -123,7 +133,11 @@ for (const [name, command] of Object.entries(receivers))
     for (const stream of [child.stdout, child.stderr])
       createInterface({ input: stream }).on('line', (line) => lines.push(line));
     const post = async (id: string, at: Date, signed = secret) => {
-      const body = JSON.stringify({ type: 'order.accepted', timestamp: at.toISOString(), data: {} });
+      const body = JSON.stringify({
+        type: 'order.accepted',
+        timestamp: at.toISOString(),
+        data: {},
+      });
       const answer = await fetch(`http://127.0.0.1:${port}/`, {
         method: 'POST',
         headers: {

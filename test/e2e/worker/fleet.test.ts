@@ -14,8 +14,10 @@ const database = useDatabase();
 const processes = useProcesses();
 const redis = useRedis();
 
-const makeClients = (count: number) => Array.from({ length: count }, (_, index) => ({ key: `shop-${index + 1}` }));
-const queueEnv = (kind: QueueKind): Record<string, string> => (kind === 'redis' ? { REDIS_URL: redis.url } : {});
+const makeClients = (count: number) =>
+  Array.from({ length: count }, (_, index) => ({ key: `shop-${index + 1}` }));
+const queueEnv = (kind: QueueKind): Record<string, string> =>
+  kind === 'redis' ? { REDIS_URL: redis.url } : {};
 const flush = (kind: QueueKind) => (kind === 'redis' ? redis.flush() : truncateQueue(database));
 
 describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => {
@@ -58,7 +60,10 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
             worst = Math.max(worst, (await stalest())?.seconds ?? 0);
             return aligned() >= before + 1;
           });
-          figures.push({ schedulesBackMs: Math.round(performance.now() - flushedMs), staleAtWorstSeconds: worst });
+          figures.push({
+            schedulesBackMs: Math.round(performance.now() - flushedMs),
+            staleAtWorstSeconds: worst,
+          });
         }
         // A run that succeeds after every job has begun again began after the last advance of time.
         for (const column of ['last_started_at', 'last_success_at'] as const) {
@@ -69,10 +74,17 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
           });
         }
         await fleet.stop();
-        expect(await compareWithSandbox(database.db, fleet.sandbox.url, ['orders', 'shipments', 'inbounds'])).toEqual(
-          [],
-        );
-        const [{ missed, set } = { missed: 0, set: 0 }] = await database.query<{ missed: number; set: number }>(`
+        expect(
+          await compareWithSandbox(database.db, fleet.sandbox.url, [
+            'orders',
+            'shipments',
+            'inbounds',
+          ]),
+        ).toEqual([]);
+        const [{ missed, set } = { missed: 0, set: 0 }] = await database.query<{
+          missed: number;
+          set: number;
+        }>(`
           select (select sum(skips)::int from sync.jobs) as missed,
             (select count(*)::int from sync.audit where action = 'schedulers_set') as set`);
         const [{ rows } = { rows: 0 }] = await database.query<{ rows: number }>(
@@ -141,7 +153,9 @@ test('workers stopped at random: no two runs of a job of a client write at the s
   const random = new Random(3);
   const counts = { stops: 0, kills: 0 };
   // A worker that was stopped in the middle of a page would set the cursor back if its late write were accepted.
-  await database.query(`create table public.seen_cursors (place bigserial, client text, stream text, last_id bigint)`);
+  await database.query(
+    `create table public.seen_cursors (place bigserial, client text, stream text, last_id bigint)`,
+  );
   await database.query(`
     create function public.note_cursor() returns trigger language plpgsql as $$ begin
       insert into public.seen_cursors (client, stream, last_id) values (new.client, new.stream, new.last_id);
@@ -154,7 +168,8 @@ test('workers stopped at random: no two runs of a job of a client write at the s
   const now = async () => (await database.query<{ at: Date }>('select now() as at'))[0]?.at;
   const waitForPolls = async (what: string, whose: 'every' | 'any') => {
     const at = await now();
-    const late = 'select from sync.jobs where isfinite(due_at) and not coalesce(last_success_at > $1, false)';
+    const late =
+      'select from sync.jobs where isfinite(due_at) and not coalesce(last_success_at > $1, false)';
     const polled = 'select from sync.jobs where last_success_at > $1';
     await waitFor(what, async () =>
       whose === 'every'
@@ -190,7 +205,10 @@ test('workers stopped at random: no two runs of a job of a client write at the s
         });
       }
       // A slow machine polls between two steps, too.
-      await Promise.all([wait(pickDuration(1_500, 2_500)), waitForPolls('a poll to succeed', 'any')]);
+      await Promise.all([
+        wait(pickDuration(1_500, 2_500)),
+        waitForPolls('a poll to succeed', 'any'),
+      ]);
     }
     for (const wake of woken) wake();
     // Stop workers in a run until one has found its lease lost. A run without news leaves a line in the log only.
@@ -249,7 +267,9 @@ test('workers stopped at random: no two runs of a job of a client write at the s
     // Polls miss a shipment that became visible behind the cursor and was shipped before the next poll.
     for (const stream of ['orders', 'shipments'])
       expect(await fleet.command('reconcile', stream)).toMatchObject({ code: 0 });
-    expect(await compareWithSandbox(database.db, fleet.sandbox.url, ['orders', 'shipments'])).toEqual([]);
+    expect(
+      await compareWithSandbox(database.db, fleet.sandbox.url, ['orders', 'shipments']),
+    ).toEqual([]);
   } finally {
     await fleet.stop();
     fleet.close();
@@ -345,7 +365,10 @@ test.skipIf(!isLong)(
       fleet.startWorker();
       const ages: number[] = [];
       let mostWaiting = 0;
-      for (const [endMs, startedMs] = [performance.now() + 210_000, performance.now()]; performance.now() < endMs; ) {
+      for (
+        const [endMs, startedMs] = [performance.now() + 210_000, performance.now()];
+        performance.now() < endMs;
+      ) {
         await wait(1_000);
         const [{ waiting } = { waiting: 0 }] = await database.query<{ waiting: number }>(
           `select count(*)::int as waiting from bullmq.job where state = 'waiting'`,
@@ -362,7 +385,12 @@ test.skipIf(!isLong)(
       }
       ages.sort((a, b) => a - b);
       const at = (share: number) => Number((ages[Math.floor(ages.length * share)] ?? 0).toFixed(1));
-      report('four long first loads', { p50: at(0.5), p99: at(0.99), most: at(0.999999), mostWaiting });
+      report('four long first loads', {
+        p50: at(0.5),
+        p99: at(0.99),
+        most: at(0.999999),
+        mostWaiting,
+      });
       expect(at(0.99)).toBeLessThan(60);
       expect(mostWaiting).toBeLessThanOrEqual(20);
     } finally {

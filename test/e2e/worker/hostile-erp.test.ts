@@ -20,12 +20,10 @@ async function startPushing(env: Record<string, string> = {}) {
 }
 
 const insert = (kind: string, reference: string, payload: unknown, client = 'default') =>
-  database.query('insert into fulfilment.outbox (client, kind, reference, payload) values ($1, $2, $3, $4)', [
-    client,
-    kind,
-    reference,
-    JSON.stringify(payload),
-  ]);
+  database.query(
+    'insert into fulfilment.outbox (client, kind, reference, payload) values ($1, $2, $3, $4)',
+    [client, kind, reference, JSON.stringify(payload)],
+  );
 const rows = () =>
   database.query<{ reference: string; status: string; error: string | null }>(
     `select reference, status, last_error as error from fulfilment.outbox order by id`,
@@ -50,7 +48,8 @@ const waitForSettled = async (count: number) => {
 };
 
 /** Returns arrays that are nested this deep. Postgres accepts a few thousand levels. */
-const nestArrays = (levels: number) => JSON.parse('['.repeat(levels) + ']'.repeat(levels)) as unknown;
+const nestArrays = (levels: number) =>
+  JSON.parse('['.repeat(levels) + ']'.repeat(levels)) as unknown;
 
 /** Rows that cannot be sent, each with its error. */
 const unsendable: readonly [kind: string, payload: unknown, error: RegExp][] = [
@@ -59,7 +58,11 @@ const unsendable: readonly [kind: string, payload: unknown, error: RegExp][] = [
   ['order.create', [], /payload: must be an object/],
   ['order.create', 'text', /payload: must be an object/],
   ['order.create', { items: 'all' }, /items: must be an array/],
-  ['order.create', { items: [{ sku: 5, quantity: '2' }] }, /items\[0\]\.sku: must be a string; .*quantity: must be/],
+  [
+    'order.create',
+    { items: [{ sku: 5, quantity: '2' }] },
+    /items\[0\]\.sku: must be a string; .*quantity: must be/,
+  ],
   ['order.create', { items: nestArrays(2_500) }, /payload: nests too deep/],
   ['order.create', { padding: 'x'.repeat(10 * 1024 * 1024) }, /«padding»: is not a known member/],
   [
@@ -74,7 +77,8 @@ const unsendable: readonly [kind: string, payload: unknown, error: RegExp][] = [
 
 test('rows that cannot be sent are dead with their reasons, and the other rows are sent', async () => {
   const { worker } = await startPushing();
-  for (const [index, [kind, payload]] of unsendable.entries()) await insert(kind, `BAD-${index}`, payload);
+  for (const [index, [kind, payload]] of unsendable.entries())
+    await insert(kind, `BAD-${index}`, payload);
   const evil = [
     "'; delete from fulfilment.outbox; --",
     '{"level":"fatal","event":"forged"}',
@@ -113,7 +117,9 @@ test('rows that cannot be sent are dead with their reasons, and the other rows a
     200,
     expect.stringContaining('cannot be shown: it nests too deep'),
   ]);
-  const shown = await runCommand(['outbox', 'show', String(deep?.id)], { DATABASE_URL: database.url });
+  const shown = await runCommand(['outbox', 'show', String(deep?.id)], {
+    DATABASE_URL: database.url,
+  });
   expect(shown).toEqual({ code: 0, output: expect.stringContaining('it nests too deep') });
   for (const line of worker.lines) expect(JSON.parse(line)).not.toMatchObject({ event: 'forged' });
 });
@@ -124,10 +130,17 @@ test('payloads of 10 MB are sent one after the other, within a limit of memory',
   const { sandbox, worker } = await startPushing(limits);
   const page = await writePage(['A page']);
   // A valid document whose comment makes it large.
-  const content = Buffer.concat([page, Buffer.from(`\n%${'x'.repeat(7 * 1024 * 1024)}\n`)]).toString('base64');
+  const content = Buffer.concat([
+    page,
+    Buffer.from(`\n%${'x'.repeat(7 * 1024 * 1024)}\n`),
+  ]).toString('base64');
   const large = Array.from({ length: 6 }, (_, index) => `LARGE-${index}`);
   for (const reference of large)
-    await insert('order.create', reference, orderPayload(reference, { attachments: [{ filename: 'a.pdf', content }] }));
+    await insert(
+      'order.create',
+      reference,
+      orderPayload(reference, { attachments: [{ filename: 'a.pdf', content }] }),
+    );
   await insert('order.create', 'SMALL', orderPayload('SMALL'));
   const found = await waitForSettled(large.length + 1);
   expect(found.filter(({ status }) => status !== 'done').map(({ error }) => error)).toEqual([]);
@@ -135,34 +148,45 @@ test('payloads of 10 MB are sent one after the other, within a limit of memory',
     'GET',
     '/_sandbox/state',
   );
-  expect(clients[0]?.orders.filter(({ attachments }) => attachments.length === 1)).toHaveLength(large.length);
+  expect(clients[0]?.orders.filter(({ attachments }) => attachments.length === 1)).toHaveLength(
+    large.length,
+  );
   expect(worker.child.exitCode).toBeNull();
 });
 
 test.each([
-  ['changing the payload of', `update fulfilment.outbox set payload = '{}' where reference = $1`, ['done']],
+  [
+    'changing the payload of',
+    `update fulfilment.outbox set payload = '{}' where reference = $1`,
+    ['done'],
+  ],
   ['deleting', 'delete from fulfilment.outbox where reference = $1', []],
-])('%s a row while it is sent stops no worker and sends nothing twice', async (_what, meddle, expected) => {
-  const { sandbox, worker } = await startPushing();
-  await sandbox.switches({ repeatedNumbers: true });
-  await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { delayMs: 2_000 } });
-  await insert('order.create', 'MEDDLED', orderPayload('MEDDLED'));
-  await waitFor('it to be sent', async () => (await sandbox.requestsTo('/v3/orders')).length > 0);
-  await database.query(meddle, ['MEDDLED']);
-  await insert('order.create', 'NEXT', orderPayload('NEXT'));
-  await waitFor('the next one', async () =>
-    (await rows()).some(({ reference, status }) => reference === 'NEXT' && status === 'done'),
-  );
-  await waitFor('the first one', async () =>
-    (await rows()).every(({ reference, status }) => reference !== 'MEDDLED' || status === 'done'),
-  );
-  expect((await rows()).filter(({ reference }) => reference === 'MEDDLED').map(({ status }) => status)).toEqual(
-    expected,
-  );
-  const posts = (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create');
-  expect(posts).toHaveLength(2);
-  expect(worker.child.exitCode).toBeNull();
-});
+])(
+  '%s a row while it is sent stops no worker and sends nothing twice',
+  async (_what, meddle, expected) => {
+    const { sandbox, worker } = await startPushing();
+    await sandbox.switches({ repeatedNumbers: true });
+    await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { delayMs: 2_000 } });
+    await insert('order.create', 'MEDDLED', orderPayload('MEDDLED'));
+    await waitFor('it to be sent', async () => (await sandbox.requestsTo('/v3/orders')).length > 0);
+    await database.query(meddle, ['MEDDLED']);
+    await insert('order.create', 'NEXT', orderPayload('NEXT'));
+    await waitFor('the next one', async () =>
+      (await rows()).some(({ reference, status }) => reference === 'NEXT' && status === 'done'),
+    );
+    await waitFor('the first one', async () =>
+      (await rows()).every(({ reference, status }) => reference !== 'MEDDLED' || status === 'done'),
+    );
+    expect(
+      (await rows()).filter(({ reference }) => reference === 'MEDDLED').map(({ status }) => status),
+    ).toEqual(expected);
+    const posts = (await sandbox.requests()).filter(
+      ({ operation }) => operation === 'v3.orders.create',
+    );
+    expect(posts).toHaveLength(2);
+    expect(worker.child.exitCode).toBeNull();
+  },
+);
 
 test('200,000 notifications of a role that may only connect stop neither pushes nor /livez', async () => {
   const { worker } = await startPushing();

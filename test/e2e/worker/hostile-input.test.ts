@@ -6,7 +6,11 @@ import { afterEach, expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { Random } from '../../../src/sandbox/random.ts';
-import { HostileProxy, sendHostileRequest, toHostilePayload } from '../../helpers/campaigns/hostile-input.ts';
+import {
+  HostileProxy,
+  sendHostileRequest,
+  toHostilePayload,
+} from '../../helpers/campaigns/hostile-input.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import type { CliProcess } from '../../helpers/processes/cli-process.ts';
@@ -44,13 +48,19 @@ function watch(port: number, worker: CliProcess): { readonly stop: () => Promise
     while (!stopped) {
       const askedAtMs = performance.now();
       const signal = AbortSignal.timeout(patienceMs);
-      const answer = await fetch(`http://127.0.0.1:${port}/livez`, { signal }).catch((cause: unknown) => {
-        throw new Error(`/livez gave no answer; the worker wrote: ${worker.output.slice(-3_000)}`, { cause });
-      });
+      const answer = await fetch(`http://127.0.0.1:${port}/livez`, { signal }).catch(
+        (cause: unknown) => {
+          throw new Error(
+            `/livez gave no answer; the worker wrote: ${worker.output.slice(-3_000)}`,
+            { cause },
+          );
+        },
+      );
       expect(answer.status).toBe(200);
       await answer.arrayBuffer();
       seen.slowestMs = Math.max(seen.slowestMs, performance.now() - askedAtMs);
-      const [, kb = '0'] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${worker.child.pid}/status`, 'utf8')) ?? [];
+      const [, kb = '0'] =
+        /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${worker.child.pid}/status`, 'utf8')) ?? [];
       seen.memoryMb = Math.max(seen.memoryMb, Number(kb) / 1_024);
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
@@ -79,7 +89,10 @@ async function startWorker() {
     { key: 'hostile', baseUrl: proxy.url, ...account },
   ];
   writeFileSync(file, JSON.stringify(clients));
-  const often = ['SHIPMENTS', 'ORDERS', 'RETURN_ITEMS', 'INBOUNDS'].map((job) => [`SCHEDULE_PULL_${job}`, '1s']);
+  const often = ['SHIPMENTS', 'ORDERS', 'RETURN_ITEMS', 'INBOUNDS'].map((job) => [
+    `SCHEDULE_PULL_${job}`,
+    '1s',
+  ]);
   const env = {
     DATABASE_URL: database.url,
     WAREHOUSE_CLIENTS_FILE: file,
@@ -106,7 +119,9 @@ async function connectAsWriter(): Promise<pg.Client> {
 
 /** A time for which a row is inserted: mostly none. */
 const pickTime = (random: Random) =>
-  random.chance(0.9) ? null : random.pick(['infinity', '-infinity', '9999-12-31', '1970-01-01', 'now']);
+  random.chance(0.9)
+    ? null
+    : random.pick(['infinity', '-infinity', '9999-12-31', '1970-01-01', 'now']);
 
 /** Ends all holds, and makes the rows and jobs of the hostile client due. */
 const makeDue = () =>
@@ -125,7 +140,13 @@ test('hostile answers, rows and requests: the worker answers, stays small and se
   const watched = watch(port, worker);
   const kinds = [...outboxKinds.map(({ name }) => name), 'order.unknown', '\u202e'];
   const writer = await connectAsWriter();
-  const insert = (client: string, kind: string, reference: string, payload: string, notBefore: string | null = null) =>
+  const insert = (
+    client: string,
+    kind: string,
+    reference: string,
+    payload: string,
+    notBefore: string | null = null,
+  ) =>
     writer.query(
       'insert into fulfilment.outbox (client, kind, reference, payload, not_before) values ($1, $2, $3, $4, $5)',
       [client, kind, reference, payload, notBefore],
@@ -135,12 +156,17 @@ test('hostile answers, rows and requests: the worker answers, stays small and se
     const reference = `SO-${round}`;
     const payload = toHostilePayload(orderPayload(reference), random);
     const client = random.chance(0.95) ? 'hostile' : `unknown-${round}`;
-    await insert(client, random.pick(kinds), reference, payload, pickTime(random)).catch(() => refusedInserts++);
+    await insert(client, random.pick(kinds), reference, payload, pickTime(random)).catch(
+      () => refusedInserts++,
+    );
     await writer.query(`select pg_notify('fulfilment_outbox', $1)`, [
       random.pick(['', 'hostile', reference, payload.slice(0, 2_000)]),
     ]);
-    if (round % 10 === 0) await insert('default', 'order.create', reference, JSON.stringify(orderPayload(reference)));
-    const answers = await Promise.all(Array.from({ length: 8 }, () => sendHostileRequest(port, token, random)));
+    if (round % 10 === 0)
+      await insert('default', 'order.create', reference, JSON.stringify(orderPayload(reference)));
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => sendHostileRequest(port, token, random)),
+    );
     if (round % 5 === 0) await makeDue();
     for (const answer of answers) expect(answer).not.toMatch(/^HTTP\/1\.1 5(?!03)/);
   }
@@ -149,17 +175,24 @@ test('hostile answers, rows and requests: the worker answers, stays small and se
     return proxy.changed > rounds;
   });
   const open = `select from fulfilment.outbox where client = 'default' and status <> 'done'`;
-  await waitFor('the orders of the other client', async () => (await database.query(open)).length === 0);
+  await waitFor(
+    'the orders of the other client',
+    async () => (await database.query(open)).length === 0,
+  );
   const seen = await watched.stop();
   process.stdout.write(
     `hostile input: ${JSON.stringify({ rounds, seed, changedAnswers: proxy.changed, refusedInserts, ...seen })}\n`,
   );
   expect(worker.child.exitCode).toBeNull();
-  expect(worker.lines.filter((line) => /"event":"(admin_failed|uncaught|background_failed)"/.test(line))).toEqual([]);
+  expect(
+    worker.lines.filter((line) => /"event":"(admin_failed|uncaught|background_failed)"/.test(line)),
+  ).toEqual([]);
   expect(seen.memoryMb).toBeLessThan(mostMemoryMb);
   const compared = () => compareWithSandbox(database.db, fair.url, ['shipments', 'orders']);
   await waitFor('the tables of the other client', async () => (await compared()).length === 0);
   // The hostile client is read again once its service behaves.
   proxy.isHostile = false;
-  expect(await runCommand(['run', 'pull-shipments', '--client', 'hostile'], env)).toMatchObject({ code: 0 });
+  expect(await runCommand(['run', 'pull-shipments', '--client', 'hostile'], env)).toMatchObject({
+    code: 0,
+  });
 }, 300_000);

@@ -45,14 +45,22 @@ const shipment = (id: unknown, changes: Record<string, unknown> = {}, items: unk
     order: { data: null },
     orderType: { data: null },
     shippingMethod: { data: null },
-    shipmentItems: { data: items.map((_, index) => ({ id: 9_000_000 + index, type: 'shipmentItem' })) },
+    shipmentItems: {
+      data: items.map((_, index) => ({ id: 9_000_000 + index, type: 'shipmentItem' })),
+    },
   },
   included: items,
 });
 const item = (id: number) => ({
   id,
   type: 'shipmentItem',
-  attributes: { sku: 'MUG-BLUE', quantity: 1, lotNumber: null, expirationDate: null, serialNumbers: [] },
+  attributes: {
+    sku: 'MUG-BLUE',
+    quantity: 1,
+    lotNumber: null,
+    expirationDate: null,
+    serialNumbers: [],
+  },
   relationships: { orderItem: { data: null }, product: { data: null } },
 });
 const list = (...data: unknown[]) => ({ data, links: { next: null } });
@@ -103,9 +111,13 @@ const refused: Readonly<Record<string, { answer: (other: URL) => Answer; error: 
     },
     error: /the answer is too large/,
   },
-  '200,000 brackets': { answer: () => text(`${'['.repeat(200_000)}${']'.repeat(200_000)}`), error: /nests too deep/ },
+  '200,000 brackets': {
+    answer: () => text(`${'['.repeat(200_000)}${']'.repeat(200_000)}`),
+    error: /nests too deep/,
+  },
   '200,000 brackets in a member': {
-    answer: () => text(`{"data": [{"id": 1, "x": 1.10, "y": ${'['.repeat(200_000)}${']'.repeat(200_000)}}]}`),
+    answer: () =>
+      text(`{"data": [{"id": 1, "x": 1.10, "y": ${'['.repeat(200_000)}${']'.repeat(200_000)}}]}`),
     error: /nests too deep/,
   },
   'two million values': {
@@ -122,15 +134,24 @@ const refused: Readonly<Record<string, { answer: (other: URL) => Answer; error: 
   },
   'a next link to another host': {
     answer: (other) =>
-      json({ data: [shipment(1)], links: { next: { href: `http://localhost:${other.port}/v3/shipments?stolen=1` } } }),
+      json({
+        data: [shipment(1)],
+        links: { next: { href: `http://localhost:${other.port}/v3/shipments?stolen=1` } },
+      }),
     error: /links\.next leads to .* the link was not followed/,
   },
 };
 
 /** Answers with one shipment that cannot be stored: it is quarantined for this reason, and the run continues. */
 const quarantined: Readonly<Record<string, { answer: Answer; reason: RegExp }>> = {
-  'an id of 2^63': { answer: withId('9223372036854775808'), reason: /^must be an id: a whole number from 1/ },
-  'NUL in a text': { answer: json(list(shipment(11, { warehouseCode: 'A\u0000B' }))), reason: /NUL/ },
+  'an id of 2^63': {
+    answer: withId('9223372036854775808'),
+    reason: /^must be an id: a whole number from 1/,
+  },
+  'NUL in a text': {
+    answer: json(list(shipment(11, { warehouseCode: 'A\u0000B' }))),
+    reason: /NUL/,
+  },
   'a year of six digits': {
     answer: json(list(shipment(14, { shippedOn: '+275760-09-13T00:00:00Z' }))),
     reason: /is not an ISO 8601 date-time/,
@@ -146,8 +167,10 @@ describe('a worker with the services of several clients', () => {
       Object.entries({ ...lists, good: json(list(shipment(1))) }).map(async ([key, answer]) => {
         const service = await services.start((request, response) => {
           const path = (request.url ?? '').split('?')[0];
-          if (path === '/base/token') return sendJson(response, 200, { access_token: token, expires_in: 1_200 });
-          if (path === '/base/v3/shipments' && !request.url?.includes('filter')) return answer(response, request);
+          if (path === '/base/token')
+            return sendJson(response, 200, { access_token: token, expires_in: 1_200 });
+          if (path === '/base/v3/shipments' && !request.url?.includes('filter'))
+            return answer(response, request);
           return sendJson(response, 200, list());
         });
         return { key, baseUrl: service.url.href, username: key, password: 'the-password' };
@@ -173,7 +196,9 @@ describe('a worker with the services of several clients', () => {
     )[0];
   test('holds only as much of their answers as its memory allows, and keeps the others going', async () => {
     const rows = 18_600;
-    const pad = Array.from({ length: 22 }, (_, n) => ({ [`member${n}`]: `value ${'x'.repeat(90)}` }));
+    const pad = Array.from({ length: 22 }, (_, n) => ({
+      [`member${n}`]: `value ${'x'.repeat(90)}`,
+    }));
     // Four pages in a row: while one is written, the next ones could be read.
     const largePage: Answer = (response, request) => {
       const page = Number(/cursor(?:\]|%5D)=(\d+)/.exec(request.url ?? '')?.[1] ?? 0) + 1;
@@ -183,7 +208,12 @@ describe('a worker with the services of several clients', () => {
       let row = 0;
       const pump = () => {
         while (row < rows)
-          if (!response.write(`${row > 0 ? ',' : ''}${JSON.stringify(shipment(page * rows + ++row, { pad }))}`)) return;
+          if (
+            !response.write(
+              `${row > 0 ? ',' : ''}${JSON.stringify(shipment(page * rows + ++row, { pad }))}`,
+            )
+          )
+            return;
         response.end(`],"links":{"next":${next}}}`);
       };
       response.on('drain', pump);
@@ -222,9 +252,12 @@ describe('a worker whose service is hostile', () => {
     let answer: Answer = json(list());
     const service = await services.start((request, response) => {
       const path = (request.url ?? '').split('?')[0];
-      if (path === '/base/token') return sendJson(response, 200, { access_token: token, expires_in: 1_200 });
-      if (path === '/base/v3/shipments' && request.url?.includes('filter') === false) return answer(response, request);
-      if (path?.startsWith('/base/v3/') && path.split('/').length > 4) return sendJson(response, 404, { errors: [] });
+      if (path === '/base/token')
+        return sendJson(response, 200, { access_token: token, expires_in: 1_200 });
+      if (path === '/base/v3/shipments' && request.url?.includes('filter') === false)
+        return answer(response, request);
+      if (path?.startsWith('/base/v3/') && path.split('/').length > 4)
+        return sendJson(response, 404, { errors: [] });
       return sendJson(response, 200, list());
     });
     const other = await services.start((_request, response) => sendJson(response, 200, list()));
@@ -247,7 +280,11 @@ describe('a worker whose service is hostile', () => {
   }
   const job = async () =>
     (
-      await database.query<{ last_error: string | null; last_outcome: string; last_fetched: number }>(
+      await database.query<{
+        last_error: string | null;
+        last_outcome: string;
+        last_fetched: number;
+      }>(
         `select last_error, last_outcome, last_fetched from sync.jobs where job = 'pull-shipments'`,
       )
     )[0];
@@ -269,31 +306,44 @@ describe('a worker whose service is hostile', () => {
       await recover();
       answerWith(answer);
       const rows = await waitFor(what, async () => {
-        const found = await database.query<{ reason: string }>('select reason from sync.quarantine');
+        const found = await database.query<{ reason: string }>(
+          'select reason from sync.quarantine',
+        );
         return found.length > 0 ? found : null;
       });
       expect([what, rows]).toEqual([what, [{ reason: expect.stringMatching(reason) }]]);
     }
     answerWith(
-      text(JSON.stringify(list(shipment(21))).replace('"status"', '"__proto__": {"polluted": true}, "status"')),
+      text(
+        JSON.stringify(list(shipment(21))).replace(
+          '"status"',
+          '"__proto__": {"polluted": true}, "status"',
+        ),
+      ),
     );
     const stored = await waitFor('the good shipment', async () => {
-      const rows = await database.query<{ raw: unknown }>(`select raw::text from fulfilment.shipments where id = 21`);
+      const rows = await database.query<{ raw: unknown }>(
+        `select raw::text from fulfilment.shipments where id = 21`,
+      );
       return rows[0];
     });
     expect(stored.raw).toContain('"__proto__": {"polluted": true}');
     // The largest answer that is decoded: 20,000 resources, one of them with 900,000 values.
     answerWith(
-      text(`{"data": [${'{},'.repeat(19_998)}{"id": 22, "type": "shipment", "x": [${'1.10,'.repeat(900_000)}1]},{}]}`),
+      text(
+        `{"data": [${'{},'.repeat(19_998)}{"id": 22, "type": "shipment", "x": [${'1.10,'.repeat(900_000)}1]},{}]}`,
+      ),
     );
     const said = await waitFor('the largest answer', async () => (await job())?.last_error);
     expect(said).toMatch(/^20000 of 20000 resources could not be decoded/);
     await recover();
     expect(worker.child.exitCode).toBeNull();
     expect(other.requests).toEqual([]);
-    expect(service.requests.every(({ authorization }) => [undefined, `bearer ${token}`].includes(authorization))).toBe(
-      true,
-    );
+    expect(
+      service.requests.every(({ authorization }) =>
+        [undefined, `bearer ${token}`].includes(authorization),
+      ),
+    ).toBe(true);
     expect(worker.output).not.toContain(token);
     expect(worker.output).not.toContain('the-password');
   }, 300_000);
@@ -315,12 +365,15 @@ describe('a worker whose service is hostile', () => {
     );
     const cli = run(service.url);
     expect((await cli.ended).code).toBe(1);
-    expect(cli.output).toContain('common.token: access_token holds a character that no header can carry');
+    expect(cli.output).toContain(
+      'common.token: access_token holds a character that no header can carry',
+    );
     expect(cli.output).not.toContain('x-evil');
   });
 
   test('sends no password to a service whose certificate it cannot trust', async () => {
-    const fixture = (name: string) => readFileSync(new URL(`../../fixtures/${name}`, import.meta.url));
+    const fixture = (name: string) =>
+      readFileSync(new URL(`../../fixtures/${name}`, import.meta.url));
     const requests: string[] = [];
     const server = createTlsServer(
       { key: fixture('self-signed-key.pem'), cert: fixture('self-signed-cert.pem') },

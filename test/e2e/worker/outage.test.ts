@@ -18,7 +18,11 @@ const downMs = pickDuration(6_000, 60_000);
 const noticeMs = 20_000;
 
 /** Runs a statement. Returns null if the database cannot be reached. */
-async function query(url: string, text: string, values: unknown[] = []): Promise<Record<string, unknown>[] | null> {
+async function query(
+  url: string,
+  text: string,
+  values: unknown[] = [],
+): Promise<Record<string, unknown>[] | null> {
   const client = new pg.Client(url);
   client.on('error', () => undefined);
   try {
@@ -48,12 +52,21 @@ describe.each([
       const fleet = await Fleet.start(processes, {
         databaseUrl: postgres.url,
         clients: [{ key: 'shop-1' }],
-        env: { SCHEDULE_PULL_SHIPMENTS: '2s', SCHEDULE_PULL_ORDERS: '2s', SCHEDULE_PUSH_OUTBOX: '15s', ...queue },
+        env: {
+          SCHEDULE_PULL_SHIPMENTS: '2s',
+          SCHEDULE_PULL_ORDERS: '2s',
+          SCHEDULE_PUSH_OUTBOX: '15s',
+          ...queue,
+        },
         ordersPerDay: 200,
       });
       const { db, close } = connectDatabase(postgres.url, silentLogger, 'test', 1);
       const areTablesEqual = async () =>
-        (await compareWithSandbox(db, fleet.sandbox.url, ['orders', 'shipments']).catch(() => ['away'])).length === 0;
+        (
+          await compareWithSandbox(db, fleet.sandbox.url, ['orders', 'shipments']).catch(() => [
+            'away',
+          ])
+        ).length === 0;
       try {
         const worker = fleet.startWorker();
         await worker.line('worker_started');
@@ -61,7 +74,8 @@ describe.each([
         await waitFor('the first hours', areTablesEqual);
         const pid = worker.child.pid;
         const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
-        const probe = async (name: string) => (await fetch(`http://127.0.0.1:${port}/${name}`)).status;
+        const probe = async (name: string) =>
+          (await fetch(`http://127.0.0.1:${port}/${name}`)).status;
         const outage = away === 'postgres' ? postgres.restart(downMs) : redis?.restart(downMs);
         await wait(downMs - 1_000);
         // A restart of the worker would not help.
@@ -80,17 +94,27 @@ describe.each([
         const caughtUpMs = Math.round(performance.now() - backMs);
         expect(worker.child.exitCode).toBeNull();
         expect(worker.child.pid).toBe(pid);
-        await waitFor('the probes', async () => (await probe('livez')) === 200 && (await probe('readyz')) === 200);
+        await waitFor(
+          'the probes',
+          async () => (await probe('livez')) === 200 && (await probe('readyz')) === 200,
+        );
         await waitFor('the order to be pushed', async () => {
           const [row] = (await query(postgres.url, 'select status from fulfilment.outbox')) ?? [];
           return row?.status === 'done';
         });
         if (away === 'redis') {
-          const readError = async () => (await query(postgres.url, 'select queue_error from sync.clients'))?.[0];
+          const readError = async () =>
+            (await query(postgres.url, 'select queue_error from sync.clients'))?.[0];
           const longOutage = redis?.restart(noticeMs);
-          await waitFor('the outage to be noted', async () => typeof (await readError())?.queue_error === 'string');
+          await waitFor(
+            'the outage to be noted',
+            async () => typeof (await readError())?.queue_error === 'string',
+          );
           await longOutage;
-          await waitFor('its end to be noted', async () => (await readError())?.queue_error === null);
+          await waitFor(
+            'its end to be noted',
+            async () => (await readError())?.queue_error === null,
+          );
         }
         await fleet.stop();
         expect((await worker.ended).code).toBe(0);

@@ -24,7 +24,8 @@ async function openPooler(mode: 'session' | 'transaction'): Promise<Pgbouncer> {
   return pooler;
 }
 
-const countDone = async () => (await database.query(`select from fulfilment.outbox where status = 'done'`)).length;
+const countDone = async () =>
+  (await database.query(`select from fulfilment.outbox where status = 'done'`)).length;
 /** Counts the sessions of Postgres that a worker has, of those that it opens for its work. */
 const countConnections = async () =>
   (
@@ -42,7 +43,11 @@ describe.skipIf(!hasPgbouncer)('with pgbouncer', () => {
       await sandbox.advance(3 * 86_400);
       const env = {
         ...workerEnv(pooler.url, sandbox),
-        ...{ SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PULL_ORDERS: '1s', REQUESTS_PER_SECOND: '1000' },
+        ...{
+          SCHEDULE_PULL_SHIPMENTS: '1s',
+          SCHEDULE_PULL_ORDERS: '1s',
+          REQUESTS_PER_SECOND: '1000',
+        },
         ...(mode === 'transaction' ? { DATABASE_DIRECT_URL: database.url } : {}),
       };
       expect((await runCommand(['migrate'], env)).code).toBe(0);
@@ -55,7 +60,9 @@ describe.skipIf(!hasPgbouncer)('with pgbouncer', () => {
       await waitFor('the other orders', async () => (await countDone()) === 60);
       await waitFor(
         'the tables',
-        async () => (await compareWithSandbox(database.db, sandbox.url, ['shipments', 'orders'])).length === 0,
+        async () =>
+          (await compareWithSandbox(database.db, sandbox.url, ['shipments', 'orders'])).length ===
+          0,
       );
       const { output, code } = await runCommand(['doctor'], env);
       expect(output).toMatch(
@@ -70,7 +77,9 @@ describe.skipIf(!hasPgbouncer)('with pgbouncer', () => {
       const client = new pg.Client(pooler.url);
       await client.connect();
       closers.push(() => client.end());
-      expect((await client.query('show search_path')).rows).toEqual([{ search_path: '"$user", public' }]);
+      expect((await client.query('show search_path')).rows).toEqual([
+        { search_path: '"$user", public' },
+      ]);
     },
   );
 
@@ -79,7 +88,9 @@ describe.skipIf(!hasPgbouncer)('with pgbouncer', () => {
     const env = workerEnv(pooler.url, await processes.sandbox());
     const worker = processes.cli(['worker'], env);
     expect((await worker.ended).code).toBe(1);
-    expect(worker.output).toMatch(/shares sessions.*set DATABASE_DIRECT_URL to the URL of Postgres itself/);
+    expect(worker.output).toMatch(
+      /shares sessions.*set DATABASE_DIRECT_URL to the URL of Postgres itself/,
+    );
     const { code, output } = await runCommand(['doctor'], env);
     expect(output).toMatch(/DATABASE_URL leads to a connection pooler that shares sessions/);
     expect(code).toBe(1);
@@ -91,7 +102,9 @@ describe.skipIf(!hasPgbouncer)('with pgbouncer', () => {
     closers.push(close);
     const asked = sql`select pg_sleep(60)`.execute(db);
     await expect(asked).rejects.toMatchObject({ code: '57014' });
-    await expect(db.transaction().execute((trx) => sql`select pg_sleep(60)`.execute(trx))).rejects.toMatchObject({
+    await expect(
+      db.transaction().execute((trx) => sql`select pg_sleep(60)`.execute(trx)),
+    ).rejects.toMatchObject({
       code: '57014',
     });
   });

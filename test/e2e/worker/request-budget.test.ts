@@ -20,7 +20,10 @@ test('two workers and a command keep REQUESTS_PER_SECOND together, also after a 
   const run = processes.cli(['run', 'refresh-settings'], env);
   expect(await run.ended).toMatchObject({ code: 0 });
   const before = await sandbox.lastPlace();
-  await waitFor('three seconds of requests', async () => (await sandbox.requests(before)).length >= 3 * perSecond);
+  await waitFor(
+    'three seconds of requests',
+    async () => (await sandbox.requests(before)).length >= 3 * perSecond,
+  );
   workers[0].kill('SIGKILL');
   const killed = await sandbox.lastPlace();
   const since = async (place: number) => (await sandbox.requests(place)).map(({ atMs }) => atMs);

@@ -11,7 +11,8 @@ const processes = useProcesses();
 const makeFolder = useConfigFolders();
 
 /** Starts a sandbox with two clients. Its time does not advance by itself. */
-const startTwoClients = async () => (await startSandbox(processes.cli, '--clients', 'north,south')).control;
+const startTwoClients = async () =>
+  (await startSandbox(processes.cli, '--clients', 'north,south')).control;
 
 /** Starts a worker with the files of a folder, and these variables of its own. */
 const startWorker = (folder: ConfigFolder, own: Record<string, string> = {}) =>
@@ -42,7 +43,8 @@ const waitForEvent = (worker: CliProcess, event: string, number = 1): Promise<Lo
   waitFor(`${event} ${number}`, () => eventsOf(worker, event)[number - 1]);
 
 const countRows = async (query: string) => (await database.query(`select from ${query}`)).length;
-const countShipments = (client: string) => countRows(`fulfilment.shipments where client = '${client}'`);
+const countShipments = (client: string) =>
+  countRows(`fulfilment.shipments where client = '${client}'`);
 
 const countDone = () => countRows(`fulfilment.outbox where status = 'done'`);
 
@@ -59,7 +61,12 @@ test('SIGHUP takes over a password, a client and lines of --env-file, and logs t
   for (const client of ['north', 'south']) await sandbox.seed(3, { client });
   folder.clients(sandbox.url, 'north');
   folder.replace('password-north', 'wrong');
-  folder.env({ ADMIN_PORT: '0', LOOKBACK_DAYS: '3', SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PUSH_OUTBOX: 'off' });
+  folder.env({
+    ADMIN_PORT: '0',
+    LOOKBACK_DAYS: '3',
+    SCHEDULE_PULL_SHIPMENTS: '1s',
+    SCHEDULE_PUSH_OUTBOX: 'off',
+  });
   const worker = startWorker(folder, { LOOKBACK_DAYS: '9' });
   await worker.line('credentials_refused');
 
@@ -93,7 +100,10 @@ test('a wrong configuration is named and changes nothing; one that cannot start 
   await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { delayMs: 3_000 } });
   const worker = startWorker(folder);
   await waitFor('a run under way', async () => (await sandbox.count('v3.shipments.list')) > 0);
-  folder.replace('clients.json', `[{"key": "north", "baseUrl": "ftp://x", "username": "u", "password": "s3cret"}]`);
+  folder.replace(
+    'clients.json',
+    `[{"key": "north", "baseUrl": "ftp://x", "username": "u", "password": "s3cret"}]`,
+  );
   folder.env({ ADMIN_PORT: '0', SCHEDULE_PULL_SHIPMENTS: 'sometimes' });
   worker.kill('SIGHUP');
   expect((await waitForEvent(worker, 'config_refused')).problems).toEqual([
@@ -125,7 +135,10 @@ test('rows and runs under way at a SIGHUP are neither lost nor doubled; further 
   );
   await insertOrders(database, 1, 40, 'north');
   const worker = startWorker(folder);
-  await waitFor('some rows and pages', async () => (await countDone()) > 0 && (await countShipments('north')) > 0);
+  await waitFor(
+    'some rows and pages',
+    async () => (await countDone()) > 0 && (await countShipments('north')) > 0,
+  );
   worker.kill('SIGHUP');
   await worker.line('worker_restarting');
   for (let signals = 0; signals < 3; signals += 1) {
@@ -138,7 +151,9 @@ test('rows and runs under way at a SIGHUP are neither lost nor doubled; further 
   await sandbox.clearFaults();
   await waitFor('all pages', async () => (await countShipments('north')) === 1_000);
   expect(eventsOf(worker, 'run_stopped').map(({ job }) => job)).toContain('pull-shipments');
-  const created = (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create');
+  const created = (await sandbox.requests()).filter(
+    ({ operation }) => operation === 'v3.orders.create',
+  );
   expect(created).toHaveLength(40);
   expect(await countRows('fulfilment.outbox where attempts <> 1')).toBe(0);
   const doubled = `select from fulfilment.changes where entity = 'shipments' group by id having count(*) > 1`;
@@ -164,7 +179,10 @@ test('SIGHUP ends no worker that starts or stops, and SIGTERM during a restart s
     worker.kill('SIGHUP');
     await waitForEvent(worker, 'admin_listening', 2);
     await database.query(alterDatabase('reset default_transaction_read_only'));
-    await waitFor('the client that was added during the start', async () => (await countShipments('south')) === 1);
+    await waitFor(
+      'the client that was added during the start',
+      async () => (await countShipments('south')) === 1,
+    );
     await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 3_000 } });
     await insertOrders(database, 1, 1, 'north');
     await waitFor('an order under way', async () => (await sandbox.count('v3.orders.create')) > 0);

@@ -10,9 +10,10 @@ const database = useDatabase();
 const processes = useProcesses();
 
 const insertOrder = () =>
-  database.query(`insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'SO-1', $1)`, [
-    JSON.stringify(orderPayload('SO-1')),
-  ]);
+  database.query(
+    `insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'SO-1', $1)`,
+    [JSON.stringify(orderPayload('SO-1'))],
+  );
 const readStatus = async () =>
   (await database.query<{ status: string }>('select status from fulfilment.outbox'))[0]?.status;
 
@@ -34,7 +35,10 @@ test('a worker that is asked to stop waits for its push; asked twice, it ends at
   await database.query(`delete from fulfilment.outbox`);
   const place = await sandbox.lastPlace();
   await insertOrder();
-  await waitFor('an order that is not answered', async () => (await sandbox.count('v3.orders.create', place)) > 0);
+  await waitFor(
+    'an order that is not answered',
+    async () => (await sandbox.count('v3.orders.create', place)) > 0,
+  );
   second.kill('SIGTERM');
   await second.line('worker_stopping');
   second.kill('SIGTERM');
@@ -62,7 +66,9 @@ test('asked to stop while no answer comes, a worker ends in time and leaves noth
   expect(worker.output).toContain('worker_stopped');
   expect(worker.output).not.toContain('stop_forced');
   expect(await readStatus()).toBe('unknown');
-  expect(await database.query('select 1 from sync.leases where expires_at is not null')).toEqual([]);
+  expect(await database.query('select 1 from sync.leases where expires_at is not null')).toEqual(
+    [],
+  );
   expect(await database.query(`select 1 from sync.runs where status = 'running'`)).toEqual([]);
 });
 
@@ -72,7 +78,10 @@ test.skipIf(!inject('redisAvailable'))(
     const redis = await startRedis(['--maxmemory-policy', 'noeviction']);
     const sandbox = await processes.sandbox();
     await sandbox.faults({ operation: 'v3.shipments.list', effect: { noAnswer: true } });
-    const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, { REDIS_URL: redis?.url ?? '' }));
+    const worker = processes.cli(
+      ['worker'],
+      workerEnv(database.url, sandbox, { REDIS_URL: redis?.url ?? '' }),
+    );
     try {
       await worker.line('worker_started');
       const hangs = async () => (await sandbox.count('v3.shipments.list')) > 0;
@@ -86,7 +95,9 @@ test.skipIf(!inject('redisAvailable'))(
     // It stopped within 20 s. After that time it would have forced its end.
     expect(worker.output).toContain('worker_stopped');
     expect(worker.output).not.toMatch(/stop_forced|uncaught/);
-    expect(await database.query('select 1 from sync.leases where expires_at is not null')).toEqual([]);
+    expect(await database.query('select 1 from sync.leases where expires_at is not null')).toEqual(
+      [],
+    );
     expect(await database.query(`select 1 from sync.runs where status = 'running'`)).toEqual([]);
   },
 );
@@ -120,10 +131,15 @@ test('a worker logs an uncaught error and ends with exit code 1', async () => {
   const thrown = "process.on('SIGUSR2', () => { throw new Error('nobody caught this'); })";
   const worker = processes.cli(
     ['worker'],
-    workerEnv(database.url, sandbox, { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(thrown)}` }),
+    workerEnv(database.url, sandbox, {
+      NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(thrown)}`,
+    }),
   );
   await worker.line('worker_started');
   worker.kill('SIGUSR2');
   expect((await worker.ended).code).toBe(1);
-  expect(JSON.parse(await worker.line('"uncaught"'))).toMatchObject({ level: 'fatal', error: 'nobody caught this' });
+  expect(JSON.parse(await worker.line('"uncaught"'))).toMatchObject({
+    level: 'fatal',
+    error: 'nobody caught this',
+  });
 });

@@ -13,10 +13,13 @@ const control = new SandboxControl();
 const pull = usePuller(database, control);
 
 const count = 40;
-const statuses = () => database.query('select status, count(*)::int as n from fulfilment.shipments group by 1');
+const statuses = () =>
+  database.query('select status, count(*)::int as n from fulfilment.shipments group by 1');
 const feed = async () => (await database.query('select 1 from fulfilment.changes')).length;
 const ids = async () =>
-  (await database.query<{ id: number }>('select id from fulfilment.shipments order by id')).map(({ id }) => id);
+  (await database.query<{ id: number }>('select id from fulfilment.shipments order by id')).map(
+    ({ id }) => id,
+  );
 
 async function seedAndPull(): Promise<void> {
   control.url = (await processes.sandbox()).url;
@@ -30,8 +33,14 @@ async function startStoppedReconcile(): Promise<CliProcess> {
   const place = await control.lastPlace();
   const drip = { bytes: 2_000, everyMs: 100 };
   await control.faults({ operation: 'v3.shipments.list', count: 1, effect: { drip } });
-  const reconcile = processes.cli(['reconcile', 'shipments', '--json'], workerEnv(database.url, control));
-  await waitFor('the list to be asked', async () => (await control.requestsTo('/v3/shipments', place)).length === 1);
+  const reconcile = processes.cli(
+    ['reconcile', 'shipments', '--json'],
+    workerEnv(database.url, control),
+  );
+  await waitFor(
+    'the list to be asked',
+    async () => (await control.requestsTo('/v3/shipments', place)).length === 1,
+  );
   reconcile.kill('SIGSTOP');
   return reconcile;
 }

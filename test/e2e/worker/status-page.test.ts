@@ -18,7 +18,10 @@ async function startWorker() {
   await sandbox.advance(3 * 86_400);
   // The last roll-up was long ago, so the worker makes figures at once.
   await database.query(`update sync.figure_marks set at = at - interval '1 hour'`);
-  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, { ADMIN_TOKEN: token }));
+  const worker = processes.cli(
+    ['worker'],
+    workerEnv(database.url, sandbox, { ADMIN_TOKEN: token }),
+  );
   const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
   const bad = orderPayload('SO-DEAD', { orderType: 'NONE' });
   await database.query(
@@ -26,7 +29,10 @@ async function startWorker() {
     [JSON.stringify(bad)],
   );
   await waitFor('a dead row', async () => (await statuses()).includes('dead'));
-  await waitFor('the first load', async () => (await database.query('select 1 from fulfilment.shipments')).length > 0);
+  await waitFor(
+    'the first load',
+    async () => (await database.query('select 1 from fulfilment.shipments')).length > 0,
+  );
   await database.query(
     `insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker) values ('default', 'orders', '1', 'attributes.price', 'must be a number', '{}', 'w')`,
   );
@@ -47,9 +53,9 @@ async function refuseCredentials() {
 }
 
 const statuses = async () =>
-  (await database.query<{ status: string }>('select status from fulfilment.outbox order by id')).map(
-    ({ status }) => status,
-  );
+  (
+    await database.query<{ status: string }>('select status from fulfilment.outbox order by id')
+  ).map(({ status }) => status);
 
 async function logIn(page: Page, base: string, path = '/'): Promise<void> {
   await page.goto(base + path);
@@ -105,12 +111,19 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
       const { page, complaints } = await browser.open({ width, colorScheme: scheme });
       await page.goto(`${base}/login`);
       const login = await check(page);
-      expect([width, scheme, 'login', login.violations.map(({ id }) => id)]).toEqual([width, scheme, 'login', []]);
+      expect([width, scheme, 'login', login.violations.map(({ id }) => id)]).toEqual([
+        width,
+        scheme,
+        'login',
+        [],
+      ]);
       await logIn(page, base);
       await page.getByText('has refused the user name').waitFor();
       for (const path of paths) {
         await page.goto(base + path);
-        await page.evaluate(`document.querySelectorAll('details').forEach((details) => { details.open = true; })`);
+        await page.evaluate(
+          `document.querySelectorAll('details').forEach((details) => { details.open = true; })`,
+        );
         // At 900 px the layout is one of those that are checked at the other widths.
         const violations = width === 900 ? [] : (await check(page)).violations;
         const named = violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`);
@@ -119,8 +132,18 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
           'document.documentElement.scrollWidth - document.documentElement.clientWidth',
         );
         expect([width, scheme, path, beyond]).toEqual([width, scheme, path, 0]);
-        expect([width, scheme, path, await page.evaluate(findBrokenWords)]).toEqual([width, scheme, path, []]);
-        expect([width, scheme, path, await page.evaluate(findClippedBadges)]).toEqual([width, scheme, path, []]);
+        expect([width, scheme, path, await page.evaluate(findBrokenWords)]).toEqual([
+          width,
+          scheme,
+          path,
+          [],
+        ]);
+        expect([width, scheme, path, await page.evaluate(findClippedBadges)]).toEqual([
+          width,
+          scheme,
+          path,
+          [],
+        ]);
       }
       expect(complaints).toEqual([]);
     }
@@ -180,7 +203,9 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
     await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');
     await page.getByText('The payload is replaced, and the service has carried it out.').waitFor();
-    await waitFor('both rows to be done', async () => (await statuses()).every((status) => status === 'done'));
+    await waitFor('both rows to be done', async () =>
+      (await statuses()).every((status) => status === 'done'),
+    );
     await page.goto(`${base}/audit`);
     await page.getByText('outbox replace').waitFor();
     await page.getByRole('button', { name: 'Log out' }).click();

@@ -12,7 +12,10 @@ const receive = useOtlpReceiver();
 /** Starts a worker, and returns a function that stops it and then reads the lines of the log with an event. */
 async function startWorker(env: Record<string, string>) {
   const sandbox = await processes.sandbox();
-  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, { SCHEDULE_PULL_SHIPMENTS: '1s', ...env }));
+  const worker = processes.cli(
+    ['worker'],
+    workerEnv(database.url, sandbox, { SCHEDULE_PULL_SHIPMENTS: '1s', ...env }),
+  );
   const readEvents = (event: string) =>
     worker.lines
       .filter((line) => line.includes(`"event":"${event}"`))
@@ -33,10 +36,10 @@ test('deploy/otel sends spans of jobs, pushes and requests, and log lines have t
     OTEL_BSP_SCHEDULE_DELAY: '100',
   });
   for (const reference of ['SO-1', 'SO-2', 'SO-3'])
-    await database.query(`insert into fulfilment.outbox (kind, reference, payload) values ('order.create', $1, $2)`, [
-      reference,
-      JSON.stringify(orderPayload(reference)),
-    ]);
+    await database.query(
+      `insert into fulfilment.outbox (kind, reference, payload) values ('order.create', $1, $2)`,
+      [reference, JSON.stringify(orderPayload(reference))],
+    );
   await waitFor('three orders', () => readEvents('push_done').length === 3);
   await worker.line('"event":"run_done"');
   const lines = () => [...readEvents('push_done'), ...readEvents('run_done').slice(0, 1)];
@@ -59,10 +62,14 @@ test('deploy/otel sends spans of jobs, pushes and requests, and log lines have t
   }
   expect(new Set(readEvents('push_done').map(({ trace_id }) => trace_id)).size).toBe(3);
   const [run] = readEvents('run_done');
-  expect(find(run?.span_id)).toMatchObject({ name: expect.stringMatching(/^process /), traceId: run?.trace_id });
+  expect(find(run?.span_id)).toMatchObject({
+    name: expect.stringMatching(/^process /),
+    traceId: run?.trace_id,
+  });
   expect(readEvents('worker_started')[0]).not.toHaveProperty('trace_id');
   expect(new Set(receiver.requests.map(({ path }) => path))).toEqual(new Set(['/otlp/v1/traces']));
-  for (const resource of receiver.resources()) expect(resource['service.name']).toBe('fulfilment-sync');
+  for (const resource of receiver.resources())
+    expect(resource['service.name']).toBe('fulfilment-sync');
 });
 
 test('a receiver of traces that never answers does not keep the worker from its work or its end', async () => {

@@ -14,7 +14,9 @@ const hours = pickDuration(2, 10);
 const path = '/v2/shipment/tracktrace';
 
 /** How far the test set the clock of schedules ahead, and since when in real time. */
-const ahead: { readonly sinceMs: number; readonly seconds: number }[] = [{ sinceMs: 0, seconds: 0 }];
+const ahead: { readonly sinceMs: number; readonly seconds: number }[] = [
+  { sinceMs: 0, seconds: 0 },
+];
 /** Returns the time of the clock of schedules at a real time. Both are in milliseconds. */
 const toScheduleTimeMs = (realMs: number) =>
   realMs + (ahead.findLast(({ sinceMs }) => sinceMs <= realMs)?.seconds ?? 0) * 1_000;
@@ -47,7 +49,11 @@ test('track-trace is asked once an hour and client, and not much less often, des
   });
   await fleet.sandbox.advance(2 * 86_400);
   // Slow answers, so that some workers are killed during a call.
-  await fleet.sandbox.faults({ operation: 'v2.shipment.trackTrace', probability: 0.5, effect: { delayMs: 700 } });
+  await fleet.sandbox.faults({
+    operation: 'v2.shipment.trackTrace',
+    probability: 0.5,
+    effect: { delayMs: 700 },
+  });
   for (let index = 0; index < 3; index++) fleet.startWorker();
   const counts = { kills: 0, byHand: 0, refused: 0 };
   const startedMs = Date.now();
@@ -67,13 +73,21 @@ test('track-trace is asked once an hour and client, and not much less often, des
         continue;
       }
       if (random.chance(0.2)) {
-        const { code, output } = await fleet.command('run', 'track-trace', '--client', random.pick(clients).key);
+        const { code, output } = await fleet.command(
+          'run',
+          'track-trace',
+          '--client',
+          random.pick(clients).key,
+        );
         expect([code, output]).toEqual([0, expect.stringMatching(/done|skipped \(.*next due/)]);
         counts.byHand++;
         if (output.includes('skipped')) counts.refused++;
       } else {
         await fleet.sandbox.advance(600);
-        await setAhead((ahead.at(-1)?.seconds ?? 0) + (seconds > 120 ? seconds * random.pick([0.4, 1]) : seconds));
+        await setAhead(
+          (ahead.at(-1)?.seconds ?? 0) +
+            (seconds > 120 ? seconds * random.pick([0.4, 1]) : seconds),
+        );
       }
     }
     await waitFor('calls under way to end', async () => (await readSecondsToNext()) !== null);
@@ -88,11 +102,18 @@ test('track-trace is asked once an hour and client, and not much less often, des
           `select (spent + case when finished_at is null then 1 else 0 end)::int as spent from sync.gates where client = $1`,
           [key],
         );
-        return { client: key, calls: calls.length, spent: gate?.spent ?? 0, shortest: Math.round(Math.min(...gaps)) };
+        return {
+          client: key,
+          calls: calls.length,
+          spent: gate?.spent ?? 0,
+          shortest: Math.round(Math.min(...gaps)),
+        };
       }),
     );
     report('track-trace', { hours, spanSeconds: Math.round(spanSeconds), ...counts, figures });
-    expect((await database.query('select 1 from fulfilment.track_traces')).length).toBeGreaterThan(20);
+    expect((await database.query('select 1 from fulfilment.track_traces')).length).toBeGreaterThan(
+      20,
+    );
     // There is one event for each state, even if its reading was cut off and repeated.
     const doubled = `
       select 1 from (

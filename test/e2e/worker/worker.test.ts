@@ -14,9 +14,14 @@ const database = useDatabase();
 const processes = useProcesses();
 const redis = useRedis();
 
-const queueEnv = (kind: QueueKind): Record<string, string> => (kind === 'redis' ? { REDIS_URL: redis.url } : {});
+const queueEnv = (kind: QueueKind): Record<string, string> =>
+  kind === 'redis' ? { REDIS_URL: redis.url } : {};
 
-const often = { SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PULL_ORDERS: '1s', SCHEDULE_RECONCILE: '2s' };
+const often = {
+  SCHEDULE_PULL_SHIPMENTS: '1s',
+  SCHEDULE_PULL_ORDERS: '1s',
+  SCHEDULE_RECONCILE: '2s',
+};
 
 const areTablesEqual = async (sandbox: SandboxControl) =>
   (await compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments'])).length === 0;
@@ -28,13 +33,23 @@ describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (
     async () => {
       const sandbox = await processes.sandbox();
       await sandbox.advance(86_400);
-      const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, { ...often, ...queueEnv(kind) }));
-      expect(JSON.parse(await worker.line('worker_started'))).toMatchObject({ queue: kind, clients: 1 });
-      await waitFor('the first days', async () => (await countShipments()) > 0 && (await areTablesEqual(sandbox)));
+      const worker = processes.cli(
+        ['worker'],
+        workerEnv(database.url, sandbox, { ...often, ...queueEnv(kind) }),
+      );
+      expect(JSON.parse(await worker.line('worker_started'))).toMatchObject({
+        queue: kind,
+        clients: 1,
+      });
+      await waitFor(
+        'the first days',
+        async () => (await countShipments()) > 0 && (await areTablesEqual(sandbox)),
+      );
       await sandbox.advance(1_800);
       await waitFor('what changed since', () => areTablesEqual(sandbox));
 
-      const aligned = () => worker.lines.filter((line) => line.includes('schedulers_aligned')).length;
+      const aligned = () =>
+        worker.lines.filter((line) => line.includes('schedulers_aligned')).length;
       await waitFor('the schedules', () => aligned() === 1);
       await (kind === 'redis' ? redis.flush() : truncateQueue(database));
       const [{ flushed } = { flushed: '' }] = await database.query<{ flushed: string }>(
@@ -61,12 +76,16 @@ describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (
       });
       const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
       expect(metrics).toMatch(/^fulfilment_queue_jobs\{queue="poll",state="completed"\} [1-9]/m);
-      expect(metrics).toMatch(/^fulfilment_runs_total\{client="default",job="pull-shipments",outcome="done"\} [1-9]/m);
+      expect(metrics).toMatch(
+        /^fulfilment_runs_total\{client="default",job="pull-shipments",outcome="done"\} [1-9]/m,
+      );
       expect(metrics).toMatch(/^fulfilment_requests_total\{client="default",status="2xx"\} [1-9]/m);
 
       worker.kill('SIGTERM');
       expect(await worker.ended).toEqual({ code: 0, signal: null });
-      expect(await database.query('select * from sync.leases where expires_at is not null')).toEqual([]);
+      expect(
+        await database.query('select * from sync.leases where expires_at is not null'),
+      ).toEqual([]);
       expect(await database.query(`select * from sync.runs where status = 'running'`)).toEqual([]);
       expect(worker.output).not.toMatch(/"level":"(error|fatal)"/);
     },
@@ -74,37 +93,46 @@ describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (
 });
 
 describe.each(['postgres', 'redis'] as const)('a worker whose %s is not there yet', (kind) => {
-  test.skipIf(kind === 'redis' && !redis.available)('waits, and starts as soon as it is there', async () => {
-    const sandbox = await processes.sandbox();
-    const port = await getPort({ host: '127.0.0.1' });
-    const behind = (address: string) =>
-      Object.assign(new URL(address), { hostname: '127.0.0.1', port: String(port) }).href;
-    const settings = kind === 'postgres' ? {} : { REDIS_URL: behind(redis.url) };
-    const databaseUrl = kind === 'postgres' ? behind(database.url) : database.url;
-    const worker = processes.cli(['worker'], workerEnv(databaseUrl, sandbox, { ...often, ...settings }));
-    await worker.line('boot_waits');
-    const admin = JSON.parse(await worker.line('admin_listening')) as { port: number };
-    // The health check of the image asks this.
-    const ready = await fetch(`http://127.0.0.1:${admin.port}/readyz`);
-    const waitsFor = kind === 'postgres' ? 'Postgres' : 'Redis';
-    expect([ready.status, await ready.json()]).toEqual([503, expect.objectContaining({ ready: false, waitsFor })]);
-    const { port: target } = new URL(kind === 'postgres' ? database.url : redis.url);
-    const proxy = createServer((near) => {
-      const far = connect(Number(target), '127.0.0.1');
-      // If one side breaks off, the other is closed too.
-      near.on('error', () => far.destroy()).pipe(far);
-      far.on('error', () => near.destroy()).pipe(near);
-    });
-    await new Promise<void>((resolve) => proxy.listen(port, '127.0.0.1', resolve));
-    try {
-      await worker.line('worker_started');
-      await worker.line('run_done');
-      worker.kill('SIGTERM');
-      expect((await worker.ended).code).toBe(0);
-    } finally {
-      proxy.close();
-    }
-  });
+  test.skipIf(kind === 'redis' && !redis.available)(
+    'waits, and starts as soon as it is there',
+    async () => {
+      const sandbox = await processes.sandbox();
+      const port = await getPort({ host: '127.0.0.1' });
+      const behind = (address: string) =>
+        Object.assign(new URL(address), { hostname: '127.0.0.1', port: String(port) }).href;
+      const settings = kind === 'postgres' ? {} : { REDIS_URL: behind(redis.url) };
+      const databaseUrl = kind === 'postgres' ? behind(database.url) : database.url;
+      const worker = processes.cli(
+        ['worker'],
+        workerEnv(databaseUrl, sandbox, { ...often, ...settings }),
+      );
+      await worker.line('boot_waits');
+      const admin = JSON.parse(await worker.line('admin_listening')) as { port: number };
+      // The health check of the image asks this.
+      const ready = await fetch(`http://127.0.0.1:${admin.port}/readyz`);
+      const waitsFor = kind === 'postgres' ? 'Postgres' : 'Redis';
+      expect([ready.status, await ready.json()]).toEqual([
+        503,
+        expect.objectContaining({ ready: false, waitsFor }),
+      ]);
+      const { port: target } = new URL(kind === 'postgres' ? database.url : redis.url);
+      const proxy = createServer((near) => {
+        const far = connect(Number(target), '127.0.0.1');
+        // If one side breaks off, the other is closed too.
+        near.on('error', () => far.destroy()).pipe(far);
+        far.on('error', () => near.destroy()).pipe(near);
+      });
+      await new Promise<void>((resolve) => proxy.listen(port, '127.0.0.1', resolve));
+      try {
+        await worker.line('worker_started');
+        await worker.line('run_done');
+        worker.kill('SIGTERM');
+        expect((await worker.ended).code).toBe(0);
+      } finally {
+        proxy.close();
+      }
+    },
+  );
 });
 
 test('a worker stops by itself, saying why, once the database was migrated beyond its code', async () => {
@@ -115,7 +143,9 @@ test('a worker stops by itself, saying why, once the database was migrated beyon
   expect((await worker.ended).code).toBe(1);
   const words = worker.lines.filter((line) => !line.startsWith('{'));
   expect(words).toEqual([expect.stringContaining('9999_later, which this program does not know')]);
-  expect(await database.query('select * from sync.leases where expires_at is not null')).toEqual([]);
+  expect(await database.query('select * from sync.leases where expires_at is not null')).toEqual(
+    [],
+  );
 });
 
 /** Starts a sandbox that is slow from the sixteenth page on, so that a test can interrupt a pull of 5,000 rows. */
@@ -138,13 +168,19 @@ const seldom = {
   SCHEDULE_PULL_PARCELS: 'off',
 };
 const findDoubledEntries = () =>
-  database.query(`select entity, id from fulfilment.changes group by entity, id having count(*) > 1`);
+  database.query(
+    `select entity, id from fulfilment.changes group by entity, id having count(*) > 1`,
+  );
 const findDifferences = async (sandbox: SandboxControl) =>
   (await compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments'])).filter(
     (line) => !line.includes(': order'),
   );
 const isFinished = async () =>
-  (await database.query(`select 1 from sync.jobs where job = 'pull-shipments' and last_outcome = 'done'`)).length === 1;
+  (
+    await database.query(
+      `select 1 from sync.jobs where job = 'pull-shipments' and last_outcome = 'done'`,
+    )
+  ).length === 1;
 
 describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => {
   const skipped = kind === 'redis' && !redis.available;
@@ -153,12 +189,18 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
     'SIGSTOP beyond the lease: another worker finishes, and the first writes nothing more',
     async () => {
       const sandbox = await startSlowSandbox();
-      const first = processes.cli(['worker'], workerEnv(database.url, sandbox, { ...seldom, ...queueEnv(kind) }));
+      const first = processes.cli(
+        ['worker'],
+        workerEnv(database.url, sandbox, { ...seldom, ...queueEnv(kind) }),
+      );
       await waitFor('some pages', async () => (await countShipments()) >= 1_000);
       first.kill('SIGSTOP');
       await sandbox.clearFaults();
       await expireLeases(database);
-      const second = processes.cli(['worker'], workerEnv(database.url, sandbox, { ...seldom, ...queueEnv(kind) }));
+      const second = processes.cli(
+        ['worker'],
+        workerEnv(database.url, sandbox, { ...seldom, ...queueEnv(kind) }),
+      );
       await second.line('run_abandoned');
       await waitFor('the second to finish', isFinished);
       expect(await findDifferences(sandbox)).toEqual([]);

@@ -5,7 +5,11 @@ import { orderPayload } from '../order-payload.ts';
 import { waitFor } from '../wait.ts';
 
 /** An entry of API_TOKENS_FILE for a token. */
-export const toTokenEntry = (token: string, client = 'default', rights: readonly ApiRight[] = ['read', 'write']) => ({
+export const toTokenEntry = (
+  token: string,
+  client = 'default',
+  rights: readonly ApiRight[] = ['read', 'write'],
+) => ({
   name: token,
   sha256: createHash('sha256').update(token).digest('hex'),
   client,
@@ -37,13 +41,23 @@ interface LoadResult {
 }
 
 /** Posts the orders API-0, API-1, … as a program does: many at a time, each repeated with its key until it is accepted. */
-export async function postOrders({ base, token, count, slots, onAccepted }: OrderLoad): Promise<LoadResult> {
+export async function postOrders({
+  base,
+  token,
+  count,
+  slots,
+  onAccepted,
+}: OrderLoad): Promise<LoadResult> {
   const [ids, postedAtMs]: [number[], number[]] = [[], []];
   let [next, accepted, posts] = [0, 0, 0];
   const post = async (place: number): Promise<number | null> => {
     posts++;
     const reference = `API-${place}`;
-    const body = JSON.stringify({ kind: 'order.create', reference, payload: orderPayload(reference) });
+    const body = JSON.stringify({
+      kind: 'order.create',
+      reference,
+      payload: orderPayload(reference),
+    });
     const headers = {
       authorization: `Bearer ${token}`,
       'content-type': 'application/json',

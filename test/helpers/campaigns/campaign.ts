@@ -39,7 +39,9 @@ const garbage = [17, null, '', { a: 1 }, ['x'], 'no such thing', '\u0000', '9999
 /** Draws fault rules: about half of the effects, each for a random operation. */
 function drawFaults(random: Random): FaultRule[] {
   const index = random.between(0, 5);
-  const row = (path: (string | number)[], value: unknown) => ({ set: [{ path: ['data', index, ...path], value }] });
+  const row = (path: (string | number)[], value: unknown) => ({
+    set: [{ path: ['data', index, ...path], value }],
+  });
   const date = random.pick(['shippedOn', 'processedOn', 'orderedOn', 'createdOn', 'expectedOn']);
   const kinds: FaultRule['effect'][] = [
     ...readFaults(random),
@@ -80,7 +82,12 @@ export class Campaign {
     this.#processes = processes;
     this.#database = database;
     this.sandbox = sandbox;
-    const clients = campaignClients.map((key) => ({ key, baseUrl: sandbox.url.href, username: key, password: key }));
+    const clients = campaignClients.map((key) => ({
+      key,
+      baseUrl: sandbox.url.href,
+      username: key,
+      password: key,
+    }));
     const file = join(this.#folder, 'clients.json');
     writeFileSync(file, JSON.stringify(clients));
     const schedules = streams.map(({ name }) => [toScheduleVariable(`pull-${name}`), '1s']);
@@ -99,7 +106,10 @@ export class Campaign {
     const { seed, processes, ordersPerDay } = settings;
     const options = ['--seed', `${seed}`, '--orders-per-day', `${ordersPerDay}`, '--late-changes'];
     const clients = ['--clients', campaignClients.join(',')];
-    const campaign = new Campaign(settings, (await startSandbox(processes.cli, ...clients, ...options)).control);
+    const campaign = new Campaign(
+      settings,
+      (await startSandbox(processes.cli, ...clients, ...options)).control,
+    );
     await campaign.sandbox.switches({
       cursor: (['id', 'offset', 'opaque'] as const)[seed % 3] ?? 'id',
       included: seed % 2 === 0 ? 'inside' : 'top',

@@ -11,7 +11,11 @@ export function makeFaultRules(
   operation: string,
   { share, effects }: { share: number; effects: readonly Effect[] },
 ): FaultRule[] {
-  return effects.map((effect, index) => ({ operation, probability: share / (1 - share * index), effect }));
+  return effects.map((effect, index) => ({
+    operation,
+    probability: share / (1 - share * index),
+    effect,
+  }));
 }
 
 /**

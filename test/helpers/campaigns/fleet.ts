@@ -34,7 +34,12 @@ export class Fleet {
   readonly #folder: string;
   readonly #ending = new Set<CliProcess>();
 
-  private constructor(processes: Processes, sandbox: SandboxControl, folder: string, env: Record<string, string>) {
+  private constructor(
+    processes: Processes,
+    sandbox: SandboxControl,
+    folder: string,
+    env: Record<string, string>,
+  ) {
     this.#processes = processes;
     this.sandbox = sandbox;
     this.#folder = folder;

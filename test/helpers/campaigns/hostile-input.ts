@@ -26,13 +26,19 @@ const mutations: readonly Mutation[] = [
     answer.body = answer.body.subarray(0, random.between(0, answer.body.length));
   },
   (answer, random) =>
-    changeText(answer, (text) => text.replace(/"id":/, `"x":${nestArrays(random.between(10, 5_000))},"id":`)),
+    changeText(answer, (text) =>
+      text.replace(/"id":/, `"x":${nestArrays(random.between(10, 5_000))},"id":`),
+    ),
   (answer, random) =>
-    changeText(answer, (text) => text.replace(/"id":/, `"x":"${'x'.repeat(random.between(1, 5_000_000))}","id":`)),
+    changeText(answer, (text) =>
+      text.replace(/"id":/, `"x":"${'x'.repeat(random.between(1, 5_000_000))}","id":`),
+    ),
   (answer, random) =>
     changeText(answer, (text) =>
       text.replaceAll(/(?<=:)\d+/g, (digits) =>
-        random.chance(0.1) ? random.pick(['1e400', '-1', '9007199254740993', '1.5', '0', '"7"', 'null']) : digits,
+        random.chance(0.1)
+          ? random.pick(['1e400', '-1', '9007199254740993', '1.5', '0', '"7"', 'null'])
+          : digits,
       ),
     ),
   (answer, random) =>
@@ -45,7 +51,10 @@ const mutations: readonly Mutation[] = [
     ),
   (answer, random) =>
     changeText(answer, (text) =>
-      text.replace(/"next":\s*"[^"?]*\?/, (link) => `${link}x=${'y'.repeat(random.between(1, 20_000))}&`),
+      text.replace(
+        /"next":\s*"[^"?]*\?/,
+        (link) => `${link}x=${'y'.repeat(random.between(1, 20_000))}&`,
+      ),
     ),
   (answer) => {
     answer.body = Buffer.from(answer.body.toString(), 'utf16le');
@@ -61,14 +70,23 @@ const mutations: readonly Mutation[] = [
     answer.headers['content-encoding'] = 'br, gzip, x';
   },
   (answer, random) => {
-    answer.headers['content-type'] = random.pick(['text/html', 'image/png', '', 'application/json; charset=utf-16']);
+    answer.headers['content-type'] = random.pick([
+      'text/html',
+      'image/png',
+      '',
+      'application/json; charset=utf-16',
+    ]);
   },
   (answer, random) => {
-    answer.status = random.pick([200, 204, 206, 304, 400, 401, 404, 409, 418, 422, 429, 500, 502, 503]);
-    if (random.chance(0.3)) answer.headers['retry-after'] = random.pick(['1', '999999', '-1', 'never']);
+    answer.status = random.pick([
+      200, 204, 206, 304, 400, 401, 404, 409, 418, 422, 429, 500, 502, 503,
+    ]);
+    if (random.chance(0.3))
+      answer.headers['retry-after'] = random.pick(['1', '999999', '-1', 'never']);
   },
   (answer, random) => {
-    for (let more = random.between(1, 60); more > 0; more--) answer.headers[`x-${more}`] = 'y'.repeat(200);
+    for (let more = random.between(1, 60); more > 0; more--)
+      answer.headers[`x-${more}`] = 'y'.repeat(200);
   },
 ];
 
@@ -98,7 +116,8 @@ export class HostileProxy {
         };
         const body = chunks.length === 0 ? {} : { body: Buffer.concat(chunks) };
         void fetch(new URL(request.url ?? '/', service), { ...init, ...body }).then(
-          (answer) => proxy.#pass(answer, response, service, random).catch(() => response.destroy()),
+          (answer) =>
+            proxy.#pass(answer, response, service, random).catch(() => response.destroy()),
           () => response.destroy(),
         );
       });
@@ -108,18 +127,33 @@ export class HostileProxy {
       server.closeAllConnections();
       return new Promise<void>((resolve) => void server.close(() => resolve()));
     };
-    const proxy = new HostileProxy(new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`), close);
+    const proxy = new HostileProxy(
+      new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`),
+      close,
+    );
     return proxy;
   }
 
-  async #pass(given: Response, response: ServerResponse, service: URL, random: Random): Promise<void> {
-    const headers: Record<string, string> = { 'content-type': given.headers.get('content-type') ?? 'application/json' };
-    const answer: Answer = { status: given.status, headers, body: Buffer.from(await given.arrayBuffer()) };
+  async #pass(
+    given: Response,
+    response: ServerResponse,
+    service: URL,
+    random: Random,
+  ): Promise<void> {
+    const headers: Record<string, string> = {
+      'content-type': given.headers.get('content-type') ?? 'application/json',
+    };
+    const answer: Answer = {
+      status: given.status,
+      headers,
+      body: Buffer.from(await given.arrayBuffer()),
+    };
     // Links lead back to the proxy.
     changeText(answer, (text) => text.replaceAll(service.origin, this.url.origin));
     if (this.isHostile && random.chance(0.5)) {
       this.changed++;
-      for (let rounds = random.between(1, 2); rounds > 0; rounds--) random.pick(mutations)(answer, random);
+      for (let rounds = random.between(1, 2); rounds > 0; rounds--)
+        random.pick(mutations)(answer, random);
     }
     const isBare = answer.status === 204 || answer.status === 304;
     response.writeHead(answer.status, answer.headers).end(isBare ? undefined : answer.body);
@@ -129,7 +163,8 @@ export class HostileProxy {
 const toHeaders = (headers: IncomingHttpHeaders): Record<string, string> =>
   Object.fromEntries(
     Object.entries(headers).flatMap(([name, value]) =>
-      typeof value === 'string' && !['host', 'connection', 'content-length', 'expect'].includes(name)
+      typeof value === 'string' &&
+      !['host', 'connection', 'content-length', 'expect'].includes(name)
         ? [[name, value]]
         : [],
     ),
@@ -246,12 +281,17 @@ const garbage = [
 export function toHostilePayload(payload: object, random: Random): string {
   const change = (value: unknown, depth: number): unknown => {
     if (random.chance(0.08)) return random.pick(garbage);
-    if (Array.isArray(value)) return value.flatMap((item) => (random.chance(0.1) ? [] : [change(item, depth + 1)]));
+    if (Array.isArray(value))
+      return value.flatMap((item) => (random.chance(0.1) ? [] : [change(item, depth + 1)]));
     if (typeof value !== 'object' || value === null) return value;
     const members = Object.entries(value).flatMap(([name, member]) =>
-      random.chance(0.05) ? [] : [[random.chance(0.03) ? `${name}\u0001` : name, change(member, depth + 1)]],
+      random.chance(0.05)
+        ? []
+        : [[random.chance(0.03) ? `${name}\u0001` : name, change(member, depth + 1)]],
     );
-    return Object.fromEntries(random.chance(0.05) ? [...members, ['constructor', random.pick(garbage)]] : members);
+    return Object.fromEntries(
+      random.chance(0.05) ? [...members, ['constructor', random.pick(garbage)]] : members,
+    );
   };
   const changed = JSON.stringify(change(payload, 0)) ?? 'null';
   if (random.chance(0.03)) return `{"items": ${nestArrays(random.between(100, 3_000))}}`;

@@ -2,7 +2,10 @@ import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
 import { jobNames, toScheduleVariable } from '../../../config/jobs.ts';
 import { migrateDatabase } from '../../../src/cli/commands/migrate.ts';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../../src/cli/demo/embedded-postgres.ts';
+import {
+  type EmbeddedPostgres,
+  startEmbeddedPostgres,
+} from '../../../src/cli/demo/embedded-postgres.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { Random } from '../../../src/sandbox/random.ts';
 import type { CliProcess } from '../processes/cli-process.ts';
@@ -66,7 +69,13 @@ export class PushCampaign {
   ): Promise<PushCampaign> {
     const postgres = await startEmbeddedPostgres({}, memoryFolder(), postgresBin);
     await migrateDatabase(postgres.url, silentLogger);
-    const { control: sandbox } = await startSandbox(processes.cli, '--seed', `${seed}`, '--orders-per-day', '0');
+    const { control: sandbox } = await startSandbox(
+      processes.cli,
+      '--seed',
+      `${seed}`,
+      '--orders-per-day',
+      '0',
+    );
     return new PushCampaign({ seed, processes, postgres, sandbox, env });
   }
 

@@ -8,7 +8,9 @@ import { PodDisruptionBudget } from 'kubernetes-models/policy/v1/PodDisruptionBu
 import type { IPodTemplateSpec } from 'kubernetes-models/v1/PodTemplateSpec';
 import { parse, parseAllDocuments } from 'yaml';
 
-export const kubernetesFolder = fileURLToPath(new URL('../../../deploy/kubernetes', import.meta.url));
+export const kubernetesFolder = fileURLToPath(
+  new URL('../../../deploy/kubernetes', import.meta.url),
+);
 
 /** The kinds that the manifests use, with their schemas. */
 export const kinds = { Deployment, Job, NetworkPolicy, PodDisruptionBudget };
@@ -40,8 +42,13 @@ export const manifests: readonly Manifest[] = globSync('*/*.yaml', {
   .flatMap((name) => parseManifests(readFileSync(join(kubernetesFolder, name), 'utf8')));
 
 /** Returns a manifest by its kind and name. */
-export function findManifest<K extends KindName>(kind: K, name = 'fulfilment-sync'): InstanceType<(typeof kinds)[K]> {
-  const found = manifests.find((manifest) => manifest.kind === kind && manifest.metadata.name === name);
+export function findManifest<K extends KindName>(
+  kind: K,
+  name = 'fulfilment-sync',
+): InstanceType<(typeof kinds)[K]> {
+  const found = manifests.find(
+    (manifest) => manifest.kind === kind && manifest.metadata.name === name,
+  );
   if (found === undefined) throw new Error(`deploy/kubernetes has no ${kind} ${name}`);
   return found as unknown as InstanceType<(typeof kinds)[K]>;
 }
@@ -52,6 +59,8 @@ export const readKustomization = (name: string) =>
 
 /** Returns the settings that a kustomization gives to the worker, by their names. */
 export function readSettings(name: string): Record<string, string> {
-  const literals = (readKustomization(name).configMapGenerator ?? []).flatMap((map) => map.literals);
+  const literals = (readKustomization(name).configMapGenerator ?? []).flatMap(
+    (map) => map.literals,
+  );
   return Object.fromEntries(literals.map((literal) => literal.split(/=(.*)/s, 2)));
 }

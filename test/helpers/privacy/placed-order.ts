@@ -60,8 +60,26 @@ export async function placeOrder(flows: Flows, number: string, mark: string): Pr
   const { database, sandbox, outbox } = flows;
   const texts = makePerson(mark);
   const content = (await writePage([texts.documentText])).toString('base64');
-  const { firstName, lastName, prefix, street1, houseNumber, houseNumberExtension, postcode, city } = texts;
-  const address = { firstName, lastName, prefix, street1, houseNumber, houseNumberExtension, postcode, city };
+  const {
+    firstName,
+    lastName,
+    prefix,
+    street1,
+    houseNumber,
+    houseNumberExtension,
+    postcode,
+    city,
+  } = texts;
+  const address = {
+    firstName,
+    lastName,
+    prefix,
+    street1,
+    houseNumber,
+    houseNumberExtension,
+    postcode,
+    city,
+  };
   await outbox.insert(
     'order.create',
     number,
@@ -109,13 +127,26 @@ export async function placeOrder(flows: Flows, number: string, mark: string): Pr
     shipmentId,
     comments: texts.comments,
     metadata: { note: texts.returnExtra },
-    items: [{ shipmentItemId: row?.itemId, quantity: 1, reason: 'REGRET', metadata: { note: texts.returnExtra } }],
+    items: [
+      {
+        shipmentItemId: row?.itemId,
+        quantity: 1,
+        reason: 'REGRET',
+        metadata: { note: texts.returnExtra },
+      },
+    ],
   });
   const dead = await outbox.insert('order.update', number, { unknownMember: texts.quoted });
   await outbox.push();
   const words = `refused: «${texts.quoted}»`;
-  await database.query(`update fulfilment.outbox set last_error = $2 where id = $1 and status = 'dead'`, [dead, words]);
-  await database.query('update sync.outbox_attempts set error = $2 where outbox_id = $1', [dead, words]);
+  await database.query(
+    `update fulfilment.outbox set last_error = $2 where id = $1 and status = 'dead'`,
+    [dead, words],
+  );
+  await database.query('update sync.outbox_attempts set error = $2 where outbox_id = $1', [
+    dead,
+    words,
+  ]);
   const [announced] = await database.query<{ id: number }>(
     `select id::int from fulfilment.return_merchandise_authorizations where shipment_id = $1`,
     [shipmentId],
@@ -132,7 +163,10 @@ export async function placeOrder(flows: Flows, number: string, mark: string): Pr
 }
 
 /** Returns the tables of the whole database that contain any of these texts, each with the text. */
-export async function findTexts(database: TestDatabase, texts: readonly string[]): Promise<string[]> {
+export async function findTexts(
+  database: TestDatabase,
+  texts: readonly string[],
+): Promise<string[]> {
   const tables = await database.query<{ name: string }>(`
     select format('%I.%I', n.nspname, c.relname) as name
     from pg_class c join pg_namespace n on n.oid = c.relnamespace

@@ -9,7 +9,9 @@ import config from '../../../rolldown.config.ts';
  * @returns the path of the program, and a function that deletes the folder
  */
 export async function buildBundle(): Promise<{ program: string; remove: () => void }> {
-  const dir = fileURLToPath(new URL(`../../../node_modules/.cache/bundle-${process.pid}`, import.meta.url));
+  const dir = fileURLToPath(
+    new URL(`../../../node_modules/.cache/bundle-${process.pid}`, import.meta.url),
+  );
   await build({ ...config, output: { ...config.output, dir } });
   return { program: `${dir}/main.js`, remove: () => rmSync(dir, { recursive: true, force: true }) };
 }

@@ -5,10 +5,13 @@ import { fileURLToPath } from 'node:url';
 import { waitFor } from '../wait.ts';
 
 /** Cache of compiled code. The tests start hundreds of processes, and only the first one has to compile. */
-const compileCache = fileURLToPath(new URL('../../../node_modules/.cache/compiled', import.meta.url));
+const compileCache = fileURLToPath(
+  new URL('../../../node_modules/.cache/compiled', import.meta.url),
+);
 
 /** Entry of the program: in tests the bundle that global-setup.ts built, in other programs the sources. */
-const main = process.env.TEST_PROGRAM ?? fileURLToPath(new URL('../../../src/cli/main.ts', import.meta.url));
+const main =
+  process.env.TEST_PROGRAM ?? fileURLToPath(new URL('../../../src/cli/main.ts', import.meta.url));
 
 /** A command of the product in a separate process. */
 export class CliProcess {

@@ -22,7 +22,10 @@ export async function hasDocker(): Promise<boolean> {
 }
 
 /** Sends a signal to the main process of a container, waits until it has ended, and removes the container. */
-async function end(container: StartedTestContainer, signal: 'SIGTERM' | 'SIGINT' | 'SIGKILL'): Promise<void> {
+async function end(
+  container: StartedTestContainer,
+  signal: 'SIGTERM' | 'SIGINT' | 'SIGKILL',
+): Promise<void> {
   const { container: containers } = await getContainerRuntimeClient();
   const running = containers.getById(container.getId());
   const ended = running.wait();
@@ -32,7 +35,10 @@ async function end(container: StartedTestContainer, signal: 'SIGTERM' | 'SIGINT'
 }
 
 /** Starts a Redis or Valkey from an image. A restart is a new container without data. */
-export async function startRedisContainer(image: string, settings: readonly string[]): Promise<TestRedis> {
+export async function startRedisContainer(
+  image: string,
+  settings: readonly string[],
+): Promise<TestRedis> {
   const port = await getPort({ host: '127.0.0.1' });
   const server = /valkey/.test(image) ? 'valkey-server' : 'redis-server';
   const launch = () =>

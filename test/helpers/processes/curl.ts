@@ -11,14 +11,19 @@ export interface CurlAnswer {
 export function createCurl(control: SandboxControl) {
   const run = async (path: string, args: readonly string[]): Promise<CurlAnswer> => {
     const options = ['-s', '-g', '-w', '\n%{http_code}'];
-    const { stdout } = await promisify(execFile)('curl', [...options, ...args, new URL(path, control.url).href]);
+    const { stdout } = await promisify(execFile)('curl', [
+      ...options,
+      ...args,
+      new URL(path, control.url).href,
+    ]);
     const [body = '', status] = stdout.split(/\n(?=\d+$)/);
     return { status: Number(status), body: JSON.parse(body) as Record<string, unknown> };
   };
   let token: string | undefined;
   const call = async (path: string, args: readonly string[] = []) => {
     token ??= String(
-      (await run('/token', ['-d', 'grant_type=password&username=default&password=default'])).body.access_token,
+      (await run('/token', ['-d', 'grant_type=password&username=default&password=default'])).body
+        .access_token,
     );
     return run(path, ['-H', `Authorization: bearer ${token}`, ...args]);
   };

@@ -28,7 +28,10 @@ export interface Pgbouncer {
 }
 
 /** Starts a pgbouncer in front of the database of this URL. */
-export async function startPgbouncer(databaseUrl: string, mode: 'session' | 'transaction'): Promise<Pgbouncer> {
+export async function startPgbouncer(
+  databaseUrl: string,
+  mode: 'session' | 'transaction',
+): Promise<Pgbouncer> {
   const { hostname, port, username, password, pathname } = new URL(databaseUrl);
   const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-pgbouncer-'));
   const ownPort = await getPort({ host: '127.0.0.1' });

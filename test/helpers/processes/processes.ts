@@ -17,7 +17,10 @@ export async function startSandbox(
 ): Promise<{ process: CliProcess; control: SandboxControl }> {
   const process = cli(['sandbox', '--strict', '--port', '0', '--speed', '0', ...options]);
   const line = await process.line('Sandbox at ');
-  return { process, control: new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? '')) };
+  return {
+    process,
+    control: new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? '')),
+  };
 }
 
 /** Starts processes and kills them at the end of each test. Sandboxes are kept for the next test of the file. */
@@ -31,7 +34,11 @@ export function useProcesses() {
     await end(started);
   });
   afterAll(() => end(sandboxProcesses));
-  const cli = (args: readonly string[], env: Readonly<Record<string, string>> = {}, entry?: string) => {
+  const cli = (
+    args: readonly string[],
+    env: Readonly<Record<string, string>> = {},
+    entry?: string,
+  ) => {
     const process = new CliProcess(args, env, entry);
     started.push(process);
     return process;

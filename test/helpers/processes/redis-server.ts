@@ -28,7 +28,8 @@ export async function startRedis(settings: RedisSettings = []): Promise<TestRedi
 /** Returns the Redis of one test file: the one of TEST_REDIS_URL, which is left running, or a new one. */
 export async function openRedis(): Promise<TestRedis | null> {
   if (redisUrl === null) return startRedis();
-  const restart = () => Promise.reject(new Error('the Redis of TEST_REDIS_URL cannot be restarted by tests'));
+  const restart = () =>
+    Promise.reject(new Error('the Redis of TEST_REDIS_URL cannot be restarted by tests'));
   return { url: chooseDatabase(redisUrl), restart, stop: () => Promise.resolve() };
 }
 
@@ -52,7 +53,18 @@ function isOnPath(binary: string): boolean {
 async function startServer(binary: string, settings: RedisSettings): Promise<TestRedis> {
   const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-redis-'));
   const port = await getPort({ host: '127.0.0.1' });
-  const base = ['--bind', '127.0.0.1', '--port', String(port), '--save', '', '--appendonly', 'no', '--dir', folder];
+  const base = [
+    '--bind',
+    '127.0.0.1',
+    '--port',
+    String(port),
+    '--save',
+    '',
+    '--appendonly',
+    'no',
+    '--dir',
+    folder,
+  ];
   const url = `redis://127.0.0.1:${port}`;
   const launch = async () => {
     const launched = spawn(binary, [...base, ...settings], { stdio: 'ignore' });

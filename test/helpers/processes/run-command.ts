@@ -17,7 +17,10 @@ export async function runCommand(
   const before = { ...process.env };
   const { PATH = '', HOME = '', TMPDIR = '' } = before;
   const written: string[] = [];
-  const originals = [process.stdout, process.stderr].map((stream) => ({ stream, write: stream.write }));
+  const originals = [process.stdout, process.stderr].map((stream) => ({
+    stream,
+    write: stream.write,
+  }));
   replaceEnvironment({ PATH, HOME, TMPDIR, ...env });
   for (const { stream } of originals)
     stream.write = ((chunk: string | Uint8Array) => {
@@ -37,5 +40,6 @@ export async function runCommand(
 
 function replaceEnvironment(env: Readonly<Record<string, string | undefined>>): void {
   for (const name of Object.keys(process.env)) if (!(name in env)) delete process.env[name];
-  for (const [name, value] of Object.entries(env)) if (value !== undefined) process.env[name] = value;
+  for (const [name, value] of Object.entries(env))
+    if (value !== undefined) process.env[name] = value;
 }

@@ -5,15 +5,26 @@ import { runCommand } from './run-command.ts';
 /** Returns functions that run `service verify` against a sandbox as if it were a customer's service. */
 export function useVerify(sandbox: SandboxControl) {
   const verify = (words: readonly string[] = [], env: Record<string, string> = {}) =>
-    runCommand(['service', 'verify', '--base-url', sandbox.url.href, '--username', 'default', ...words], {
-      WAREHOUSE_PASSWORD: 'default',
-      ...env,
-    });
+    runCommand(
+      ['service', 'verify', '--base-url', sandbox.url.href, '--username', 'default', ...words],
+      {
+        WAREHOUSE_PASSWORD: 'default',
+        ...env,
+      },
+    );
   const verifyAsJson = async (words: readonly string[] = [], env: Record<string, string> = {}) => {
     const { code, output } = await verify(['--json', ...words], env);
     const report = JSON.parse(output.slice(output.indexOf('{\n'))) as Report;
-    const ids = (verdict: string) => report.judgements.filter((one) => one.verdict === verdict).map(({ id }) => id);
-    return { code, report, output, differs: ids('differs'), unknown: ids('cannot tell'), holds: ids('holds') };
+    const ids = (verdict: string) =>
+      report.judgements.filter((one) => one.verdict === verdict).map(({ id }) => id);
+    return {
+      code,
+      report,
+      output,
+      differs: ids('differs'),
+      unknown: ids('cannot tell'),
+      holds: ids('holds'),
+    };
   };
   return { verify, verifyAsJson };
 }

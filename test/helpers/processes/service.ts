@@ -34,7 +34,10 @@ export function useServices(): {
         server.closeAllConnections();
         return new Promise((resolve) => server.close(resolve));
       });
-      return { url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/base`), requests };
+      return {
+        url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/base`),
+        requests,
+      };
     },
     connect: (url, env = {}) => {
       const config = readConfig(
@@ -60,7 +63,9 @@ export function sendJson(
   body: unknown,
   headers: Record<string, string> = {},
 ): void {
-  response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
+  response
+    .writeHead(status, { 'content-type': 'application/json', ...headers })
+    .end(JSON.stringify(body));
 }
 
 /** Answers `/base/token` with the tokens t1, t2, …, and passes other requests to `rest`. */
@@ -68,6 +73,10 @@ export function withTokens(rest: Handler, { expiresInSeconds = 1_200 } = {}): Ha
   let issued = 0;
   return (request, response) => {
     if (request.url !== `/base${operations['common.token'].path}`) return rest(request, response);
-    sendJson(response, 200, { access_token: `t${++issued}`, token_type: 'bearer', expires_in: expiresInSeconds });
+    sendJson(response, 200, {
+      access_token: `t${++issued}`,
+      token_type: 'bearer',
+      expires_in: expiresInSeconds,
+    });
   };
 }

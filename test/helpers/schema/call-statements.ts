@@ -39,7 +39,10 @@ import { appendChanges } from '../../../src/pull/sql/feed.ts';
 import { recordFindings } from '../../../src/pull/sql/findings.ts';
 import { maskAgedQuarantine } from '../../../src/pull/sql/mask-quarantine.ts';
 import type { Family } from '../../../src/pull/sql/mirror-tables.ts';
-import { requestMissingParcelReads, requestParcelReads } from '../../../src/pull/sql/parcel-reads.ts';
+import {
+  requestMissingParcelReads,
+  requestParcelReads,
+} from '../../../src/pull/sql/parcel-reads.ts';
 import * as quarantine from '../../../src/pull/sql/quarantine.ts';
 import { findLastWalked, readReconciledTimes } from '../../../src/pull/sql/reconciliations.ts';
 import * as rereads from '../../../src/pull/sql/rereads.ts';
@@ -54,13 +57,22 @@ import { countRowsInWindows } from '../../../src/pull/sql/rows-in-windows.ts';
 import { readServiceLists, takeListsTurn } from '../../../src/pull/sql/service-lists.ts';
 import { storeStock } from '../../../src/pull/sql/stock-rows.ts';
 import { recordConfirmations } from '../../../src/pull/sql/stream-transaction.ts';
-import { markChildrenUnlisted, markUnlisted, recordAbsences } from '../../../src/pull/sql/unlisted.ts';
+import {
+  markChildrenUnlisted,
+  markUnlisted,
+  recordAbsences,
+} from '../../../src/pull/sql/unlisted.ts';
 import { upsertFamilies } from '../../../src/pull/sql/upsert.ts';
 import { toAgeColumns } from '../../../src/pull/stream.ts';
 import { inbounds } from '../../../src/pull/streams/inbounds.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
 import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
-import { markUnsendableRowsDead, renewClaims, returnClaims, stampSent } from '../../../src/push/sql/held-claims.ts';
+import {
+  markUnsendableRowsDead,
+  renewClaims,
+  returnClaims,
+  stampSent,
+} from '../../../src/push/sql/held-claims.ts';
 import { insertRows } from '../../../src/push/sql/insert-rows.ts';
 import { releaseLanes } from '../../../src/push/sql/lanes.ts';
 import {
@@ -75,7 +87,12 @@ import {
 import * as actions from '../../../src/push/sql/operator-actions.ts';
 import { delayGates, markEnded, noteDatabase } from '../../../src/push/sql/push-database.ts';
 import { listOutbox, readOutbox } from '../../../src/push/sql/read-outbox.ts';
-import { findRenameTo, findTargetIds, findUserOfNumber, readSentTarget } from '../../../src/push/sql/renames.ts';
+import {
+  findRenameTo,
+  findTargetIds,
+  findUserOfNumber,
+  readSentTarget,
+} from '../../../src/push/sql/renames.ts';
 import { bringPollsForward, insertFollowUps } from '../../../src/push/sql/settle-rows.ts';
 import { newTotals } from '../../../src/schedule/run.ts';
 import { readAudit, recordAudit } from '../../../src/schedule/sql/audit.ts';
@@ -89,7 +106,12 @@ import * as holds from '../../../src/service/sql/holds.ts';
 import { takeRequests } from '../../../src/service/sql/request-budgets.ts';
 
 const client = 'default';
-const kind = { table: 'shipments', stream: 'shipments', open: ['READY_TO_PICK'], closed: 'SHIPPED' };
+const kind = {
+  table: 'shipments',
+  stream: 'shipments',
+  open: ['READY_TO_PICK'],
+  closed: 'SHIPPED',
+};
 const now = new Date();
 const followUps = { kinds: ['order.create'], of: () => [] };
 
@@ -116,12 +138,20 @@ export async function callStatements(db: Database, url: string, outboxId: number
 
 async function callRun(db: Database): Promise<void> {
   const account = { client: 'other', identity: 'x', baseUrl: 'x' };
-  const request = { ...account, job: 'x', stream: 'shipments', worker: 'x', trigger: 'manual' } as const;
+  const request = {
+    ...account,
+    job: 'x',
+    stream: 'shipments',
+    worker: 'x',
+    trigger: 'manual',
+  } as const;
   const schedule = { kind: 'cron', pattern: '0 3 * * *' } as const;
   const start = await startRun(db, { ...request, schedule });
   await startRun(db, { ...request, schedule });
   if (start.kind !== 'started') throw new Error(start.because);
-  await db.transaction().execute((trx) => recordProgress({ trx, run: start.run }, { ...newTotals(), created: 1 }));
+  await db
+    .transaction()
+    .execute((trx) => recordProgress({ trx, run: start.run }, { ...newTotals(), created: 1 }));
   await endRun(db, start.run, newTotals(), { status: 'done' });
   await startRun(db, { ...request, job: 'another' });
   await findRefusal(db, { ...request, identity: 'y' });
@@ -221,7 +251,12 @@ async function callAlerts(db: Database): Promise<void> {
   if (delivery === undefined) throw new Error('the post is not due');
   await claims.returnDelivery(db, delivery);
   const failure = { code: 'timeout', error: 'x' };
-  const attempt = { receiver: receivers.alertReceiver, delivery, end: { status: 'dead' } as const, failure };
+  const attempt = {
+    receiver: receivers.alertReceiver,
+    delivery,
+    end: { status: 'dead' } as const,
+    failure,
+  };
   await claims.settleAttempt(db, attempt, (state) => ({ ...state, isAway: true, delayMs: 0 }));
   await undelivered.retryDeliveries(db, null);
   await claims.claimDeliveries(db, claim);
@@ -229,7 +264,12 @@ async function callAlerts(db: Database): Promise<void> {
 
 async function callProgramReads(db: Database): Promise<void> {
   for (const [entity, { key }] of Object.entries(programReads.entities))
-    await programReads.readEntity(db, client, entity as programReads.EntityName, key.map(() => '1').join(':'));
+    await programReads.readEntity(
+      db,
+      client,
+      entity as programReads.EntityName,
+      key.map(() => '1').join(':'),
+    );
   await programReads.readOrdersByNumber(db, client, 'NEW');
   await programReads.readNewestSeq(db);
   await programReads.readClientChanges(db, client, 0, 5);
@@ -287,7 +327,10 @@ async function callUpsert(trx: Transaction<DB>): Promise<void> {
     ],
   });
   const scope = { trx, client, stream: 'shipments' };
-  await upsertFamilies(scope, { compare: 'raw', readNo: 1e9 }, shipments.tables, [family(-1, -1), family(-2)]);
+  await upsertFamilies(scope, { compare: 'raw', readNo: 1e9 }, shipments.tables, [
+    family(-1, -1),
+    family(-2),
+  ]);
   await upsertFamilies(scope, { compare: 'raw', readNo: 2e9 }, shipments.tables, [family(-2, -1)]);
   await upsertFamilies(scope, { compare: 'raw', readNo: 3e9 }, shipments.tables, [family(-2)]);
 }
@@ -345,7 +388,8 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
 
 async function callOperator(db: Database, id: number): Promise<void> {
   const failure = { seen: 'failure', reason: 'x', isNew: true } as const;
-  for (let times = 0; times < 4; times++) await holds.noteEvidence(db, { client, kind: 'order.create' }, failure);
+  for (let times = 0; times < 4; times++)
+    await holds.noteEvidence(db, { client, kind: 'order.create' }, failure);
   await holds.noteEvidence(db, { client, kind: 'order.create' }, { seen: 'success' });
   await listOutbox(db, {}, 5);
   await readOutbox(db, id);

@@ -7,7 +7,9 @@ export const mirroredResources: readonly MirroredResource[] = [...streams, autho
 /** Returns the text of src/db/generated/stream-columns.ts, made from the declarations of the streams. */
 export function renderPersonalColumns(): string {
   const tables = new Map<string, readonly string[]>();
-  for (const { resource } of mirroredResources.filter((mirrored) => mirrored.resource.erasedWithOrders))
+  for (const { resource } of mirroredResources.filter(
+    (mirrored) => mirrored.resource.erasedWithOrders,
+  ))
     for (const { table, fields } of [resource, ...resource.children]) {
       const personal = fields.columns.flatMap(({ column, field: { erasing } }) =>
         erasing === undefined ? [] : [`${column}: '${erasing}'`],
@@ -18,6 +20,9 @@ export function renderPersonalColumns(): string {
     }
   const entries = [...tables]
     .toSorted()
-    .map(([table, columns]) => `  ${table}: {${columns.map((column) => `\n    ${column},`).join('')}\n  },\n`);
+    .map(
+      ([table, columns]) =>
+        `  ${table}: {${columns.map((column) => `\n    ${column},`).join('')}\n  },\n`,
+    );
   return `/** Generated from the streams by \`npm run golden\`. Do not edit it. */\n\nexport const streamColumns = {\n${entries.join('')}} as const;\n`;
 }

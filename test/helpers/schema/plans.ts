@@ -18,11 +18,17 @@ interface PlanNode {
   readonly [member: string]: unknown;
 }
 
-const removedRows = ['Rows Removed by Filter', 'Rows Removed by Join Filter', 'Rows Removed by Index Recheck'];
+const removedRows = [
+  'Rows Removed by Filter',
+  'Rows Removed by Join Filter',
+  'Rows Removed by Index Recheck',
+];
 
 function countTouchedRows(node: PlanNode): number {
   const loops = node['Actual Loops'] ?? 1;
-  const each = (node['Actual Rows'] ?? 0) + removedRows.reduce((sum, name) => sum + Number(node[name] ?? 0), 0);
+  const each =
+    (node['Actual Rows'] ?? 0) +
+    removedRows.reduce((sum, name) => sum + Number(node[name] ?? 0), 0);
   return each * loops + (node.Plans ?? []).reduce((sum, child) => sum + countTouchedRows(child), 0);
 }
 
@@ -36,7 +42,9 @@ const firstWithCheapLookUps = 17;
  * An older Postgres rightly reads a table of a test as a whole to find hundreds of ids: the table is small. There, whole
  * tables are read only if no index serves the statement.
  */
-export async function watchPlans(database: TestDatabase): Promise<{ executed: ExecutedStatement[]; end: () => void }> {
+export async function watchPlans(
+  database: TestDatabase,
+): Promise<{ executed: ExecutedStatement[]; end: () => void }> {
   const name = new URL(database.url).pathname.slice(1);
   for (const setting of [
     "session_preload_libraries = 'auto_explain'",
@@ -51,7 +59,10 @@ export async function watchPlans(database: TestDatabase): Promise<{ executed: Ex
     await database.query(`alter database ${name} set ${setting}`);
   await database.endRuns();
   const executed: ExecutedStatement[] = [];
-  const emit = vi.spyOn(pg.Client.prototype, 'emit').mockImplementation(function (this: pg.Client, ...given) {
+  const emit = vi.spyOn(pg.Client.prototype, 'emit').mockImplementation(function (
+    this: pg.Client,
+    ...given
+  ) {
     const [event, notice] = given as [string, { message?: string } | undefined];
     if (event === 'notice') executed.push(...parsePlan(notice?.message ?? ''));
     return Reflect.apply(EventEmitter.prototype.emit, this, given);
@@ -61,6 +72,14 @@ export async function watchPlans(database: TestDatabase): Promise<{ executed: Ex
 
 function parsePlan(message: string): ExecutedStatement[] {
   if (!/^duration: .* plan:/.test(message)) return [];
-  const report = JSON.parse(message.slice(message.indexOf('{'))) as { 'Query Text': string; Plan: PlanNode };
-  return [{ statement: report['Query Text'].replaceAll(/\s+/g, ' ').trim(), touched: countTouchedRows(report.Plan) }];
+  const report = JSON.parse(message.slice(message.indexOf('{'))) as {
+    'Query Text': string;
+    Plan: PlanNode;
+  };
+  return [
+    {
+      statement: report['Query Text'].replaceAll(/\s+/g, ' ').trim(),
+      touched: countTouchedRows(report.Plan),
+    },
+  ];
 }

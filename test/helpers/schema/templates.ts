@@ -47,7 +47,11 @@ function findTemplatesIn(project: Project, file: string): SqlTemplate[] {
     const template = isCallExpression(node) ? findExecutedTemplate(node) : null;
     if (template !== null) {
       const line = source.text.slice(0, template.getStart(source)).split('\n').length;
-      found.push({ place: `${file}:${line}`, parts: readParts(template), columns: readColumns(project, template) });
+      found.push({
+        place: `${file}:${line}`,
+        parts: readParts(template),
+        columns: readColumns(project, template),
+      });
     }
     node.forEachChild(visit);
   };
@@ -66,7 +70,10 @@ function readParts({ template }: TaggedTemplateExpression): string[] {
   return [template.head.text, ...template.templateSpans.map(({ literal }) => literal.text)];
 }
 
-function readColumns({ checker }: Project, { typeArguments }: TaggedTemplateExpression): SqlTemplate['columns'] {
+function readColumns(
+  { checker }: Project,
+  { typeArguments }: TaggedTemplateExpression,
+): SqlTemplate['columns'] {
   const [argument] = typeArguments ?? [];
   const type = argument === undefined ? undefined : checker.getTypeFromTypeNode(argument);
   if (type === undefined) return null;

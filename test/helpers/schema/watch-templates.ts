@@ -52,7 +52,10 @@ export function watchTemplates(templates: readonly SqlTemplate[]): WatchedTempla
   ) {
     const result = Reflect.apply(query, this, given);
     const [statement] = given;
-    const text = typeof statement === 'object' ? String((statement as pg.QueryConfig).text) : String(statement);
+    const text =
+      typeof statement === 'object'
+        ? String((statement as pg.QueryConfig).text)
+        : String(statement);
     if (!(result instanceof Promise)) return result;
     return result.then((answer: pg.QueryResult) => {
       const fitting = known.filter(({ form }) => form.test(text));
@@ -60,7 +63,8 @@ export function watchTemplates(templates: readonly SqlTemplate[]): WatchedTempla
       const [first] = fitting;
       for (const template of fitting.filter(({ length }) => length === first?.length)) {
         executed.add(template.place);
-        for (const problem of compareColumns(template, answer.fields)) problems.add(`${template.place}: ${problem}`);
+        for (const problem of compareColumns(template, answer.fields))
+          problems.add(`${template.place}: ${problem}`);
       }
       return answer;
     });
@@ -71,14 +75,19 @@ export function watchTemplates(templates: readonly SqlTemplate[]): WatchedTempla
 function compareColumns({ columns }: SqlTemplate, fields: readonly pg.FieldDef[]): string[] {
   if (columns === null) return [];
   const returned = new Map(fields.map(({ name, dataTypeID }) => [name, dataTypeID]));
-  const missing = [...columns.keys()].filter((name) => !returned.has(name)).map((name) => `${name} is not returned`);
+  const missing = [...columns.keys()]
+    .filter((name) => !returned.has(name))
+    .map((name) => `${name} is not returned`);
   const others = [...returned].flatMap(([name, type]) => {
     const expected = columns.get(name);
     if (expected === undefined) return [`${name} is returned, but the type lacks it`];
     if (json.includes(type)) return [];
     const kind = kinds[type];
-    if (kind === undefined) return [`${name} has the Postgres type ${type}, which this test does not know`];
-    return expected.has(kind) ? [] : [`${name} is ${kind}, but the type says ${[...expected].join(' or ')}`];
+    if (kind === undefined)
+      return [`${name} has the Postgres type ${type}, which this test does not know`];
+    return expected.has(kind)
+      ? []
+      : [`${name} is ${kind}, but the type says ${[...expected].join(' or ')}`];
   });
   return [...missing, ...others];
 }

@@ -1,4 +1,9 @@
-import { createServer, type IncomingMessage, type ServerResponse, request as send } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type ServerResponse,
+  request as send,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
@@ -19,7 +24,10 @@ interface Differences {
 }
 
 interface Body {
-  readonly data?: { readonly included?: unknown; readonly attributes?: Readonly<Record<string, unknown>> };
+  readonly data?: {
+    readonly included?: unknown;
+    readonly attributes?: Readonly<Record<string, unknown>>;
+  };
 }
 
 /**
@@ -35,7 +43,9 @@ export function useDifferingService(sandbox: SandboxControl) {
     const changed = changeRequest(differences, request, Buffer.concat(chunks).toString());
     if ('status' in changed) {
       const error = { errors: [{ status: String(changed.status), title: 'not so here' }] };
-      response.writeHead(changed.status, { 'content-type': 'application/vnd.api+json' }).end(JSON.stringify(error));
+      response
+        .writeHead(changed.status, { 'content-type': 'application/vnd.api+json' })
+        .end(JSON.stringify(error));
       return;
     }
     const { method, url, body } = changed;
@@ -71,10 +81,18 @@ export function useDifferingService(sandbox: SandboxControl) {
 
 /** Returns the request as the sandbox knows it, or the status with which the service refuses it. */
 function changeRequest(
-  { routes = {}, requiresPageSize, requiresTopIncluded, cancelAttributes, contentMember }: Differences,
+  {
+    routes = {},
+    requiresPageSize,
+    requiresTopIncluded,
+    cancelAttributes,
+    contentMember,
+  }: Differences,
   { method = 'GET', url = '/' }: IncomingMessage,
   body: string,
-): { readonly status: number } | { readonly method: string; readonly url: string; readonly body: string } {
+):
+  | { readonly status: number }
+  | { readonly method: string; readonly url: string; readonly body: string } {
   const [path = '', query] = url.split('?', 2);
   const route = `${method} ${path}`;
   const isPaged = /^GET \/v3\/(returnItems|inbounds)$/i.test(route);
@@ -83,16 +101,22 @@ function changeRequest(
   const document: Body = isOrder && body.startsWith('{') ? JSON.parse(body) : {};
   if (requiresTopIncluded && document.data?.included !== undefined) return { status: 400 };
   const isCancel = cancelAttributes !== undefined && /^PATCH \/v3\/orderItems\//i.test(route);
-  if (isCancel && !isDeepStrictEqual(document.data?.attributes, cancelAttributes)) return { status: 400 };
+  if (isCancel && !isDeepStrictEqual(document.data?.attributes, cancelAttributes))
+    return { status: 400 };
   const isAttachment = contentMember !== undefined && /^POST \/v3\/orderAttachments$/i.test(route);
   const { content: _, [contentMember ?? '']: content, ...others } = document.data?.attributes ?? {};
   const attributes = isCancel ? { quantity: 0 } : { ...others, content };
-  const sent = isCancel || isAttachment ? JSON.stringify({ data: { ...document.data, attributes } }) : body;
+  const sent =
+    isCancel || isAttachment ? JSON.stringify({ data: { ...document.data, attributes } }) : body;
   for (const [assumed, replacement] of Object.entries(routes)) {
     const id = matchRoute(replacement, route);
     if (id !== null) {
       const [known = '', template = ''] = assumed.split(' ');
-      return { method: known, url: template.replace(':id', id) + (query === undefined ? '' : `?${query}`), body: sent };
+      return {
+        method: known,
+        url: template.replace(':id', id) + (query === undefined ? '' : `?${query}`),
+        body: sent,
+      };
     }
     if (matchRoute(assumed, route) !== null) return { status: 404 };
   }

@@ -11,7 +11,11 @@ interface OtlpRequest {
 
 interface KeyValue {
   readonly key: string;
-  readonly value: { readonly stringValue?: string; readonly intValue?: number; readonly doubleValue?: number };
+  readonly value: {
+    readonly stringValue?: string;
+    readonly intValue?: number;
+    readonly doubleValue?: number;
+  };
 }
 
 /** A span, in JSON. */
@@ -31,7 +35,10 @@ interface ResourceSpans {
 /** Returns attributes by name. */
 export const readAttributes = (attributes: readonly KeyValue[]) =>
   Object.fromEntries(
-    attributes.map(({ key, value }) => [key, value.stringValue ?? value.intValue ?? value.doubleValue]),
+    attributes.map(({ key, value }) => [
+      key,
+      value.stringValue ?? value.intValue ?? value.doubleValue,
+    ]),
   );
 
 /** Starts receivers of OTLP over HTTP, and closes them at the end of each test. */
@@ -49,14 +56,18 @@ export function useOtlpReceiver() {
       asked.on('end', () => {
         requests.push({ path: asked.url ?? '', body: Buffer.concat(pieces) });
         const status = answer();
-        if (status !== null) reply.writeHead(status, { 'content-type': 'application/json' }).end('{}');
+        if (status !== null)
+          reply.writeHead(status, { 'content-type': 'application/json' }).end('{}');
       });
     });
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     closers.push(() => server.close().closeAllConnections());
     const read = () =>
-      requests.flatMap(({ body }) => (JSON.parse(body.toString()) as { resourceSpans: ResourceSpans[] }).resourceSpans);
+      requests.flatMap(
+        ({ body }) =>
+          (JSON.parse(body.toString()) as { resourceSpans: ResourceSpans[] }).resourceSpans,
+      );
     return {
       url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
       requests,

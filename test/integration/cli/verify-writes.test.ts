@@ -11,10 +11,9 @@ const { verifyAsJson } = useVerify(sandbox);
 
 test('every order but the released one is on hold; all are cancelled in the end, and named', async () => {
   const { report } = await verifyAsJson(['--allow-writes', '--yes', '--sku', 'MUG-BLUE']);
-  const { clients } = await sandbox.call<{ clients: { orders: { resource: object; included: object[] }[] }[] }>(
-    'GET',
-    '/_sandbox/state?lists=orders',
-  );
+  const { clients } = await sandbox.call<{
+    clients: { orders: { resource: object; included: object[] }[] }[];
+  }>('GET', '/_sandbox/state?lists=orders');
   const orders = clients[0]?.orders ?? [];
   expect(orders.length).toBeGreaterThan(1);
   expect(report.left).toHaveLength(orders.length);
@@ -22,7 +21,8 @@ test('every order but the released one is on hold; all are cancelled in the end,
     (resource as { attributes: { onHold: boolean } }).attributes.onHold;
   expect(orders.filter(isOnHold)).toHaveLength(orders.length - 1);
   for (const [index, { resource, included }] of orders.entries()) {
-    const number = (resource as { attributes: { externalOrderNumber: string } }).attributes.externalOrderNumber;
+    const number = (resource as { attributes: { externalOrderNumber: string } }).attributes
+      .externalOrderNumber;
     expect(report.left[index]?.startsWith(`${number} (id `)).toBe(true);
     expect(report.left[index]).toContain(' is cancelled');
     const items = included.filter((one) => 'type' in one && one.type === 'orderItem');
@@ -59,10 +59,14 @@ test('Ctrl-C ends the checks, and cancels the orders that were placed', async ()
   await waitFor('the update', async () => (await sandbox.count('v3.orders.update')) > 0);
   process.kill('SIGINT');
   expect(await process.ended).toMatchObject({ code: 1 });
-  const left = process.lines.filter((text) => text.startsWith('Left at the service: ') && text.includes('VERIFY-'));
+  const left = process.lines.filter(
+    (text) => text.startsWith('Left at the service: ') && text.includes('VERIFY-'),
+  );
   expect(left.length).toBeGreaterThan(0);
   expect(left.every((text) => text.includes('is cancelled'))).toBe(true);
-  const cancels = (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.cancel');
+  const cancels = (await sandbox.requests()).filter(
+    ({ operation }) => operation === 'v3.orders.cancel',
+  );
   expect(cancels).toHaveLength(left.length);
 });
 
@@ -75,9 +79,11 @@ test('orders that the list does not show yet are cancelled, too', async () => {
 });
 
 const authorizations = 'v3.returnMerchandiseAuthorizations';
-const goodsChecks = [`${authorizations}.create`, `${authorizations}.replace`, `${authorizations}.delete`].concat(
-  'v3.inboundPackingSlips.create',
-);
+const goodsChecks = [
+  `${authorizations}.create`,
+  `${authorizations}.replace`,
+  `${authorizations}.delete`,
+].concat('v3.inboundPackingSlips.create');
 const verifyGoods = () => verifyAsJson(['--allow-goods-writes', '--yes', '--sku', 'MUG-BLUE']);
 
 test('a return and goods are announced only with a flag of their own; the return is removed', async () => {
@@ -96,9 +102,19 @@ test('a return and goods are announced only with a flag of their own; the return
 });
 
 test.each([
-  ['--allow-writes', 'v3.orders.get', ['data', 'included', 4, 'attributes', 'name'], 'pick-up-point'],
+  [
+    '--allow-writes',
+    'v3.orders.get',
+    ['data', 'included', 4, 'attributes', 'name'],
+    'pick-up-point',
+  ],
   ['--allow-writes', 'v3.orders.get', ['data', 'attributes', 'onHold'], 'route-v2.order.release'],
-  ['--allow-writes', 'v3.orderAttachments.create', ['data', 'attributes', 'filename'], 'attachment'],
+  [
+    '--allow-writes',
+    'v3.orderAttachments.create',
+    ['data', 'attributes', 'filename'],
+    'attachment',
+  ],
   [
     '--allow-goods-writes',
     `${authorizations}.get`,
@@ -111,7 +127,12 @@ test.each([
     ['data', 'included', 0, 'attributes', 'quantity'],
     `route-${authorizations}.replace`,
   ],
-  ['--allow-goods-writes', `${authorizations}.get`, ['data', 'id'], `route-${authorizations}.create`],
+  [
+    '--allow-goods-writes',
+    `${authorizations}.get`,
+    ['data', 'id'],
+    `route-${authorizations}.create`,
+  ],
   [
     '--allow-goods-writes',
     'v3.inboundPackingSlips.list',
@@ -135,7 +156,10 @@ test('what could not be removed, and what may exist, is named', async () => {
   const words = ['--allow-goods-writes', '--yes', '--sku', 'MUG-BLUE'];
   const { unknown, report } = await verifyAsJson(words, { HTTP_TIMEOUT_MS: '300' });
   expect(unknown).toEqual(
-    expect.arrayContaining([`route-${authorizations}.delete`, 'route-v3.inboundPackingSlips.create']),
+    expect.arrayContaining([
+      `route-${authorizations}.delete`,
+      'route-v3.inboundPackingSlips.create',
+    ]),
   );
   expect(report.left).toEqual([
     expect.stringMatching(/is still announced; remove it by hand$/),
@@ -144,7 +168,14 @@ test('what could not be removed, and what may exist, is named', async () => {
 });
 
 test('nothing is written without --yes', async () => {
-  const env = { WAREHOUSE_BASE_URL: 'http://127.0.0.1:1', WAREHOUSE_USERNAME: 'x', WAREHOUSE_PASSWORD: 'x' };
+  const env = {
+    WAREHOUSE_BASE_URL: 'http://127.0.0.1:1',
+    WAREHOUSE_USERNAME: 'x',
+    WAREHOUSE_PASSWORD: 'x',
+  };
   const { code, output } = await runCommand(['service', 'verify', '--allow-writes'], env);
-  expect({ code, output }).toMatchObject({ code: 2, output: expect.stringMatching(/Writing needs --yes/) });
+  expect({ code, output }).toMatchObject({
+    code: 2,
+    output: expect.stringMatching(/Writing needs --yes/),
+  });
 });

@@ -36,11 +36,17 @@ describe('against a service as we assume it', () => {
     const requests = await sandbox.requests(after);
     const changing = requests.filter(({ method }) => method !== 'GET');
     const posted = new Set(changing.map(({ method, operation }) => `${method} ${operation}`));
-    expect([...posted].sort()).toEqual(['POST common.token', 'POST oldest.product.search', 'POST v2.shipment.search']);
+    expect([...posted].sort()).toEqual([
+      'POST common.token',
+      'POST oldest.product.search',
+      'POST v2.shipment.search',
+    ]);
     expect(requests.filter(({ operation }) => operation === 'v2.shipment.trackTrace')).toEqual([]);
     expect(await sandbox.call('GET', '/_sandbox/state?lists=orders')).toEqual(before);
     const state = JSON.stringify(before);
-    const values = [...state.matchAll(/"(?:externalOrderNumber|lastName|email|street1)":"([^"]+)"/g)];
+    const values = [
+      ...state.matchAll(/"(?:externalOrderNumber|lastName|email|street1)":"([^"]+)"/g),
+    ];
     expect(values.length).toBeGreaterThan(50);
     for (const [, value = ''] of values) expect(output).not.toContain(value);
   });
@@ -58,11 +64,15 @@ describe('against a service as we assume it', () => {
     const countCalls = async () => (await sandbox.requestsTo('/v2/shipment/tracktrace')).length;
     done(await pull('track-trace'));
     const before = await countCalls();
-    expect((await verifyAsJson(['--ask-track-trace'], withDatabase)).unknown).toContain('route-v2.shipment.trackTrace');
+    expect((await verifyAsJson(['--ask-track-trace'], withDatabase)).unknown).toContain(
+      'route-v2.shipment.trackTrace',
+    );
     expect(await countCalls()).toBe(before);
     await setScheduleClock(database, 3_700);
     await sandbox.advance(3_700);
-    expect((await verifyAsJson(['--ask-track-trace'], withDatabase)).holds).toContain('route-v2.shipment.trackTrace');
+    expect((await verifyAsJson(['--ask-track-trace'], withDatabase)).holds).toContain(
+      'route-v2.shipment.trackTrace',
+    );
     expect(await pull('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
     expect(await countCalls()).toBe(before + 1);
   });
@@ -77,9 +87,15 @@ describe('against a service as we assume it', () => {
     expect(await find()).toMatchObject({ verdict: 'cannot tell' });
     await recordListLag(database.db, 'default', 200_000);
     await recordListLag(database.db, 'default', 100_000);
-    expect(await find()).toMatchObject({ verdict: 'holds', evidence: expect.stringContaining('is 200 s, at 2') });
+    expect(await find()).toMatchObject({
+      verdict: 'holds',
+      evidence: expect.stringContaining('is 200 s, at 2'),
+    });
     await recordListLag(database.db, 'default', 301_000);
-    expect(await find()).toMatchObject({ verdict: 'differs', evidence: expect.stringContaining('is 301 s') });
+    expect(await find()).toMatchObject({
+      verdict: 'differs',
+      evidence: expect.stringContaining('is 301 s'),
+    });
   });
 
   test('a wrong password is tried once', async () => {
@@ -113,7 +129,11 @@ describe('against a service that differs', () => {
     done(await pull('pull-parcels'));
     expect(await countParcels()).toBe(0);
     expect(await pull('track-trace')).toMatchObject({ status: 'failed' });
-    const { code, differs, report } = await verifyAsJson(['--ask-track-trace', '--write-operations', written]);
+    const { code, differs, report } = await verifyAsJson([
+      '--ask-track-trace',
+      '--write-operations',
+      written,
+    ]);
     expect(code).toBe(1);
     expect(differs).toEqual(['route-v2.shipment.search', 'route-v2.shipment.trackTrace']);
     expect(report.operations).toEqual({
@@ -155,9 +175,23 @@ describe('against a service that differs', () => {
   });
 
   test('numbers that are not found or not unique, and updates that erase, are found with writes', async () => {
-    await sandbox.switches({ decodesBeforeSplit: true, repeatedNumbers: true, omittedRelationships: 'erase' });
-    const { differs, report, output } = await verifyAsJson(['--allow-writes', '--yes', '--sku', 'MUG-BLUE']);
-    expect(differs).toEqual(['number-characters', 'number-unique', 'route-v3.orders.update', 'required-members']);
+    await sandbox.switches({
+      decodesBeforeSplit: true,
+      repeatedNumbers: true,
+      omittedRelationships: 'erase',
+    });
+    const { differs, report, output } = await verifyAsJson([
+      '--allow-writes',
+      '--yes',
+      '--sku',
+      'MUG-BLUE',
+    ]);
+    expect(differs).toEqual([
+      'number-characters',
+      'number-unique',
+      'route-v3.orders.update',
+      'required-members',
+    ]);
     expect(output).toContain('a comma: not found; a percent sign: found');
     expect(output).toContain('erased deliveryAddress.lastName');
     expect(report.operations).toMatchObject({
@@ -207,8 +241,16 @@ describe('against a service that differs', () => {
         included: 'top',
         takes: ['deliveryAddress', 'billingAddress', 'shippingMethod', 'orderType'],
       },
-      'v3.orderAttachments.create': { method: 'POST', path: '/v3/orderAttachments', contentMember: 'document' },
-      'v3.orderItems.cancel': { method: 'PATCH', path: '/v3/orderItems/{id}', attributes: { status: 'CANCELLED' } },
+      'v3.orderAttachments.create': {
+        method: 'POST',
+        path: '/v3/orderAttachments',
+        contentMember: 'document',
+      },
+      'v3.orderItems.cancel': {
+        method: 'PATCH',
+        path: '/v3/orderItems/{id}',
+        attributes: { status: 'CANCELLED' },
+      },
     });
     const push = async (kind: string, payload: object) => {
       const id = await outbox.insert(kind, 'SO-2', payload);
@@ -216,7 +258,10 @@ describe('against a service that differs', () => {
       expect([kind, await outbox.row(id)]).toMatchObject([kind, { status: 'done' }]);
     };
     await push('order.create', orderPayload('SO-2'));
-    await push('order.update', { reference: 'changed', deliveryAddress: orderPayload('x').deliveryAddress });
+    await push('order.update', {
+      reference: 'changed',
+      deliveryAddress: orderPayload('x').deliveryAddress,
+    });
     await push('order_item.cancel', { sku: 'MUG-BLUE' });
   });
 });

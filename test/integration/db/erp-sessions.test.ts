@@ -110,7 +110,9 @@ test('the ERP writes, and follows the feed, with any settings', async () => {
     values ('order.create', 'SO-1', '{}'), ('order.create', 'SO-2', '{}')`);
   await call(`fulfilment.outbox_replace(1, '{"a": 1}')`);
   await call('fulfilment.outbox_cancel(2)');
-  await erp.query(`insert into fulfilment.stock_watch (sku) values ('A'); delete from fulfilment.stock_watch`);
+  await erp.query(
+    `insert into fulfilment.stock_watch (sku) values ('A'); delete from fulfilment.stock_watch`,
+  );
   await erp.query(`insert into fulfilment.service_products (sku, is_pattern) values ('A%', true)`);
   await erp.query(`update fulfilment.outbox set status = 'done', result = '{}', next_attempt_at = null,
     finished_at = now() where id = 1`);

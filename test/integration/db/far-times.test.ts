@@ -14,14 +14,23 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const admin = useAdmin(database);
 
-const farTimes = ['294276-12-31 23:59:59+00', 'infinity', '-infinity', '4713-01-01 BC', '0044-03-15 BC'];
+const farTimes = [
+  '294276-12-31 23:59:59+00',
+  'infinity',
+  '-infinity',
+  '4713-01-01 BC',
+  '0044-03-15 BC',
+];
 
-test.each([...farTimes, '2300-01-01', '1800-01-01'])('the ERP cannot set not_before to %s', async (time) => {
-  const insert = `insert into fulfilment.outbox (kind, reference, not_before) values ('order.cancel', 'A', '${time}')`;
-  await expect(database.query(insert)).rejects.toThrow(
-    /^not_before is .+; it must be within 100 years of the insertion/,
-  );
-});
+test.each([...farTimes, '2300-01-01', '1800-01-01'])(
+  'the ERP cannot set not_before to %s',
+  async (time) => {
+    const insert = `insert into fulfilment.outbox (kind, reference, not_before) values ('order.cancel', 'A', '${time}')`;
+    await expect(database.query(insert)).rejects.toThrow(
+      /^not_before is .+; it must be within 100 years of the insertion/,
+    );
+  },
+);
 
 test('the ERP can set not_before to a time of this century', async () => {
   await database.query(`
@@ -43,13 +52,21 @@ async function setAllTimes(time: string): Promise<void> {
   for (const { target, name } of columns)
     await database
       .query(`update ${target} set ${name} = '${time}' where ${name} is not null`)
-      .catch((error: Error) => expect(error.message).toMatch(/violates check|not_before|must be|out of range/));
+      .catch((error: Error) =>
+        expect(error.message).toMatch(/violates check|not_before|must be|out of range/),
+      );
 }
 
-test.each(farTimes)('a stored time of %s stops no page, metric, problem or command', async (time) => {
-  await registerClients(database.db, [{ client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
-  await ensureJobs(database.db, [{ client: 'default', job: 'pull-orders', stream: 'orders', due: null }]);
-  await database.query(`
+test.each(farTimes)(
+  'a stored time of %s stops no page, metric, problem or command',
+  async (time) => {
+    await registerClients(database.db, [
+      { client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' },
+    ]);
+    await ensureJobs(database.db, [
+      { client: 'default', job: 'pull-orders', stream: 'orders', due: null },
+    ]);
+    await database.query(`
     insert into fulfilment.outbox (kind, reference, status, next_attempt_at, finished_at, last_error)
       values ('order.cancel', 'SO-1', 'dead', null, now(), 'no'), ('order.cancel', 'SO-2', 'pending', now(), null, null);
     insert into sync.outbox_attempts (outbox_id, step, by, became) values (1, 'sent', 'x', 'dead');
@@ -63,27 +80,42 @@ test.each(farTimes)('a stored time of %s stops no page, metric, problem or comma
     update sync.jobs set last_started_at = now(), last_success_at = now(), failing_since = now(), last_error = 'x';
     update sync.clients set hold_code = 'no_answer', hold_reason = 'x', hold_since = now(), hold_until = now(),
       served_at = now(), queue_away_since = now(), queue_error = 'x'`);
-  await setAllTimes(time);
+    await setAllTimes(time);
 
-  const { visitor } = await admin();
-  for (const path of [
-    ...['/', '/metrics', '/outbox', '/outbox/1', '/runs', '/schedules', '/quarantine', '/audit', '/charts'],
-    ...['/order?client=default&number=SO-1', '/livez', '/queues'],
-  ])
-    expect([path, (await visitor.get(path)).status < 500], path).toEqual([path, true]);
-  const config = makeConfig(database, sandbox);
-  expect(findProblems(await readCurrentState(database.db, config), config).length).toBeGreaterThan(0);
-  const env = workerEnv(database.url, sandbox, { LOG_LEVEL: 'silent' });
-  for (const call of [
-    ...[
-      ['outbox', 'list'],
-      ['outbox', 'show', '1'],
-      ['outbox', 'list', '--json'],
-      ['quarantine', 'show', '1'],
-    ],
-    ...[['quarantine', 'list'], ['client', 'list'], ['status'], ['status', '--json']],
-  ]) {
-    const { output } = await runCommand(call, env);
-    expect(output, call.join(' ')).not.toMatch(/RangeError|Invalid time|unexpected|is not a function/);
-  }
-});
+    const { visitor } = await admin();
+    for (const path of [
+      ...[
+        '/',
+        '/metrics',
+        '/outbox',
+        '/outbox/1',
+        '/runs',
+        '/schedules',
+        '/quarantine',
+        '/audit',
+        '/charts',
+      ],
+      ...['/order?client=default&number=SO-1', '/livez', '/queues'],
+    ])
+      expect([path, (await visitor.get(path)).status < 500], path).toEqual([path, true]);
+    const config = makeConfig(database, sandbox);
+    expect(
+      findProblems(await readCurrentState(database.db, config), config).length,
+    ).toBeGreaterThan(0);
+    const env = workerEnv(database.url, sandbox, { LOG_LEVEL: 'silent' });
+    for (const call of [
+      ...[
+        ['outbox', 'list'],
+        ['outbox', 'show', '1'],
+        ['outbox', 'list', '--json'],
+        ['quarantine', 'show', '1'],
+      ],
+      ...[['quarantine', 'list'], ['client', 'list'], ['status'], ['status', '--json']],
+    ]) {
+      const { output } = await runCommand(call, env);
+      expect(output, call.join(' ')).not.toMatch(
+        /RangeError|Invalid time|unexpected|is not a function/,
+      );
+    }
+  },
+);

@@ -15,7 +15,10 @@ import { isServerOlder } from '../../helpers/schema/server-version.ts';
 const database = useDatabase();
 
 test('the migrations make the schema in test/schema.sql', async ({ skip }) => {
-  skip(await isServerOlder(database, 16), 'Postgres before 16 writes the columns of views in other words');
+  skip(
+    await isServerOlder(database, 16),
+    'Postgres before 16 writes the columns of views in other words',
+  );
   await expect(await dumpSchema(database)).toMatchFileSnapshot('../../schema.sql');
 });
 
@@ -30,20 +33,32 @@ test('the personal columns in src/db/generated are those that the streams declar
 });
 
 test('the fields of each stream are the columns of its tables', async () => {
-  const own = ['id', 'raw', 'client', 'read_no', 'first_seen_at', 'changed_at', 'unlisted_since', 'ordered_quantity'];
+  const own = [
+    'id',
+    'raw',
+    'client',
+    'read_no',
+    'first_seen_at',
+    'changed_at',
+    'unlisted_since',
+    'ordered_quantity',
+  ];
   const columns = await database.query<{ table: string; column: string; type: string }>(`
     select c.relname as table, a.attname as column,
       replace(format_type(a.atttypid, a.atttypmod), 'timestamp with time zone', 'timestamptz') as type
     from pg_class c
     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     where c.relnamespace = 'fulfilment'::regnamespace`);
-  for (const table of mirroredResources.flatMap(({ tables }) => [tables.parent, ...tables.children])) {
+  for (const table of mirroredResources.flatMap(({ tables }) => [
+    tables.parent,
+    ...tables.children,
+  ])) {
     const stored = columns.filter((row) => row.table === table.name && !own.includes(row.column));
     const { id: _id, raw: _raw, ...declared } = columnTypes(table);
-    expect([table.name, Object.fromEntries(stored.map(({ column, type }) => [column, type]))]).toEqual([
+    expect([
       table.name,
-      declared,
-    ]);
+      Object.fromEntries(stored.map(({ column, type }) => [column, type])),
+    ]).toEqual([table.name, declared]);
   }
 });
 
@@ -59,7 +74,10 @@ test('every table and column of schema fulfilment has a comment', async () => {
 test('the row types in src/db/generated/tables.ts are those of the migrated database', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'fulfilment-sync-rows-'));
   const outFile = join(folder, 'rows.ts');
-  const cli = join(dirname(createRequire(import.meta.url).resolve('kysely-codegen/package.json')), 'dist/cli/bin.js');
+  const cli = join(
+    dirname(createRequire(import.meta.url).resolve('kysely-codegen/package.json')),
+    'dist/cli/bin.js',
+  );
   const options = {
     dialect: 'postgres',
     url: database.url,
@@ -71,7 +89,9 @@ test('the row types in src/db/generated/tables.ts are those of the migrated data
   const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
   try {
     await promisify(execFile)(process.execPath, [cli, ...flags]);
-    await expect(await readFile(outFile, 'utf8')).toMatchFileSnapshot('../../../src/db/generated/tables.ts');
+    await expect(await readFile(outFile, 'utf8')).toMatchFileSnapshot(
+      '../../../src/db/generated/tables.ts',
+    );
   } finally {
     await rm(folder, { recursive: true });
   }

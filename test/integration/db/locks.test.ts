@@ -31,7 +31,8 @@ test('a role that may only connect cannot prevent any write', async () => {
   await sandbox.seed(3);
   const stranger = await database.open(1).startTransaction().execute();
   await sql`set local idle_in_transaction_session_timeout = 0`.execute(stranger);
-  for (const key of keys) await sql`select pg_advisory_xact_lock(${sql.raw(key)})`.execute(stranger);
+  for (const key of keys)
+    await sql`select pg_advisory_xact_lock(${sql.raw(key)})`.execute(stranger);
   for (const job of ['refresh-settings', 'pull-shipments', 'prune'] as const) done(await pull(job));
   const id = await insert('order.create', 'SO-1', orderPayload('SO-1'));
   await push();
@@ -68,7 +69,8 @@ const lockable = async () => {
 
 test('no statement of a worker waits for a lock that a role of the ERP can take', async () => {
   await sandbox.seed(2);
-  for (const job of ['refresh-settings', 'pull-shipments', 'pull-orders'] as const) done(await pull(job));
+  for (const job of ['refresh-settings', 'pull-shipments', 'pull-orders'] as const)
+    done(await pull(job));
   await insert('order.create', 'NEW', orderPayload('NEW'));
   await push();
   const id = await insert('order.create', 'SO-1', orderPayload('SO-1'));
@@ -137,7 +139,13 @@ test('the copies follow every change of the tables that the ERP edits', async ()
     await database.query(statement);
     expect(await both(), statement).toEqual([]);
   }
-  expect([await database.count('sync.service_products'), await database.count('sync.carrier_links')]).toEqual([3, 1]);
+  expect([
+    await database.count('sync.service_products'),
+    await database.count('sync.carrier_links'),
+  ]).toEqual([3, 1]);
   await database.query('truncate fulfilment.service_products, fulfilment.carrier_links');
-  expect([await database.count('sync.service_products'), await database.count('sync.carrier_links')]).toEqual([0, 0]);
+  expect([
+    await database.count('sync.service_products'),
+    await database.count('sync.carrier_links'),
+  ]).toEqual([0, 0]);
 });

@@ -29,7 +29,8 @@ async function write(files: Readonly<Record<string, string>>): Promise<Migration
 
 const first = {
   '0001_shops.sql': 'create schema shop;\ncreate table shop.shops (id int primary key);',
-  '0002_stock.sql': 'create table shop.stock (shop int references shop.shops);\ninsert into shop.shops values (1);',
+  '0002_stock.sql':
+    'create table shop.stock (shop int references shop.shops);\ninsert into shop.shops values (1);',
 };
 const online = `-- online
 -- Shops are found by their name.
@@ -43,11 +44,15 @@ test('several processes migrate at once, and each migration is applied by one of
     code: 'schema_missing',
     message: expect.stringContaining('fulfilment-sync migrate'),
   });
-  const applied = await Promise.all([1, 2, 3].map(() => migrate(database.open(), '1.2.3', { files })));
+  const applied = await Promise.all(
+    [1, 2, 3].map(() => migrate(database.open(), '1.2.3', { files })),
+  );
   expect(applied.flat().sort()).toEqual(['0001_shops', '0002_stock']);
   await expect(assertSchemaFits(database.db, files)).resolves.toBeUndefined();
   expect(await migrate(database.db, '1.2.3', { files })).toEqual([]);
-  expect(await database.query('select name, applied_by from sync.migrations order by name')).toEqual([
+  expect(
+    await database.query('select name, applied_by from sync.migrations order by name'),
+  ).toEqual([
     { name: '0001_shops', applied_by: '1.2.3' },
     { name: '0002_stock', applied_by: '1.2.3' },
   ]);
@@ -67,9 +72,14 @@ test('a second process says that it waits while the first one migrates', async (
 });
 
 test('a migration that fails leaves nothing, and the one before it stays', async () => {
-  const files = await write({ ...first, '0002_stock.sql': 'create table shop.stock ();\nselect 1 / 0;' });
+  const files = await write({
+    ...first,
+    '0002_stock.sql': 'create table shop.stock ();\nselect 1 / 0;',
+  });
   await expect(migrate(database.db, '1.2.3', { files })).rejects.toThrow('division by zero');
-  expect(await database.query(`select to_regclass('shop.stock') as stock`)).toEqual([{ stock: null }]);
+  expect(await database.query(`select to_regclass('shop.stock') as stock`)).toEqual([
+    { stock: null },
+  ]);
   await expect(assertSchemaFits(database.db, files)).rejects.toMatchObject({
     code: 'schema_behind',
     message: 'The database lacks 0002_stock; run: fulfilment-sync migrate',
@@ -80,7 +90,10 @@ test('code that does not know an applied migration refuses to run and to migrate
   const files = await write(first);
   await migrate(database.db, '1.2.3', { files });
   const older = files.slice(0, 1);
-  const refusal = { code: 'code_too_old', message: expect.stringMatching(/0002_stock.*: upgrade fulfilment-sync$/) };
+  const refusal = {
+    code: 'code_too_old',
+    message: expect.stringMatching(/0002_stock.*: upgrade fulfilment-sync$/),
+  };
   await expect(assertSchemaFits(database.db, older)).rejects.toMatchObject(refusal);
   await expect(readMissingMigrations(database.db, older)).rejects.toMatchObject(refusal);
   await expect(migrate(database.db, '1.2.2', { files: older })).rejects.toMatchObject(refusal);
@@ -90,7 +103,9 @@ test('statements are printed in order: in a transaction, or online', async () =>
   const files = await write({ ...first, '0003_names.sql': online });
   await migrate(database.db, '1.2.3', { files: files.slice(0, 1) });
   const text = formatMigrations(await readMissingMigrations(database.db, files));
-  expect(text).toMatch(/^-- 0002_stock\. One transaction\..*\nbegin;\ncreate table shop\.stock .*\n.*\ncommit;$/m);
+  expect(text).toMatch(
+    /^-- 0002_stock\. One transaction\..*\nbegin;\ncreate table shop\.stock .*\n.*\ncommit;$/m,
+  );
   expect(text).toMatch(/^-- 0003_names\. Online: .*\n-- online\n/m);
   expect(text).not.toContain('0001_shops');
   expect(formatMigrations([])).toMatch(/^-- The database is up to date/);
@@ -113,7 +128,9 @@ describe('a database in use', () => {
 
   test('gets its indexes during writes; an index that was left half-built is built again', async () => {
     const writer = await useShops(`insert into fulfilment.shops values ('a')`);
-    await database.query(`update pg_index set indisvalid = false where indexrelid = 'fulfilment.by_name'::regclass`);
+    await database.query(
+      `update pg_index set indisvalid = false where indexrelid = 'fulfilment.by_name'::regclass`,
+    );
     const files = await write({ '0002_names.sql': online.replaceAll('shop.', 'fulfilment.') });
     const lines: string[] = [];
     const migrated = migrate(database.open(), '1.2.3', { files, tell: (line) => lines.push(line) });
@@ -140,7 +157,9 @@ describe('a database in use', () => {
 
   test('that blocks a migration is tried again, and the blocking process is named', async () => {
     const reader = await useShops('select from fulfilment.shops');
-    const files = await write({ '0002_city.sql': 'alter table fulfilment.shops add column city text' });
+    const files = await write({
+      '0002_city.sql': 'alter table fulfilment.shops add column city text',
+    });
     const lines: string[] = [];
     const migrated = migrate(database.open(), '1.2.3', { files, tell: (line) => lines.push(line) });
     await waitFor('the reader to be named', async () => lines.length === 2);
@@ -164,19 +183,27 @@ test('the command migrates an empty database, with the queue and the rules of pa
 
 test('a database that is not UTF8 is refused by migrate, worker and doctor before anything is made', async () => {
   const name = `${new URL(database.url).pathname.slice(1)}_latin1`;
-  await database.query(`create database ${name} template template0 encoding 'LATIN1' lc_collate 'C' lc_ctype 'C'`);
+  await database.query(
+    `create database ${name} template template0 encoding 'LATIN1' lc_collate 'C' lc_ctype 'C'`,
+  );
   const url = new URL(database.url);
   url.pathname = name;
   const { db, close } = connectDatabase(url.href, silentLogger, 'test', 1);
   try {
-    const refusal = { code: 'database_encoding', message: expect.stringMatching(/LATIN1.*encoding 'UTF8'/) };
+    const refusal = {
+      code: 'database_encoding',
+      message: expect.stringMatching(/LATIN1.*encoding 'UTF8'/),
+    };
     await expect(migrateDatabase(url.href, silentLogger)).rejects.toMatchObject(refusal);
     // The worker and all commands begin with this check.
     await expect(assertSchemaFits(db)).rejects.toMatchObject(refusal);
     const made = sql`select nspname from pg_namespace where nspname in ('fulfilment', 'sync', 'bullmq')`;
     expect((await made.execute(db)).rows).toEqual([]);
     expect((await checkDatabase(db)).filter(({ state }) => state === 'fail')).toEqual([
-      expect.objectContaining({ check: 'encoding', remedy: expect.stringContaining("encoding 'UTF8'") }),
+      expect.objectContaining({
+        check: 'encoding',
+        remedy: expect.stringContaining("encoding 'UTF8'"),
+      }),
     ]);
   } finally {
     await close();

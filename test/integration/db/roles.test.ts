@@ -5,7 +5,10 @@ import { useDatabase } from '../../helpers/database.ts';
 const database = useDatabase();
 
 /** Runs a statement as a role of the ERP. */
-async function runAs(role: 'fulfilment_reader' | 'fulfilment_writer', statement: string): Promise<unknown> {
+async function runAs(
+  role: 'fulfilment_reader' | 'fulfilment_writer',
+  statement: string,
+): Promise<unknown> {
   return database.db.transaction().execute(async (trx) => {
     await sql`set local role ${sql.id(role)}`.execute(trx);
     return sql.raw(statement).execute(trx);
@@ -43,12 +46,12 @@ describe('fulfilment_reader', () => {
     }
   });
 
-  test.each(['select fulfilment.outbox_replace(1, $$ {} $$)', 'select fulfilment.outbox_cancel(1)'])(
-    'may not %s',
-    async (statement) => {
-      await expect(runAs('fulfilment_reader', statement)).rejects.toThrow(denied);
-    },
-  );
+  test.each([
+    'select fulfilment.outbox_replace(1, $$ {} $$)',
+    'select fulfilment.outbox_cancel(1)',
+  ])('may not %s', async (statement) => {
+    await expect(runAs('fulfilment_reader', statement)).rejects.toThrow(denied);
+  });
 });
 
 describe('fulfilment_writer', () => {
@@ -61,9 +64,15 @@ describe('fulfilment_writer', () => {
         `drop table ${table}`,
       ])
         await expect(runAs('fulfilment_writer', statement), statement).rejects.toThrow(denied);
-      if (!isOwn) await expect(runAs('fulfilment_writer', `delete from ${table}`), table).rejects.toThrow(denied);
+      if (!isOwn)
+        await expect(runAs('fulfilment_writer', `delete from ${table}`), table).rejects.toThrow(
+          denied,
+        );
       if (!isOwn && table !== 'fulfilment.outbox')
-        await expect(runAs('fulfilment_writer', `insert into ${table} default values`), table).rejects.toThrow(denied);
+        await expect(
+          runAs('fulfilment_writer', `insert into ${table} default values`),
+          table,
+        ).rejects.toThrow(denied);
     }
   });
 });
@@ -93,9 +102,10 @@ describe.each(['fulfilment_reader', 'fulfilment_writer'] as const)('%s', (role) 
             'fulfilment.carrier_links': ['client', 'shipping_method', 'url'],
           };
     for (const { table, column } of columns) {
-      await expect(runAs(role, `update ${table} set ${column} = default`), `${table}.${column}`).rejects.toThrow(
-        denied,
-      );
+      await expect(
+        runAs(role, `update ${table} set ${column} = default`),
+        `${table}.${column}`,
+      ).rejects.toThrow(denied);
       if (given[table]?.includes(column)) continue;
       await expect(
         runAs(role, `insert into ${table} (${column}) values (default)`),
@@ -128,7 +138,9 @@ describe.each(['fulfilment_reader', 'fulfilment_writer'] as const)('%s', (role) 
 
   test('creates nothing in our schemas; every security definer function sets search_path', async () => {
     for (const schema of ['fulfilment', 'sync', 'bullmq'])
-      await expect(runAs(role, `create table ${schema}.own (id int)`), schema).rejects.toThrow(denied);
+      await expect(runAs(role, `create table ${schema}.own (id int)`), schema).rejects.toThrow(
+        denied,
+      );
     const definers = await database.query<{ name: string; config: string[] | null }>(
       `select p.proname as name, p.proconfig as config from pg_proc p join pg_namespace n on n.oid = p.pronamespace
        where n.nspname in ('fulfilment', 'sync') and p.prosecdef`,
@@ -136,7 +148,10 @@ describe.each(['fulfilment_reader', 'fulfilment_writer'] as const)('%s', (role) 
     expect(definers.length).toBeGreaterThan(0);
     // Without search_path, a caller could make the function call a function that the caller wrote.
     for (const { name, config } of definers)
-      expect([name, config?.some((setting) => setting.startsWith('search_path='))]).toEqual([name, true]);
+      expect([name, config?.some((setting) => setting.startsWith('search_path='))]).toEqual([
+        name,
+        true,
+      ]);
   });
 });
 
@@ -150,7 +165,9 @@ describe('a search_path of the caller', () => {
     const insert = (reference: string, payload: string) => `
       set local search_path = impostor, pg_catalog;
       insert into fulfilment.outbox (kind, reference, payload) values ('order.create', ${reference}, ${payload})`;
-    await expect(runAs('fulfilment_writer', insert(`repeat('x', 201)`, `'{}'`))).rejects.toThrow('at most 200');
+    await expect(runAs('fulfilment_writer', insert(`repeat('x', 201)`, `'{}'`))).rejects.toThrow(
+      'at most 200',
+    );
     await expect(
       runAs('fulfilment_writer', insert(`'A'`, `jsonb_build_object('a', repeat('x', 17000000))`)),
     ).rejects.toThrow('16 MB');

@@ -17,10 +17,9 @@ afterEach(async () => {
 });
 
 const wanted = Object.fromEntries(
-  Object.entries({ ...hostileSettings, transaction_isolation: ['', 'read committed'] }).map(([name, [, ours]]) => [
-    name,
-    ours,
-  ]),
+  Object.entries({ ...hostileSettings, transaction_isolation: ['', 'read committed'] }).map(
+    ([name, [, ours]]) => [name, ours],
+  ),
 );
 const readSettings = `
   select json_object_agg(name, current_setting(name, true)) as settings
@@ -28,7 +27,9 @@ const readSettings = `
 
 /** Changes a setting of the database, for sessions to come. */
 const alter = (change: string) =>
-  database.query(`do $$ begin execute format('alter database %I ${change}', current_database()); end $$`);
+  database.query(
+    `do $$ begin execute format('alter database %I ${change}', current_database()); end $$`,
+  );
 
 /** Reads the settings of a session, of those that this version of Postgres knows. */
 async function read(address: DatabaseAddress, { prepares = false } = {}) {
@@ -53,12 +54,16 @@ test('every session, the queue too, has the same settings whatever the database 
   for (const settings of sessions) expect(wanted).toMatchObject(settings as object);
 });
 
-test.skipIf(!hasPgbouncer)('so has every transaction behind a pooler that shares sessions', async () => {
-  await setHostile(database);
-  const pooler = await startPgbouncer(database.url, 'transaction');
-  closers.push(pooler.stop);
-  for (const settings of await read({ pooled: pooler.url })) expect(wanted).toMatchObject(settings as object);
-});
+test.skipIf(!hasPgbouncer)(
+  'so has every transaction behind a pooler that shares sessions',
+  async () => {
+    await setHostile(database);
+    const pooler = await startPgbouncer(database.url, 'transaction');
+    closers.push(pooler.stop);
+    for (const settings of await read({ pooled: pooler.url }))
+      expect(wanted).toMatchObject(settings as object);
+  },
+);
 
 test.each([
   ['local', 'on'],
@@ -67,7 +72,8 @@ test.each([
 ])('commits of a database with synchronous_commit = %s are those of %s', async (set, ours) => {
   await alter(`set synchronous_commit = ${set}`);
   for (const address of [database.url, { pooled: database.url }])
-    for (const settings of await read(address)) expect(settings).toMatchObject({ synchronous_commit: ours });
+    for (const settings of await read(address))
+      expect(settings).toMatchObject({ synchronous_commit: ours });
 });
 
 test('a listener outlives the idle timeout of the database', async () => {
@@ -119,7 +125,9 @@ describe('what a session cannot change', () => {
         code: 'database_setting',
         message: expect.stringContaining('reset session_replication_role'),
       });
-      expect(await checkDatabase(db)).toEqual([expect.objectContaining({ check: 'database', state: 'fail' })]);
+      expect(await checkDatabase(db)).toEqual([
+        expect.objectContaining({ check: 'database', state: 'fail' }),
+      ]);
     }
   });
 });

@@ -70,7 +70,8 @@ describe('each template of a migration returns the columns that its type states'
   test('from an empty database, with a migration that builds an index online', () =>
     compareWhile(async () => {
       await migrateDatabase(database.url, silentLogger);
-      const text = 'create index concurrently if not exists later on fulfilment.orders (reference);';
+      const text =
+        'create index concurrently if not exists later on fulfilment.orders (reference);';
       const files = [...(await readKnownMigrations()), { name: '9999_later', text, online: true }];
       await migrate(database.db, 'test', { files });
     }));

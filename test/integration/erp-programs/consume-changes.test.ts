@@ -15,7 +15,10 @@ afterEach(async () => {
 
 /** Opens a session of a program of the ERP, as the role that may write. */
 async function connect(): Promise<pg.Client> {
-  const session = new pg.Client({ connectionString: database.url, application_name: 'test consumer' });
+  const session = new pg.Client({
+    connectionString: database.url,
+    application_name: 'test consumer',
+  });
   sessions.push(session);
   await session.connect();
   await session.query('set role fulfilment_writer');
@@ -26,16 +29,25 @@ const append = async (...ids: number[]) => {
     await database.db
       .transaction()
       .execute((trx) =>
-        appendChanges(trx, 'default', [{ entity: 'shipments', id, operation: 'updated', changedColumns: ['status'] }]),
+        appendChanges(trx, 'default', [
+          { entity: 'shipments', id, operation: 'updated', changedColumns: ['status'] },
+        ]),
       );
 };
 const consume = async (session: pg.Client, max = 1_000) =>
   (
-    await session.query<{ id: string }>("select * from fulfilment.consume_changes('orders', $1) order by seq", [max])
+    await session.query<{ id: string }>(
+      "select * from fulfilment.consume_changes('orders', $1) order by seq",
+      [max],
+    )
   ).rows.map(({ id }) => Number(id));
 const start = async (session: pg.Client, after: number | null, move = false) =>
-  (await session.query<{ seq: string }>("select fulfilment.start_consumer('orders', $1, $2) as seq", [after, move]))
-    .rows[0]?.seq;
+  (
+    await session.query<{ seq: string }>(
+      "select fulfilment.start_consumer('orders', $1, $2) as seq",
+      [after, move],
+    )
+  ).rows[0]?.seq;
 
 test('every update of days of work names columns of its table', async () => {
   await database.query("insert into fulfilment.stock_watch (sku) values ('MUG-RED'), ('MUG-BLUE')");
@@ -125,7 +137,9 @@ describe('consume_changes', () => {
       }),
       ...readers.map(follow),
     ]);
-    expect(read.toSorted((one, two) => one - two)).toEqual(Array.from({ length: 200 }, (_, index) => index + 1));
+    expect(read.toSorted((one, two) => one - two)).toEqual(
+      Array.from({ length: 200 }, (_, index) => index + 1),
+    );
   });
 
   test('locks and writes nothing if there is nothing new', async () => {

@@ -19,7 +19,8 @@ function readBlocks(page: string): string[] {
 
 test('the SQL of docs/first-order.md leads from the first query to an order and a return that are done', async () => {
   await sandbox.advance(12 * 86_400);
-  for (const job of ['refresh-settings', 'pull-shipments', 'pull-orders'] as const) done(await pull(job));
+  for (const job of ['refresh-settings', 'pull-shipments', 'pull-orders'] as const)
+    done(await pull(job));
   const [asAdministrator = '', ...blocks] = readBlocks('first-order.md');
   await database.query(asAdministrator);
   try {
@@ -40,8 +41,12 @@ test('the SQL of docs/first-order.md leads from the first query to an order and 
     expect(feed?.at(-1)).toMatchObject({ seq: 500 });
     expect(await database.query('select seq from warehouse.bookmark')).toEqual([{ seq: 500 }]);
     expect(codes).toContainEqual({ code: 'B2C', name: expect.any(String) });
-    expect(sent).toEqual([{ status: 'done', attempts: 1, last_error: null, order_id: expect.stringMatching(/^\d+$/) }]);
-    expect(dead).toMatchObject([{ reference: 'SO-1002', last_error: expect.stringContaining('BY-SHIP') }]);
+    expect(sent).toEqual([
+      { status: 'done', attempts: 1, last_error: null, order_id: expect.stringMatching(/^\d+$/) },
+    ]);
+    expect(dead).toMatchObject([
+      { reference: 'SO-1002', last_error: expect.stringContaining('BY-SHIP') },
+    ]);
     expect(replaced).toEqual([{ status: 'pending' }]);
     expect((await outbox.rows()).map(({ reference, status }) => [reference, status])).toEqual([
       ['SO-1001', 'done'],

@@ -25,7 +25,8 @@ test('of order type, method and return reason every view has the code as x and t
     insert into fulfilment.return_items (client, id, order_item_id, quantity, return_reason_id, raw, read_no,
       return_merchandise_authorization_item_id)
     values ('default', 1, 51, 2, 1, '{}', 1, 31), ('default', 2, null, 1, 9, '{}', 1, null)`);
-  const read = async (query: string) => (await database.query(query)).map((row) => Object.values(row));
+  const read = async (query: string) =>
+    (await database.query(query)).map((row) => Object.values(row));
   const shipped = [
     ['B2C', 'Consumers', 'PARCEL', 'Parcel', 'DHL', 'DHL Parcel'],
     ['B2C', 'Consumers', 'DHL', 'DHL Parcel', 'DHL', 'DHL Parcel'],
@@ -33,20 +34,28 @@ test('of order type, method and return reason every view has the code as x and t
   ];
   const named = 'order_type, order_type_name, shipping_method, shipping_method_name';
   const columns = `${named}, carrier_code, carrier_name`;
-  expect(await read(`select ${columns} from fulfilment.shipment_overview order by id`)).toEqual(shipped);
-  expect(await read(`select ${columns} from fulfilment.shipment_lines order by shipment_id`)).toEqual(shipped);
+  expect(await read(`select ${columns} from fulfilment.shipment_overview order by id`)).toEqual(
+    shipped,
+  );
+  expect(
+    await read(`select ${columns} from fulfilment.shipment_lines order by shipment_id`),
+  ).toEqual(shipped);
   expect(await read(`select ${named} from fulfilment.order_overview order by order_id`)).toEqual([
     ['B2C', 'Consumers', 'PARCEL', 'Parcel'],
     ['B2C', 'Consumers', 'DHL', 'DHL Parcel'],
   ]);
   const returns = 'return_reason, return_reason_name';
   expect(
-    await read(`select ${returns}, external_reference, amount from fulfilment.return_overview order by return_item_id`),
+    await read(
+      `select ${returns}, external_reference, amount from fulfilment.return_overview order by return_item_id`,
+    ),
   ).toEqual([
     ['DAMAGED', 'Damaged', 'RET-1', '5.0'],
     [null, null, null, null],
   ]);
-  expect(await read(`select ${returns} from fulfilment.returns_to_restock order by return_item_id`)).toEqual([
+  expect(
+    await read(`select ${returns} from fulfilment.returns_to_restock order by return_item_id`),
+  ).toEqual([
     ['DAMAGED', 'Damaged'],
     [null, null],
   ]);
@@ -82,7 +91,9 @@ test('returns and received goods have what posting needs: currency, VAT, lots, s
     insert into fulfilment.inbound_items (client, id, inbound_id, inbound_packing_slip_item_id, sku, quantity, lot_number, raw)
     values ('default', 41, 4, 31, 'MUG', 4, 'L-1', '{}'), ('default', 42, 4, 31, 'MUG', 2, 'L-2', '{}'),
       ('default', 61, 6, null, 'CAP', 1, null, '{}')`);
-  expect(await database.query('select sku, name, price, vat, metadata from fulfilment.order_lines')).toEqual([
+  expect(
+    await database.query('select sku, name, price, vat, metadata from fulfilment.order_lines'),
+  ).toEqual([
     { sku: 'MUG', name: 'Blue mug', price: '2.50', vat: '0.21', metadata: { extra6: 'gift' } },
   ]);
   expect(
@@ -99,7 +110,13 @@ test('returns and received goods have what posting needs: currency, VAT, lots, s
       serial_numbers: ['S1', 'S2', 'S3'],
     },
   ]);
-  const slip = { slip_reference: 'PO-1', line_expected: 10, line_received: 6, slip_expected: 15, slip_received: 6 };
+  const slip = {
+    slip_reference: 'PO-1',
+    line_expected: 10,
+    line_received: 6,
+    slip_expected: 15,
+    slip_received: 6,
+  };
   expect(
     await database.query(`
       select sku, quantity, lot_number, slip_reference, line_expected, line_received, slip_expected, slip_received

@@ -76,17 +76,31 @@ async function readEverything(): Promise<void> {
   const views = await database.query<{ name: string }>(
     `select table_name as name from information_schema.views where table_schema = 'fulfilment' order by 1`,
   );
-  for (const { name } of views) await sql`select * from ${sql.table(`fulfilment.${name}`)}`.execute(database.db);
-  const page = readFileSync(new URL('../../../docs/erp.md', import.meta.url), 'utf8').replaceAll('SO-1001', 'SO-1');
-  const recipes = [...page.matchAll(/```sql\n(select .*?)```/gs)].map(([, statement = '']) => statement);
+  for (const { name } of views)
+    await sql`select * from ${sql.table(`fulfilment.${name}`)}`.execute(database.db);
+  const page = readFileSync(new URL('../../../docs/erp.md', import.meta.url), 'utf8').replaceAll(
+    'SO-1001',
+    'SO-1',
+  );
+  const recipes = [...page.matchAll(/```sql\n(select .*?)```/gs)].map(
+    ([, statement = '']) => statement,
+  );
   expect(recipes.length).toBeGreaterThan(10);
   for (const statement of recipes)
     if (!/consume|start_consumer/.test(statement)) await sql.raw(statement).execute(database.db);
 }
 
 test('the largest quantities that the service can send break no view and no recipe', async () => {
-  await storeOrder(1, { 11: ['A', 1_593_279_507], 12: ['B', 2_000_000_000], 13: ['C', 2_147_483_647] }, { daysAgo: 5 });
-  await storeOrder(2, { 21: ['A', 2_147_483_647], 22: ['B', 2_147_483_647], 23: ['C', -2_147_483_648] });
+  await storeOrder(
+    1,
+    { 11: ['A', 1_593_279_507], 12: ['B', 2_000_000_000], 13: ['C', 2_147_483_647] },
+    { daysAgo: 5 },
+  );
+  await storeOrder(2, {
+    21: ['A', 2_147_483_647],
+    22: ['B', 2_147_483_647],
+    23: ['C', -2_147_483_648],
+  });
   await database.query(`
     update fulfilment.order_items set quantity = 2147483647 where order_id = 2;
     update fulfilment.order_items set quantity = -2147483648 where order_id = 2`);
@@ -139,13 +153,18 @@ test('pieces that were shipped twice do not hide a line that is missing', async 
     { line: 12, shipped: 0, over_shipped: 0, in_warehouse: 0, to_come: 2, returned: 0 },
   ]);
   const counted = { ordered: 3, cancelled: 0, shipped: 1 };
-  expect(await readOrder(1)).toEqual({ state: 'partly_shipped', ...counted, to_come: 2, returned: 0 });
+  expect(await readOrder(1)).toEqual({
+    state: 'partly_shipped',
+    ...counted,
+    to_come: 2,
+    returned: 0,
+  });
   expect(await database.query(`select * from fulfilment.order_state('SO-1')`)).toMatchObject([
     { state: 'partly_shipped', ...counted },
   ]);
-  expect(await database.query('select sku, shipped, in_warehouse, missing from fulfilment.backorders')).toEqual([
-    { sku: 'B', shipped: 0, in_warehouse: 0, missing: 2 },
-  ]);
+  expect(
+    await database.query('select sku, shipped, in_warehouse, missing from fulfilment.backorders'),
+  ).toEqual([{ sku: 'B', shipped: 0, in_warehouse: 0, missing: 2 }]);
   await ship(1, [[12, 'B', 2]]);
   expect(await readOrder(1)).toMatchObject({ state: 'shipped', shipped: 3, to_come: 0 });
 });
@@ -157,7 +176,9 @@ test('too many pieces of one line, on their way or back, count for no other line
     { in_warehouse: 1, to_come: 1 },
     { in_warehouse: 0, to_come: 2 },
   ]);
-  expect(await database.query('select sku, missing from fulfilment.backorders')).toEqual([{ sku: 'B', missing: 2 }]);
+  expect(await database.query('select sku, missing from fulfilment.backorders')).toEqual([
+    { sku: 'B', missing: 2 },
+  ]);
   await takeBack(1, [[11, 'A', 4]]);
   expect(await readLines(1)).toMatchObject([{ returned: 1 }, { returned: 0 }]);
   expect(await readOrder(1)).toMatchObject({ returned: 1 });
@@ -182,7 +203,12 @@ test('pieces without a line fill the lines of their article, the oldest line fir
     [null, null, 1],
   ]);
   expect(await readLines(1)).toMatchObject([{ returned: 2 }, { returned: 2 }, { returned: 0 }]);
-  expect(await readOrder(1)).toMatchObject({ state: 'partly_shipped', shipped: 3, to_come: 2, returned: 4 });
+  expect(await readOrder(1)).toMatchObject({
+    state: 'partly_shipped',
+    shipped: 3,
+    to_come: 2,
+    returned: 4,
+  });
 });
 
 test('a line of less than nothing takes nothing from the sums of its order', async () => {
@@ -191,7 +217,9 @@ test('a line of less than nothing takes nothing from the sums of its order', asy
   const sums = { ordered: 2, cancelled: 0, shipped: 2, to_come: 0 };
   expect(await readOrder(1)).toMatchObject({ state: 'shipped', ...sums });
   expect(
-    await database.query('select ordered, cancelled, quantity from fulfilment.order_lines order by quantity'),
+    await database.query(
+      'select ordered, cancelled, quantity from fulfilment.order_lines order by quantity',
+    ),
   ).toEqual([
     { ordered: 0, cancelled: 0, quantity: -1 },
     { ordered: 2, cancelled: 0, quantity: 2 },

@@ -18,14 +18,23 @@ const outbox = usePusher(database, sandbox);
 const readState = (number: string) =>
   database.db.transaction().execute(async (trx) => {
     await sql`set local role fulfilment_reader`.execute(trx);
-    return (await sql<Record<string, unknown>>`select * from fulfilment.order_state(${number})`.execute(trx)).rows[0];
+    return (
+      await sql<Record<string, unknown>>`select * from fulfilment.order_state(${number})`.execute(
+        trx,
+      )
+    ).rows[0];
   });
 
 test('an order goes from waiting to shipped, and a refused one says why', async () => {
   expect(await readState('SO-1')).toBeUndefined();
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await outbox.insert('order.create', 'SO-2', orderPayload('SO-2', { orderType: 'NO-SUCH' }));
-  expect(await readState('SO-1')).toMatchObject({ order_id: null, state: 'waiting', open_rows: 1, ordered: 0 });
+  expect(await readState('SO-1')).toMatchObject({
+    order_id: null,
+    state: 'waiting',
+    open_rows: 1,
+    ordered: 0,
+  });
   await outbox.push();
   expect(await readState('SO-1')).toMatchObject({
     order_id: expect.any(Number),
@@ -36,13 +45,21 @@ test('an order goes from waiting to shipped, and a refused one says why', async 
     shipped: 0,
     tracking_urls: [],
   });
-  expect(await readState('SO-2')).toMatchObject({ state: 'refused', waits_for: expect.stringContaining('NO-SUCH') });
+  expect(await readState('SO-2')).toMatchObject({
+    state: 'refused',
+    waits_for: expect.stringContaining('NO-SUCH'),
+  });
   await sandbox.advance(4 * 3_600);
   done(await pull('pull-shipments'));
   expect(await readState('SO-1')).toMatchObject({ state: 'in_warehouse', shipments: 1 });
   await sandbox.advance(3 * 86_400);
-  for (const job of ['pull-shipments', 'track-trace', 'pull-parcels'] as const) done(await pull(job));
-  expect(await readState('SO-1')).toMatchObject({ state: 'shipped', shipped: 2, last_shipped_on: expect.any(Date) });
+  for (const job of ['pull-shipments', 'track-trace', 'pull-parcels'] as const)
+    done(await pull(job));
+  expect(await readState('SO-1')).toMatchObject({
+    state: 'shipped',
+    shipped: 2,
+    last_shipped_on: expect.any(Date),
+  });
 });
 
 test('an order whose house number the service may not find waits for a check of its address', async () => {
@@ -61,7 +78,9 @@ test('an order whose house number the service may not find waits for a check of 
   await outbox.push();
   expect(await readState('SO-1')).toMatchObject({ state: 'check_address' });
   expect(await readState('SO-2')).toMatchObject({ state: 'accepted' });
-  const switches = { 'v3.orders.create': { ...operations['v3.orders.create'], houseNumberCountries: ['BE'] } };
+  const switches = {
+    'v3.orders.create': { ...operations['v3.orders.create'], houseNumberCountries: ['BE'] },
+  };
   await storeOutboxKinds(database.db, listPayloadSchemas({ ...operations, ...switches }));
   expect(await readState('SO-1')).toMatchObject({ state: 'accepted' });
   await storeOutboxKinds(database.db, listPayloadSchemas(operations));
@@ -84,15 +103,23 @@ test('cancelled, held, renamed and unlisted orders have states of their own', as
     'accepted',
     'not_found',
   ]);
-  await database.query("update fulfilment.orders set unlisted_since = now() where external_order_number = 'B'");
+  await database.query(
+    "update fulfilment.orders set unlisted_since = now() where external_order_number = 'B'",
+  );
   expect(await states('B')).toEqual(['unlisted']);
 });
 
 test('a line keeps the pieces that were ordered first, whatever is cancelled later', async () => {
-  await outbox.insert('order.create', 'C', orderPayload('C', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] }));
+  await outbox.insert(
+    'order.create',
+    'C',
+    orderPayload('C', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] }),
+  );
   await outbox.push();
   const readLine = async () =>
-    (await database.query("select * from fulfilment.order_lines where external_order_number = 'C'"))[0];
+    (
+      await database.query("select * from fulfilment.order_lines where external_order_number = 'C'")
+    )[0];
   // As after a partial shipment: what was not shipped is cancelled.
   await database.query('update fulfilment.order_items set quantity = 2');
   expect(await readLine()).toMatchObject({ ordered: 5, cancelled: 3, quantity: 2, to_come: 2 });
@@ -103,9 +130,14 @@ test('a line keeps the pieces that were ordered first, whatever is cancelled lat
 });
 
 test('pieces that are on no shipment are back orders from the next day on, or once something was shipped', async () => {
-  await outbox.insert('order.create', 'B', orderPayload('B', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] }));
+  await outbox.insert(
+    'order.create',
+    'B',
+    orderPayload('B', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] }),
+  );
   await outbox.push();
-  const readBackorders = () => database.query('select sku, quantity, missing from fulfilment.backorders');
+  const readBackorders = () =>
+    database.query('select sku, quantity, missing from fulfilment.backorders');
   const missing = [{ sku: 'MUG-BLUE', quantity: 5, missing: 5 }];
   await database.query('update fulfilment.orders set ordered_on = current_date');
   expect(await readBackorders()).toEqual([]);
@@ -124,7 +156,11 @@ test('pieces that are on no shipment are back orders from the next day on, or on
 });
 
 test('partial shipments, returns and errors of the warehouse are counted', async () => {
-  await outbox.insert('order.create', 'P', orderPayload('P', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] }));
+  await outbox.insert(
+    'order.create',
+    'P',
+    orderPayload('P', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] }),
+  );
   await outbox.push();
   await database.query(`
     with o as (select id from fulfilment.orders where external_order_number = 'P'),

@@ -53,13 +53,22 @@ test('every place gives the link that the service names, if neither the code nor
 
 test('the address of a carrier is a web address with known values to fill in', async () => {
   const insert = (url: string) =>
-    database.query(`insert into fulfilment.carrier_links (shipping_method, url) values ('PARCEL', $1)`, [url]);
+    database.query(
+      `insert into fulfilment.carrier_links (shipping_method, url) values ('PARCEL', $1)`,
+      [url],
+    );
   await expect(insert('javascript:alert(1)')).rejects.toThrow('carrier_links_url_check');
-  await expect(insert('https://carrier.example/{kode}')).rejects.toThrow('carrier_links_placeholders');
+  await expect(insert('https://carrier.example/{kode}')).rejects.toThrow(
+    'carrier_links_placeholders',
+  );
 });
 
 /** Inserts a shipment of order 5 with one line of two pieces, and its packages, of which each lists the whole shipment. */
-const insertPackages = (shipmentId: number, numbers: readonly string[], colli: number | null = null) =>
+const insertPackages = (
+  shipmentId: number,
+  numbers: readonly string[],
+  colli: number | null = null,
+) =>
   database.query(
     `
     insert into fulfilment.orders (client, id, external_order_number, raw, read_no) values ('default', 5, 'SO-1', '{}', 1)
@@ -79,9 +88,13 @@ test('the contents of a package are known only if its shipment has no other pack
   // The look-up names one of two packages.
   await insertPackages(3, ['D'], 2);
   await insertPackages(4, ['E', 'F']);
-  await database.query(`update fulfilment.parcels set unlisted_since = now() where package_number = 'E'`);
+  await database.query(
+    `update fulfilment.parcels set unlisted_since = now() where package_number = 'E'`,
+  );
   await insertPackages(5, ['G']);
-  await database.query(`update fulfilment.parcels set shipment_items = null where package_number = 'G'`);
+  await database.query(
+    `update fulfilment.parcels set shipment_items = null where package_number = 'G'`,
+  );
   const rows = await database.query<Record<string, unknown>>(`
     select package_number, items_known, jsonb_array_length(items) as items
     from fulfilment.parcel_overview order by 1`);
@@ -116,14 +129,18 @@ test('a package that left the track-trace list is delivered, and so is an order 
   await database.query(`
     insert into fulfilment.track_traces (client, shipment_id, package_number, first_seen_at, raw)
     values ('default', 1, 'A', '2026-05-01', '{}'), ('default', 1, '', '2026-05-02', '{}')`);
-  await database.query(`update fulfilment.track_traces set unlisted_since = '2026-05-03' where package_number = 'A'`);
+  await database.query(
+    `update fulfilment.track_traces set unlisted_since = '2026-05-03' where package_number = 'A'`,
+  );
   expect(await read()).toEqual([
     ['A', 'ended', '2026-05-03'],
     ['B', 'on_its_way', '2026-05-02'],
     ['SO-1', 'on_its_way', '2026-05-02'],
   ]);
 
-  await database.query(`update fulfilment.track_traces set unlisted_since = '2026-05-04' where package_number = ''`);
+  await database.query(
+    `update fulfilment.track_traces set unlisted_since = '2026-05-04' where package_number = ''`,
+  );
   expect(await read()).toEqual([
     ['A', 'ended', '2026-05-03'],
     ['B', 'ended', '2026-05-04'],

@@ -37,9 +37,12 @@ test('a date before 1970 stays in the tables, and is none in every view and hist
   await sandbox.advance(12 * 86_400);
   for (const job of dailyJobs) done(await pull(job));
   const mirror = (await listTimeColumns('r')).filter(({ name }) =>
-    /^(shipments|return_items|inbounds|inbound_packing_slips|parcels|track_traces|track_trace_events)$/.test(name),
+    /^(shipments|return_items|inbounds|inbound_packing_slips|parcels|track_traces|track_trace_events)$/.test(
+      name,
+    ),
   );
-  for (const { name, column } of mirror) await database.query(`update fulfilment.${name} set ${column} = '0001-01-01'`);
+  for (const { name, column } of mirror)
+    await database.query(`update fulfilment.${name} set ${column} = '0001-01-01'`);
 
   const shown: string[] = [];
   for (const { name, column } of await listTimeColumns('v')) {
@@ -68,13 +71,19 @@ test('a date before 1970 stays in the tables, and is none in every view and hist
 });
 
 test('a poll stores such a date as it came, moves no watermark to it, and announces no return', async () => {
-  await registerReceivers(database.db, [{ name: 'shop', kind: 'event', types: null, clients: null }]);
+  await registerReceivers(database.db, [
+    { name: 'shop', kind: 'event', types: null, clients: null },
+  ]);
   await sandbox.advance(15 * 86_400);
   const restockOn = '0001-01-01T00:00:00';
   const attributes = { sku: 'MUG-RED', quantity: 1, processedOn: '0001-01-01', restockOn };
   await sandbox.faults({
     operation: 'v3.returnItems.list',
-    effect: { set: [{ path: ['data'], value: [{ type: 'returnItem', id: '7', attributes, relationships: {} }] }] },
+    effect: {
+      set: [
+        { path: ['data'], value: [{ type: 'returnItem', id: '7', attributes, relationships: {} }] },
+      ],
+    },
   });
   done(await pull('pull-return-items'));
   expect(
@@ -82,15 +91,21 @@ test('a poll stores such a date as it came, moves no watermark to it, and announ
       `select processed_on as "processedOn", restock_on < '0001-01-03' as "isOld", raw -> 'attributes' as attributes
        from fulfilment.return_items`,
     ),
-  ).toEqual([{ processedOn: '0001-01-01', isOld: true, attributes: expect.objectContaining({ restockOn }) }]);
+  ).toEqual([
+    { processedOn: '0001-01-01', isOld: true, attributes: expect.objectContaining({ restockOn }) },
+  ]);
   expect(await database.query('select watermark from sync.cursors')).toEqual([{ watermark: null }]);
-  expect(await database.query('select newest_source_at as newest from sync.freshness')).toEqual([{ newest: null }]);
+  expect(await database.query('select newest_source_at as newest from sync.freshness')).toEqual([
+    { newest: null },
+  ]);
   // The next poll asks for the days of a first one, and what it creates is news.
   await database.query(`update fulfilment.return_items set id = 6`);
   done(await pull('pull-return-items'));
   await makeEvents(database.db);
   expect(await database.count('sync.deliveries')).toBe(0);
-  const [request] = (await sandbox.requests()).filter(({ operation }) => operation === 'v3.returnItems.list').slice(-1);
+  const [request] = (await sandbox.requests())
+    .filter(({ operation }) => operation === 'v3.returnItems.list')
+    .slice(-1);
   expect(JSON.stringify(request)).not.toContain('-0000');
 });
 

@@ -16,7 +16,10 @@ const page = readFileSync(new URL('../../../docs/erp.md', import.meta.url), 'utf
 /** The statements of the page that an ERP asks, with the heading of each. consumers.test.ts runs those that create something. */
 const recipes = page.split(/^##+ /m).flatMap((section) => {
   const heading = section.split('\n', 1)[0] ?? '';
-  return [...section.matchAll(/```sql\n((?!create ).*?)```/gs)].map(([, statement = '']) => ({ heading, statement }));
+  return [...section.matchAll(/```sql\n((?!create ).*?)```/gs)].map(([, statement = '']) => ({
+    heading,
+    statement,
+  }));
 });
 const writes = /start_consumer|consume_changes|^insert into/;
 
@@ -71,7 +74,9 @@ async function fill(): Promise<void> {
   await database.query(
     "update fulfilment.orders set ordered_on = current_date - 5 where external_order_number = 'SO-OLD'",
   );
-  await database.query('update fulfilment.inbound_packing_slips set expected_on = current_date - 1');
+  await database.query(
+    'update fulfilment.inbound_packing_slips set expected_on = current_date - 1',
+  );
   // The warehouse may not have completed a slip yet.
   await database.query(
     "update fulfilment.inbound_packing_slips set status = 'COMPLETED', completed_on = now() where id = (select min(id) from fulfilment.inbound_packing_slips)",
@@ -80,7 +85,9 @@ async function fill(): Promise<void> {
     `update fulfilment.inbound_packing_slip_items set received = quantity - 1
      where inbound_packing_slip_id = (select min(id) from fulfilment.inbound_packing_slips)`,
   );
-  await database.query("update fulfilment.shipments set shipped_on = now() where status = 'SHIPPED'");
+  await database.query(
+    "update fulfilment.shipments set shipped_on = now() where status = 'SHIPPED'",
+  );
   // An order of which five pieces are on no shipment.
   await database.query(`
     update fulfilment.order_items set quantity = quantity + 5 where id = (
@@ -130,27 +137,51 @@ test('every recipe finds what it says, for a role of the ERP', async () => {
   expect(open).toContainEqual(expect.objectContaining({ ...held, shipped: 0 }));
   expect(open.map((row) => row.external_order_number)).not.toContain('SO-1001');
   expect(found.get('Late orders')).toContainEqual(expect.objectContaining({ ...held, days: 5 }));
-  expect(first('Back orders')).toMatchObject({ missing: expect.anything(), orders: expect.any(Number) });
+  expect(first('Back orders')).toMatchObject({
+    missing: expect.anything(),
+    orders: expect.any(Number),
+  });
   expect(found.get('Shipped today, with tracking links')).toContainEqual(
     expect.objectContaining({ external_order_number: 'SO-1001', email: 'anna@example.com' }),
   );
-  expect(first('Returns to credit')).toMatchObject({ return_item_id: expect.any(Number), amount: expect.anything() });
+  expect(first('Returns to credit')).toMatchObject({
+    return_item_id: expect.any(Number),
+    amount: expect.anything(),
+  });
   const goods = found.get('Expected and received goods') ?? [];
   expect(goods).toContainEqual(expect.objectContaining({ status: 'COMPLETED', difference: -1 }));
   expect(goods).toContainEqual(expect.objectContaining({ status: 'EXPECTED' }));
-  const history = (found.get('History of one order') ?? []).map(({ source, what }) => `${source} ${what}`);
-  for (const event of ['outbox inserted', 'outbox sent', 'order stored', 'shipment shipped', 'document stored'])
+  const history = (found.get('History of one order') ?? []).map(
+    ({ source, what }) => `${source} ${what}`,
+  );
+  for (const event of [
+    'outbox inserted',
+    'outbox sent',
+    'order stored',
+    'shipment shipped',
+    'document stored',
+  ])
     expect(history).toContain(event);
   expect(first('Stock of a product')).toMatchObject({ sku: 'MUG-BLUE', stock: expect.any(Number) });
   expect(found.get('Rejected orders and other requests')).toContainEqual(
     expect.objectContaining({ reference: 'SO-1002', status: 'dead', rows_behind: 1 }),
   );
-  const changed = (found.get('What changed since a seq') ?? []).map(({ entity, id, key }) => `${entity} ${id} ${key}`);
+  const changed = (found.get('What changed since a seq') ?? []).map(
+    ({ entity, id, key }) => `${entity} ${id} ${key}`,
+  );
   expect(new Set(changed).size).toBe(changed.length);
-  expect(first('The state of one order')).toMatchObject({ state: 'shipped', ordered: 3, shipped: 3 });
+  expect(first('The state of one order')).toMatchObject({
+    state: 'shipped',
+    ordered: 3,
+    shipped: 3,
+  });
   for (const row of found.get('Orders that were partly shipped since yesterday') ?? [])
     expect(row).toMatchObject({ shipped: expect.any(Number), to_come: expect.any(Number) });
-  expect(first('How much of each line was shipped')).toMatchObject({ sku: 'MUG-BLUE', shipped: 3, to_come: 0 });
+  expect(first('How much of each line was shipped')).toMatchObject({
+    sku: 'MUG-BLUE',
+    shipped: 3,
+    to_come: 0,
+  });
   expect(found.get('Announced returns that have not arrived')).toContainEqual(
     expect.objectContaining({ external_reference: 'RET-2' }),
   );

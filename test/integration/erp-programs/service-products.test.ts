@@ -17,7 +17,8 @@ const runAs = (role: string, statement: string) =>
     return (await sql.raw<Record<string, unknown>>(statement).execute(trx)).rows;
   });
 const read = (statement: string) => runAs('fulfilment_reader', statement);
-const readState = async (number: string) => (await read(`select * from fulfilment.order_state('${number}')`))[0];
+const readState = async (number: string) =>
+  (await read(`select * from fulfilment.order_state('${number}')`))[0];
 const readLines = (number: string) =>
   read(`select sku, is_service, quantity, shipped, to_come from fulfilment.order_lines
     where external_order_number = '${number}' order by sku`);
@@ -47,8 +48,15 @@ async function ship(...numbers: string[]): Promise<void> {
 
 test('an order whose only open line is a service product is shipped', async () => {
   await ship('SO-1');
-  expect(await readState('SO-1')).toMatchObject({ state: 'partly_shipped', ordered: 3, shipped: 2 });
-  expect(await readLines('SO-1')).toMatchObject([{}, { sku: 'SHIPPING', is_service: false, to_come: 1 }]);
+  expect(await readState('SO-1')).toMatchObject({
+    state: 'partly_shipped',
+    ordered: 3,
+    shipped: 2,
+  });
+  expect(await readLines('SO-1')).toMatchObject([
+    {},
+    { sku: 'SHIPPING', is_service: false, to_come: 1 },
+  ]);
   await nameService('SHIPPING');
   expect(await readState('SO-1')).toMatchObject({ state: 'shipped', ordered: 2, shipped: 2 });
   expect(await readLines('SO-1')).toEqual([
@@ -65,7 +73,11 @@ test('an order whose only open line is a service product is shipped', async () =
 
 test('orders without goods, or whose goods were cancelled, have a state', async () => {
   await nameService('SHIPPING');
-  await outbox.insert('order.create', 'COSTS', orderPayload('COSTS', { items: [{ sku: 'SHIPPING', quantity: 1 }] }));
+  await outbox.insert(
+    'order.create',
+    'COSTS',
+    orderPayload('COSTS', { items: [{ sku: 'SHIPPING', quantity: 1 }] }),
+  );
   await outbox.insert('order.create', 'NONE', withShipping('NONE'));
   await outbox.insert('order_item.cancel', 'NONE', { sku: 'MUG-BLUE' });
   await outbox.push();
@@ -113,7 +125,7 @@ test('a pattern that would fail in every query is refused', async () => {
   await expect(nameService('', false)).rejects.toThrow('service_products_sku_check');
   await nameService('A\\\\', true);
   await nameService('B\\', false);
-  expect(await read("select from fulfilment.service_products p where 'A\\' like p.sku and p.is_pattern")).toHaveLength(
-    1,
-  );
+  expect(
+    await read("select from fulfilment.service_products p where 'A\\' like p.sku and p.is_pattern"),
+  ).toHaveLength(1);
 });

@@ -34,20 +34,28 @@ afterEach(async () => {
 const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`;
 const times = { tickMs: 20, checkMs: 100, holdMs: 150 };
 async function insertDeadRow() {
-  await database.query(`insert into fulfilment.outbox (kind, reference, payload) values ('no.such', 'A', '{}')`);
+  await database.query(
+    `insert into fulfilment.outbox (kind, reference, payload) values ('no.such', 'A', '{}')`,
+  );
   await database.query(
     `update fulfilment.outbox set status = 'dead', next_attempt_at = null, finished_at = now(), last_error = 'no'`,
   );
 }
 
 const countChecks = async () =>
-  Number((await database.query<{ sum: string | null }>('select sum(check_no) from sync.alert_checks'))[0]?.sum);
+  Number(
+    (await database.query<{ sum: string | null }>('select sum(check_no) from sync.alert_checks'))[0]
+      ?.sum,
+  );
 
 /**
  * Starts a receiver that checks the signature of each post. A slow one answers after two further checks.
  * @param refuse returns a status to refuse with, by the number of the attempt
  */
-async function startReceiver(refuse: (number: number) => number | null = () => null, { isSlow = false } = {}) {
+async function startReceiver(
+  refuse: (number: number) => number | null = () => null,
+  { isSlow = false } = {},
+) {
   const attempts: { readonly id: string; readonly taken: boolean; readonly body: PostBody }[] = [];
   const { url, requests } = await services.start(async (request, response) => {
     const raw = await text(request);
@@ -75,7 +83,14 @@ async function startAlerter(url: URL, { maxAgeMs = 60_000 } = {}) {
   const receivers = [{ ...all, name: alertReceiver, url: url.href, secret }];
   const posting = { tickMs: 20, maxAgeMs, minTries: 10, pause: makeFixedPause(30) };
   const deliverer = new Deliverer({ db, receivers, dispatcher, timeoutMs, log, times: posting });
-  const alerter = new Alerter({ db, config, log, webhook, times, diskFullSince: () => diskFullSince });
+  const alerter = new Alerter({
+    db,
+    config,
+    log,
+    webhook,
+    times,
+    diskFullSince: () => diskFullSince,
+  });
   closers.push(async () => {
     await Promise.all([alerter.close(), deliverer.close()]);
     await dispatcher.destroy();
@@ -86,7 +101,9 @@ async function startAlerter(url: URL, { maxAgeMs = 60_000 } = {}) {
 }
 
 test('a service that answers 503 to everything is one problem and one alert, which ends when it answers again', async () => {
-  const receiver = await startReceiver((number) => [500, 307, 429][number] ?? null, { isSlow: true });
+  const receiver = await startReceiver((number) => [500, 307, 429][number] ?? null, {
+    isSlow: true,
+  });
   const logs = [await startAlerter(receiver.url), await startAlerter(receiver.url)];
   await sandbox.faults({ operation: '*', effect: { status: 503, html: true } });
   const jobs = ['pull-shipments', 'pull-orders', 'pull-inbounds', 'pull-return-items'] as const;
@@ -96,13 +113,17 @@ test('a service that answers 503 to everything is one problem and one alert, whi
   expect(began).toMatchObject({
     type: 'problem.began',
     data: { severity: 'warn', code: 'service_away', client: 'default' },
-    text: expect.stringContaining('fulfilment-sync: Warning: default: the service has answered 503 since '),
+    text: expect.stringContaining(
+      'fulfilment-sync: Warning: default: the service has answered 503 since ',
+    ),
   });
   const { code, output } = await runCommand(['status', '--json'], workerEnv(database.url, sandbox));
   const { problems } = JSON.parse(output) as { problems: Problem[] };
-  expect(problems.filter(({ severity }) => severity !== 'note').map((one) => [one.code, one.follows.length])).toEqual([
-    ['service_away', 2 * jobs.length],
-  ]);
+  expect(
+    problems
+      .filter(({ severity }) => severity !== 'note')
+      .map((one) => [one.code, one.follows.length]),
+  ).toEqual([['service_away', 2 * jobs.length]]);
   expect(code).toBe(0);
   await sandbox.clearFaults();
   for (const job of jobs) done(await pull(job));
@@ -118,14 +139,17 @@ test('a service that answers 503 to everything is one problem and one alert, whi
   ]);
   // All attempts of a post have one number, so that a receiver can drop duplicates.
   expect(new Set(receiver.attempts.slice(0, 4).map(({ id }) => id)).size).toBe(1);
-  expect(new Set(receiver.requests.map(({ path }) => path))).toEqual(new Set(['/services/T0/s3cret']));
+  expect(new Set(receiver.requests.map(({ path }) => path))).toEqual(
+    new Set(['/services/T0/s3cret']),
+  );
   expect(logs.flat().join()).not.toContain('s3cret');
 });
 
 const poll = async (...jobs: readonly ('pull-shipments' | 'pull-orders' | 'pull-inbounds')[]) => {
   for (const job of jobs) await pull(job);
 };
-const answer = (operation: string, status: number) => sandbox.faults({ operation, effect: { status, html: true } });
+const answer = (operation: string, status: number) =>
+  sandbox.faults({ operation, effect: { status, html: true } });
 
 /** What goes wrong, made on purpose. */
 const causes: Readonly<Record<string, () => Promise<unknown>>> = {
@@ -153,7 +177,9 @@ const causes: Readonly<Record<string, () => Promise<unknown>>> = {
   },
   worker_lost: async () => {
     await poll('pull-shipments');
-    await database.query(`insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'A', '{}')`);
+    await database.query(
+      `insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'A', '{}')`,
+    );
     await database.query(`update sync.clients set served_at = now() - interval '5 minutes'`);
   },
   credentials_refused: () => pull('pull-shipments', { env: { WAREHOUSE_PASSWORD: 'wrong' } }),
@@ -167,7 +193,9 @@ const causes: Readonly<Record<string, () => Promise<unknown>>> = {
   },
   slots_taken: async () => {
     await poll('pull-shipments', 'pull-orders', 'pull-inbounds');
-    await database.query(`update sync.jobs set last_success_at = now() - interval '1 hour', due_at = now()`);
+    await database.query(
+      `update sync.jobs set last_success_at = now() - interval '1 hour', due_at = now()`,
+    );
     await database.query('update sync.clients set served_at = now()');
   },
   outbox_dead: async () => {
@@ -176,7 +204,9 @@ const causes: Readonly<Record<string, () => Promise<unknown>>> = {
   },
   outbox_undecided: async () => {
     await causes.outbox_dead?.();
-    await database.query(`update fulfilment.outbox set status = 'unknown', finished_at = null, written_at = now()`);
+    await database.query(
+      `update fulfilment.outbox set status = 'unknown', finished_at = null, written_at = now()`,
+    );
   },
 };
 
@@ -192,23 +222,28 @@ test.each<[code: string, severity: string, alerts: number, exitCode: number]>([
   ['slots_taken', 'bad', 1, 1],
   ['outbox_dead', 'bad', 1, 1],
   ['outbox_undecided', 'bad', 1, 1],
-])('%s: one problem (%s), %i alert, and status exits with %i', async (code, severity, alerts, exitCode) => {
-  const receiver = await startReceiver();
-  await causes[code]?.();
-  await startAlerter(receiver.url);
-  await waitFor('the alert', () => receiver.listTaken().length >= alerts);
-  const checks = await countChecks();
-  await waitFor('two more checks', async () => (await countChecks()) >= checks + 2);
-  expect(receiver.listTaken().map(({ data }) => [data.code, data.severity])).toEqual(
-    Array.from({ length: alerts }, () => [code, severity]),
-  );
-  const status = await runCommand(['status', '--json'], workerEnv(database.url, sandbox));
-  const { problems } = JSON.parse(status.output) as { problems: Problem[] };
-  const isWorse = ({ severity: of }: Problem) => of !== 'note' || severity === 'note';
-  expect(problems.filter(isWorse).map((problem) => problem.code)).toContain(code);
-  expect(problems.filter(({ severity: of }) => of !== 'note')).toHaveLength(severity === 'note' ? 0 : 1);
-  expect(status.code).toBe(exitCode);
-});
+])(
+  '%s: one problem (%s), %i alert, and status exits with %i',
+  async (code, severity, alerts, exitCode) => {
+    const receiver = await startReceiver();
+    await causes[code]?.();
+    await startAlerter(receiver.url);
+    await waitFor('the alert', () => receiver.listTaken().length >= alerts);
+    const checks = await countChecks();
+    await waitFor('two more checks', async () => (await countChecks()) >= checks + 2);
+    expect(receiver.listTaken().map(({ data }) => [data.code, data.severity])).toEqual(
+      Array.from({ length: alerts }, () => [code, severity]),
+    );
+    const status = await runCommand(['status', '--json'], workerEnv(database.url, sandbox));
+    const { problems } = JSON.parse(status.output) as { problems: Problem[] };
+    const isWorse = ({ severity: of }: Problem) => of !== 'note' || severity === 'note';
+    expect(problems.filter(isWorse).map((problem) => problem.code)).toContain(code);
+    expect(problems.filter(({ severity: of }) => of !== 'note')).toHaveLength(
+      severity === 'note' ? 0 : 1,
+    );
+    expect(status.code).toBe(exitCode);
+  },
+);
 
 test('a post that nobody takes is shown, logged, and given up when it is too old', async () => {
   const receiver = await startReceiver(() => 404);
@@ -221,7 +256,9 @@ test('a post that nobody takes is shown, logged, and given up when it is too old
   await waitFor('the log', () => lines.some((line) => line.includes('alert_given_up')));
   expect(lines.join()).toContain('the receiver answered 404');
   const { output } = await runCommand(['status'], workerEnv(database.url, sandbox));
-  expect(output).toContain('1 alert was given up today: the receiver does not take it: the receiver answered 404');
+  expect(output).toContain(
+    '1 alert was given up today: the receiver does not take it: the receiver answered 404',
+  );
 });
 
 test('a worker posts a problem that has lasted long enough, and its receiver reads it', async () => {
@@ -240,7 +277,10 @@ test('a worker posts a problem that has lasted long enough, and its receiver rea
 });
 
 test('a worker whose runs cannot be recorded because the disk is full says so, until it refuses none', async () => {
-  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, { SCHEDULE_PULL_SHIPMENTS: '2s' }));
+  const worker = processes.cli(
+    ['worker'],
+    workerEnv(database.url, sandbox, { SCHEDULE_PULL_SHIPMENTS: '2s' }),
+  );
   const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
   await worker.line('worker_started');
   await database.query(`
@@ -248,7 +288,9 @@ test('a worker whose runs cannot be recorded because the disk is full says so, u
     begin raise disk_full using message = 'could not extend file'; end $$;
     create trigger fill before update on sync.jobs for each row execute function public.fill()`);
   const readCodes = async () => {
-    const answer = await fetch(`http://127.0.0.1:${port}/`, { headers: { accept: 'application/json' } });
+    const answer = await fetch(`http://127.0.0.1:${port}/`, {
+      headers: { accept: 'application/json' },
+    });
     return ((await answer.json()) as { problems: Problem[] }).problems.map(({ code }) => code);
   };
   await waitFor('the problem', async () => (await readCodes()).includes('database_full'));
@@ -265,5 +307,7 @@ test('a full disk is posted even if no run can begin because the end of another 
   const env = { ALERT_WEBHOOK_URL: receiver.url.href, ALERT_WEBHOOK_SECRET: secret };
   const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, env));
   await worker.line('sweep_failed');
-  await waitFor('the post', () => receiver.listTaken().some(({ data }) => data.code === 'database_full'));
+  await waitFor('the post', () =>
+    receiver.listTaken().some(({ data }) => data.code === 'database_full'),
+  );
 });

@@ -22,7 +22,8 @@ const services = useServices();
 const startPosting = usePosting(database, sandbox);
 
 /** Registers a receiver of all events. */
-const register = () => registerReceivers(database.db, [{ name: 'default', kind: 'event', types: null, clients: null }]);
+const register = () =>
+  registerReceivers(database.db, [{ name: 'default', kind: 'event', types: null, clients: null }]);
 
 /** The messages of docs/events.asyncapi.json. */
 const documented = Object.values(asyncApi.components.messages) as {
@@ -30,7 +31,8 @@ const documented = Object.values(asyncApi.components.messages) as {
   payload: z.core.JSONSchema.JSONSchema;
 }[];
 
-const countOpen = async () => (await database.query(`select from sync.deliveries where status = 'waiting'`)).length;
+const countOpen = async () =>
+  (await database.query(`select from sync.deliveries where status = 'waiting'`)).length;
 
 /** Reads all events that a consumer at the present place of the feed makes. */
 async function takeAll() {
@@ -42,7 +44,8 @@ async function takeAll() {
 
 test('an order that is taken or refused, its shipment, a return, an inbound and stock are events', async () => {
   await sandbox.seed(1, { statuses: ['READY_TO_PICK'], spreadDays: 0 });
-  for (const job of ['refresh-settings', 'pull-shipments', 'pull-orders'] as const) done(await pull(job));
+  for (const job of ['refresh-settings', 'pull-shipments', 'pull-orders'] as const)
+    done(await pull(job));
   const [receiver, personal] = [await startReceiver(services), await startReceiver(services)];
   await startPosting(
     subscribe(receiver.url),
@@ -64,12 +67,15 @@ test('an order that is taken or refused, its shipment, a return, an inbound and 
     select distinct shipping_method, 'https://carrier.example/{package}?zip={postcode}' from fulfilment.parcel_overview
     where shipping_method is not null`);
   await sandbox.advanceUntil(async () => {
-    for (const job of ['pull-shipments', 'pull-return-items', 'pull-inbounds'] as const) done(await pull(job));
-    const types = (await database.query<{ type: string }>('select distinct type from sync.deliveries')).map(
-      ({ type }) => type,
-    );
+    for (const job of ['pull-shipments', 'pull-return-items', 'pull-inbounds'] as const)
+      done(await pull(job));
+    const types = (
+      await database.query<{ type: string }>('select distinct type from sync.deliveries')
+    ).map(({ type }) => type);
     return (
-      types.includes('return.processed') && types.includes('inbound.completed') && types.includes('shipment.created')
+      types.includes('return.processed') &&
+      types.includes('inbound.completed') &&
+      types.includes('shipment.created')
     );
   }, 24);
   const first = (type: string) => receiver.taken().find((event) => event.type === type);
@@ -103,14 +109,27 @@ test('an order that is taken or refused, its shipment, a return, an inbound and 
   expect(ofShipment('shipment.shipped')?.data).toMatchObject({
     row: { status: 'SHIPPED', parcels: [{ package_number: expect.any(String) }] },
   });
-  await waitFor('the shipment with personal data', () => personal.taken().some(({ data }) => data.id === shipment?.id));
+  await waitFor('the shipment with personal data', () =>
+    personal.taken().some(({ data }) => data.id === shipment?.id),
+  );
   expect(personal.taken().find(({ data }) => data.id === shipment?.id)?.data).toMatchObject({
-    row: { parcels: [{ tracking_url: expect.stringMatching(/^https?:/), track_and_trace_code: expect.any(String) }] },
+    row: {
+      parcels: [
+        {
+          tracking_url: expect.stringMatching(/^https?:/),
+          track_and_trace_code: expect.any(String),
+        },
+      ],
+    },
   });
-  expect(first('stock.changed')?.data).toMatchObject({ number: 'MUG-BLUE', row: { stock: expect.any(Number) } });
+  expect(first('stock.changed')?.data).toMatchObject({
+    number: 'MUG-BLUE',
+    row: { stock: expect.any(Number) },
+  });
   for (const type of ['shipment.created', 'return.processed', 'inbound.completed'])
     expect(first(type)?.data.row).toMatchObject({ id: first(type)?.data.id });
-  for (const { type } of receiver.taken()) expect(documented.map(({ name }) => name)).toContain(type);
+  for (const { type } of receiver.taken())
+    expect(documented.map(({ name }) => name)).toContain(type);
   for (const { name, payload } of documented.filter((one) => first(one.name) !== undefined))
     expect(z.fromJSONSchema(payload).safeParse(first(name)), name).toMatchObject({ success: true });
   expect(JSON.stringify(receiver.taken())).not.toMatch(
@@ -122,7 +141,12 @@ test('personal data is posted only to a subscriber that asks for it; types and c
   done(await pull('refresh-settings'));
   const [all, none] = [await startReceiver(services), await startReceiver(services)];
   await startPosting(
-    subscribe(all.url, { name: 'all', personalData: true, types: ['order.accepted'], clients: ['default'] }),
+    subscribe(all.url, {
+      name: 'all',
+      personalData: true,
+      types: ['order.accepted'],
+      clients: ['default'],
+    }),
     subscribe(none.url, { name: 'none', clients: ['other'] }),
   );
   await insert('order.create', 'SO-1', orderPayload('SO-1'));
@@ -138,7 +162,9 @@ test('personal data is posted only to a subscriber that asks for it; types and c
 test('a failing event holds those of its order and no others, and keeps its id', async () => {
   done(await pull('refresh-settings'));
   let refusals = 3;
-  const receiver = await startReceiver(services, ({ data }) => (data.number === 'SO-1' && refusals-- > 0 ? 500 : 204));
+  const receiver = await startReceiver(services, ({ data }) =>
+    data.number === 'SO-1' && refusals-- > 0 ? 500 : 204,
+  );
   await startPosting(subscribe(receiver.url));
   for (const number of ['SO-1', 'SO-2']) await insert('order.create', number, orderPayload(number));
   await push();
@@ -175,7 +201,12 @@ test('shipment.shipped waits for its packages, and each status that was seen is 
 test('a first load makes no events, however many runs it takes', async () => {
   await register();
   await sandbox.seed(600);
-  await sandbox.faults({ operation: 'v3.shipments.list', after: 4, count: 4, effect: { status: 500 } });
+  await sandbox.faults({
+    operation: 'v3.shipments.list',
+    after: 4,
+    count: 4,
+    effect: { status: 500 },
+  });
   expect((await pull('pull-shipments')).status).toBe('failed');
   expect(await takeAll()).toEqual([]);
   done(await pull('pull-shipments'));
@@ -186,7 +217,9 @@ test('a feed that no longer has all changes is a problem, and events continue wi
   await register();
   await database.query(`
     insert into fulfilment.changes (client, entity, id, operation) select 'default', 'orders', n, 'created' from generate_series(1, 5) n`);
-  await database.query('update sync.feed_mark set pruned_until = (select max(seq) from fulfilment.changes)');
+  await database.query(
+    'update sync.feed_mark set pruned_until = (select max(seq) from fulfilment.changes)',
+  );
   await database.query('update sync.event_checkpoint set seq = 0');
   expect(await makeEvents(database.db)).toEqual({ missed: true });
   expect(await makeEvents(database.db)).toEqual({ missed: false, more: false });

@@ -2,7 +2,12 @@ import { expect, test } from 'vitest';
 import { makeEvents } from '../../../src/operate/sql/make-events.ts';
 import { registerReceivers } from '../../../src/operate/sql/receivers.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { insertShipments, startReceiver, subscribe, usePosting } from '../../helpers/event-receiver.ts';
+import {
+  insertShipments,
+  startReceiver,
+  subscribe,
+  usePosting,
+} from '../../helpers/event-receiver.ts';
 import { useServices } from '../../helpers/processes/service.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
@@ -15,7 +20,9 @@ const services = useServices();
 const startPosting = usePosting(database, sandbox);
 
 const register = (more: object = {}) =>
-  registerReceivers(database.db, [{ name: 'default', kind: 'event', types: null, clients: null, ...more }]);
+  registerReceivers(database.db, [
+    { name: 'default', kind: 'event', types: null, clients: null, ...more },
+  ]);
 
 /** Makes all events, and returns the types of those that were added since the last call. */
 let last = 0;
@@ -85,7 +92,10 @@ test('packages that come after shipment.shipped, and that leave the track-trace 
     update fulfilment.parcels set track_and_trace_code = 'T1' where package_number = 'P1';
     ${change('parcels', '1:P2', 'updated', 'current_track_trace_status')}
     ${change('parcels', '1:P1', 'updated', 'track_and_trace_code')}`);
-  await waitFor('the code', () => types().filter((type) => type === 'shipment.tracking_changed').length === 2);
+  await waitFor(
+    'the code',
+    () => types().filter((type) => type === 'shipment.tracking_changed').length === 2,
+  );
   await database.query(`
     update fulfilment.parcels set track_and_trace_code = null;
     insert into fulfilment.track_traces (client, shipment_id, package_number, external_order_number, unlisted_since, raw)
@@ -94,17 +104,22 @@ test('packages that come after shipment.shipped, and that leave the track-trace 
     ${change('track_traces', '1:P1', 'unlisted')}`);
   await waitFor('the end', () => types().includes('parcel.tracking_ended'));
   expect(types()).toEqual([
-    ...['shipment.created', 'shipment.shipped', 'shipment.tracking_changed', 'shipment.tracking_changed'],
+    ...[
+      'shipment.created',
+      'shipment.shipped',
+      'shipment.tracking_changed',
+      'shipment.tracking_changed',
+    ],
     'parcel.tracking_ended',
   ]);
-  expect(receiver.taken().map(({ data }) => (data.row?.parcels as unknown[] | undefined)?.length)).toEqual([
-    expect.any(Number),
-    1,
-    2,
-    2,
-    undefined,
-  ]);
-  expect(receiver.taken().at(-1)?.data).toMatchObject({ id: 1, number: 'SO-7', row: { package_number: 'P1' } });
+  expect(
+    receiver.taken().map(({ data }) => (data.row?.parcels as unknown[] | undefined)?.length),
+  ).toEqual([expect.any(Number), 1, 2, 2, undefined]);
+  expect(receiver.taken().at(-1)?.data).toMatchObject({
+    id: 1,
+    number: 'SO-7',
+    row: { package_number: 'P1' },
+  });
 });
 
 test('the end of an entry without a package number is told for each package of the shipment', async () => {
@@ -163,6 +178,8 @@ test('a receiver that is narrowed does not get rows that waited', async () => {
   expect(await makeAll()).toEqual(['shipment.created', 'shipment.created', 'shipment.error']);
   await register({ types: ['shipment.error'] });
   expect(
-    await database.query(`select type, next_at is not null as due from sync.deliveries where status = 'waiting'`),
+    await database.query(
+      `select type, next_at is not null as due from sync.deliveries where status = 'waiting'`,
+    ),
   ).toEqual([{ type: 'shipment.error', due: true }]);
 });

@@ -59,14 +59,23 @@ test('a line of an order, an inbound and a slip have an event for their first st
     update fulfilment.inbound_packing_slips set expected_on = '2026-05-06';
     update fulfilment.inbound_packing_slips set status = 'IN_PROGRESS', received_on = '2026-05-06 07:00+00'`);
   const read = async (columns: string, table: string) =>
-    (await database.query(`select ${columns} from fulfilment.${table} order by id`)).map((row) => Object.values(row));
+    (await database.query(`select ${columns} from fulfilment.${table} order by id`)).map((row) =>
+      Object.values(row),
+    );
   const time = (column: string) => `to_char(${column} at time zone 'UTC', 'HH24:MI') as ${column}`;
-  expect(await read(`order_id, order_item_id, sku, quantity, ${time('unlisted_since')}`, 'order_line_events')).toEqual([
+  expect(
+    await read(
+      `order_id, order_item_id, sku, quantity, ${time('unlisted_since')}`,
+      'order_line_events',
+    ),
+  ).toEqual([
     [1, 11, 'MUG', 3, null],
     [1, 11, 'MUG', 1, null],
     [1, 11, 'MUG', 1, '10:00'],
   ]);
-  expect(await read(`inbound_id, status, received_in, ${time('source_time')}`, 'inbound_events')).toEqual([
+  expect(
+    await read(`inbound_id, status, received_in, ${time('source_time')}`, 'inbound_events'),
+  ).toEqual([
     [2, 'PROCESSING', 'AMS', '08:00'],
     [2, 'CHECKING', 'AMS', '09:00'],
     [2, 'CHECKED', 'AMS', null],

@@ -3,7 +3,13 @@ import { expect, test } from 'vitest';
 import { postWebhook } from '../../../src/operate/deliveries/post-webhook.ts';
 import { openDispatcher } from '../../../src/service/transport/dispatcher.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { insertOutcome, insertShipments, startReceiver, subscribe, usePosting } from '../../helpers/event-receiver.ts';
+import {
+  insertOutcome,
+  insertShipments,
+  startReceiver,
+  subscribe,
+  usePosting,
+} from '../../helpers/event-receiver.ts';
 import { useServices } from '../../helpers/processes/service.ts';
 import { makeConfig } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
@@ -15,7 +21,9 @@ const services = useServices();
 const startPosting = usePosting(database, sandbox);
 
 test('60 events that the receiver refuses hold only their own orders', async () => {
-  const receiver = await startReceiver(services, ({ type }) => (type === 'shipment.created' ? 400 : 204));
+  const receiver = await startReceiver(services, ({ type }) =>
+    type === 'shipment.created' ? 400 : 204,
+  );
   await startPosting(subscribe(receiver.url));
   await insertShipments(database, 1, 60);
   const refused = () => new Set(receiver.attempts.map(({ event }) => event.data.id)).size;
@@ -26,7 +34,9 @@ test('60 events that the receiver refuses hold only their own orders', async () 
     `select from sync.deliveries where status = 'waiting' and last_error_code = 'http_400'`,
   );
   expect(waiting).toHaveLength(60);
-  expect(await database.query('select away_since from sync.receivers')).toEqual([{ away_since: null }]);
+  expect(await database.query('select away_since from sync.receivers')).toEqual([
+    { away_since: null },
+  ]);
 });
 
 test('a writer neither repeats nor steals events, and its open transaction holds up none', async () => {
@@ -34,9 +44,9 @@ test('a writer neither repeats nor steals events, and its open transaction holds
   await startPosting(subscribe(receiver.url));
   await insertShipments(database, 1, 3);
   await waitFor('the first events', () => receiver.taken().length === 3);
-  const names = (await database.query<{ name: string }>('select name from fulfilment.consumers')).map(
-    ({ name }) => name,
-  );
+  const names = (
+    await database.query<{ name: string }>('select name from fulfilment.consumers')
+  ).map(({ name }) => name);
   const asWriter = (statements: string) =>
     database.query(`begin; set local role fulfilment_writer; ${statements}; commit`);
   for (const name of [...names, 'fulfilment-sync events']) {

@@ -28,9 +28,13 @@ test('the feed is pruned up to its first young entry; a reader that is too late 
   await append(old, 1);
   expect(done(await prune()).removed).toBe(4_500);
   expect(await countRows('fulfilment.changes')).toBe(3);
-  expect(await database.query('select pruned_until from sync.feed_mark')).toEqual([{ pruned_until: 4_500 }]);
+  expect(await database.query('select pruned_until from sync.feed_mark')).toEqual([
+    { pruned_until: 4_500 },
+  ]);
   expect(await database.query('select seq from fulfilment.changes_since(4500)')).toHaveLength(3);
-  await expect(database.query('select * from fulfilment.changes_since(4499)')).rejects.toThrow('no longer all kept');
+  await expect(database.query('select * from fulfilment.changes_since(4499)')).rejects.toThrow(
+    'no longer all kept',
+  );
   expect(done(await prune()).removed).toBe(0);
 });
 
@@ -49,7 +53,9 @@ test('done and cancelled outbox rows go with their history; all other rows stay,
     insert into sync.outbox_attempts (outbox_id, step, by, became) select id, 'sent', 'w', 'done' from fulfilment.outbox`);
   expect(done(await prune()).removed).toBe(2);
   expect(
-    (await database.query('select reference from fulfilment.outbox order by id')).map((row) => row.reference),
+    (await database.query('select reference from fulfilment.outbox order by id')).map(
+      (row) => row.reference,
+    ),
   ).toEqual(['SO-3', 'SO-4', 'SO-5', 'SO-6']);
   expect(await countRows('sync.outbox_attempts')).toBe(4);
 });
@@ -89,8 +95,14 @@ test('old runs, events, gaps and quarantine go; the last reconciliation and open
   // Runs of a client that is no longer configured are pruned as well.
   expect(await countRows('sync.runs', `client = 'other'`)).toBe(0);
   expect(await countRows('fulfilment.track_trace_events')).toBe(1);
-  expect(await database.query('select id from sync.rescans order by id')).toEqual([{ id: 2 }, { id: 3 }]);
-  expect(await database.query('select id from sync.rereads order by id')).toEqual([{ id: 2 }, { id: 3 }]);
+  expect(await database.query('select id from sync.rescans order by id')).toEqual([
+    { id: 2 },
+    { id: 3 },
+  ]);
+  expect(await database.query('select id from sync.rereads order by id')).toEqual([
+    { id: 2 },
+    { id: 3 },
+  ]);
   expect(await database.query(`select detail from sync.audit where action = 'pruned'`)).toEqual([
     {
       detail:
@@ -102,7 +114,9 @@ test('old runs, events, gaps and quarantine go; the last reconciliation and open
 describe('documents', () => {
   const readDocuments = () => database.query('select * from fulfilment.documents order by id');
   const readEntries = () =>
-    database.query(`select id, operation from fulfilment.changes where entity = 'documents' order by seq`);
+    database.query(
+      `select id, operation from fulfilment.changes where entity = 'documents' order by seq`,
+    );
   const pruneOutbox = async () => {
     await database.query(`update fulfilment.outbox set finished_at = ${old}`);
     done(await prune());
@@ -112,17 +126,31 @@ describe('documents', () => {
   test('keep the label and the attachment of rows that are pruned; deleting them is in the feed', async () => {
     const order = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     const content = (await writePage(['Manual'])).toString('base64');
-    const attachment = await outbox.insert('order_attachment.create', 'SO-1', { filename: 'manual.pdf', content });
+    const attachment = await outbox.insert('order_attachment.create', 'SO-1', {
+      filename: 'manual.pdf',
+      content,
+    });
     await outbox.push();
     const orderId = (await outbox.row(order)).result?.orderId;
     await sandbox.advance(2 * 86_400);
     await pull('pull-shipments');
     const [shipment] = await database.query('select id from fulfilment.shipments');
-    const label = await outbox.insert('return_label.create', 'SO-1', { shipmentId: shipment?.id, paperless: true });
+    const label = await outbox.insert('return_label.create', 'SO-1', {
+      shipmentId: shipment?.id,
+      paperless: true,
+    });
     await outbox.push();
-    const [{ result: attached }, { result: labelled }] = [await outbox.row(attachment), await outbox.row(label)];
+    const [{ result: attached }, { result: labelled }] = [
+      await outbox.row(attachment),
+      await outbox.row(label),
+    ];
     await pruneOutbox();
-    const about = { client: 'default', reference: 'SO-1', order_id: orderId, mime_type: 'application/pdf' };
+    const about = {
+      client: 'default',
+      reference: 'SO-1',
+      order_id: orderId,
+      mime_type: 'application/pdf',
+    };
     expect(await readDocuments()).toMatchObject([
       {
         ...about,
@@ -154,13 +182,22 @@ describe('documents', () => {
   test('have the first attachment of an order, which goes with it, as well as the later ones', async () => {
     const content = (await writePage(['Manual'])).toString('base64');
     const attachments = ['first.pdf', 'second.pdf'].map((filename) => ({ filename, content }));
-    const order = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { attachments }));
+    const order = await outbox.insert(
+      'order.create',
+      'SO-1',
+      orderPayload('SO-1', { attachments }),
+    );
     await outbox.insert('order.create', 'SO-2', orderPayload('SO-2', { attachments: [] }));
     await outbox.insert('order.create', 'SO-3', orderPayload('SO-3'));
     await outbox.push();
     await outbox.push();
     const orderId = (await outbox.row(order)).result?.orderId;
-    const about = { client: 'default', reference: 'SO-1', kind: 'order_attachment', order_id: orderId };
+    const about = {
+      client: 'default',
+      reference: 'SO-1',
+      kind: 'order_attachment',
+      order_id: orderId,
+    };
     expect(await readDocuments()).toMatchObject([
       {
         ...about,
@@ -170,7 +207,12 @@ describe('documents', () => {
         state: 'sent',
         order_attachment_id: null,
       },
-      { ...about, file_name: 'second.pdf', state: 'stored', order_attachment_id: expect.any(Number) },
+      {
+        ...about,
+        file_name: 'second.pdf',
+        state: 'stored',
+        order_attachment_id: expect.any(Number),
+      },
     ]);
     expect(await readEntries()).toHaveLength(2);
   });
@@ -184,12 +226,21 @@ describe('documents', () => {
     ];
     for (const result of results) {
       const id = await outbox.insert('return_label.create', 'SO-1', { shipmentId: 7 });
-      await actOnOutbox(database.db, 'done', { ids: [id] }, { by: 'test', followUps: followUpRules, result });
+      await actOnOutbox(
+        database.db,
+        'done',
+        { ids: [id] },
+        { by: 'test', followUps: followUpRules, result },
+      );
     }
     await pruneOutbox();
     const rows = await readDocuments();
     expect(rows.map(({ result }) => result)).toEqual(results.slice(0, 3));
-    expect(rows[0]).toMatchObject({ shipment_id: 7, package_number: '3SRET1', shipping_method_id: null });
+    expect(rows[0]).toMatchObject({
+      shipment_id: 7,
+      package_number: '3SRET1',
+      shipping_method_id: null,
+    });
   });
 });
 

@@ -31,7 +31,8 @@ const pull = usePuller(database, sandbox);
 const work = useWork(database, sandbox);
 const outbox = usePusher(database, sandbox);
 const flows = { database, sandbox, outbox, pull };
-const erase = (...words: string[]) => runCommand(['erase', ...words], { DATABASE_URL: database.url });
+const erase = (...words: string[]) =>
+  runCommand(['erase', ...words], { DATABASE_URL: database.url });
 
 /** Every table that holds personal data of an order. */
 const personalTables = [
@@ -57,7 +58,10 @@ const personalTables = [
 /** Makes the service add personal data to what it shows of the first order, and says it in members nobody knows. */
 async function addToAnswers({ texts }: PlacedOrder): Promise<void> {
   const set = (operation: string, ...paths: (string | number)[][]) =>
-    sandbox.faults({ operation, effect: { set: paths.map((path) => ({ path, value: texts.unknown })) } });
+    sandbox.faults({
+      operation,
+      effect: { set: paths.map((path) => ({ path, value: texts.unknown })) },
+    });
   await set(
     'v3.orders.list',
     ['data', 0, 'attributes', 'consignee'],
@@ -113,7 +117,9 @@ async function prepareOrders(): Promise<{ order: PlacedOrder; other: PlacedOrder
     insert into sync.runs (client, job, trigger, worker, lease_key, status, started_at, finished_at, error, warnings)
     values ('default', 'a', 'manual', 'w', 1, 'failed', now(), now(), 'refused: «${order.texts.quoted}»',
       '{"other «${order.texts.quoted.slice(0, 9)}"}')`);
-  await database.query(`update sync.jobs set last_error = 'refused: «${order.texts.quoted}»' where job = 'prune'`);
+  await database.query(
+    `update sync.jobs set last_error = 'refused: «${order.texts.quoted}»' where job = 'prune'`,
+  );
   return { order, other };
 }
 
@@ -121,9 +127,9 @@ async function prepareOrders(): Promise<{ order: PlacedOrder; other: PlacedOrder
 async function readAgain(order: PlacedOrder): Promise<void> {
   await quarantineOrder(order);
   expect(await findTexts(database, order.searched)).toEqual([]);
-  expect(await database.query('select resource_id::int as id, document from sync.quarantine')).toEqual([
-    { id: order.id, document: '{"erased":true}' },
-  ]);
+  expect(
+    await database.query('select resource_id::int as id, document from sync.quarantine'),
+  ).toEqual([{ id: order.id, document: '{"erased":true}' }]);
   done(await work('replay', async (context) => void (await replayQuarantine(context, orders))));
   done(await work('refetch', rereadAuthorizations));
   for (const [stream, id] of [
@@ -176,10 +182,15 @@ const readChanges = (after: number) =>
        'return_items', 'return_merchandise_authorizations', 'return_merchandise_authorization_items')`,
   );
 const readLastSeq = async () =>
-  (await database.query<{ seq: number }>('select coalesce(max(seq), 0)::int as seq from fulfilment.changes'))[0]?.seq ??
-  0;
+  (
+    await database.query<{ seq: number }>(
+      'select coalesce(max(seq), 0)::int as seq from fulfilment.changes',
+    )
+  )[0]?.seq ?? 0;
 
-test('erase leaves no text of the person, and no later reading brings one back', { timeout: 180_000 }, async () => {
+test('erase leaves no text of the person, and no later reading brings one back', {
+  timeout: 180_000,
+}, async () => {
   const { order, other } = await prepareOrders();
   const found = await findTexts(database, order.searched);
   expect([...new Set(found.map((one) => one.split(':')[0]))].sort()).toEqual(personalTables);
@@ -224,13 +235,22 @@ test('an order with open rows, an unknown order and an ambiguous number are refu
   const open = await outbox.insert('order.cancel', 'SO-ERASED');
   const before = await findTexts(database, order.searched);
   const refused = await erase('SO-ERASED');
-  expect(refused).toMatchObject({ code: 1, output: expect.stringContaining(`${open} (order.cancel, pending)`) });
+  expect(refused).toMatchObject({
+    code: 1,
+    output: expect.stringContaining(`${open} (order.cancel, pending)`),
+  });
   expect(await findTexts(database, order.searched)).toEqual(before);
-  expect(await erase('SO-NONE')).toMatchObject({ code: 1, output: expect.stringContaining('nothing was erased') });
+  expect(await erase('SO-NONE')).toMatchObject({
+    code: 1,
+    output: expect.stringContaining('nothing was erased'),
+  });
   await database.query(`
     insert into fulfilment.orders (client, id, external_order_number, raw, read_no)
     values ('default', 77, 'SO-ERASED', '{}', 1), ('other', 78, 'SO-ERASED', '{}', 1)`);
-  expect(await erase('SO-ERASED')).toMatchObject({ code: 2, output: expect.stringContaining('--client') });
+  expect(await erase('SO-ERASED')).toMatchObject({
+    code: 2,
+    output: expect.stringContaining('--client'),
+  });
   expect(await erase('SO-ERASED', '--client', 'default')).toMatchObject({
     code: 2,
     output: expect.stringContaining('erase --id'),
@@ -260,9 +280,14 @@ test('a reading that began before the erasure cannot bring anything back', async
   const order = await placeOrder(flows, 'SO-ERASED', 'qz-erased');
   await work('refetch', async (context) => {
     const readNo = await drawReadNo(context.db);
-    const answer = await context.warehouse.get('v3.orders.get', order.id, encodeQuery({ include: orders.include }), {
-      signal: context.signal,
-    });
+    const answer = await context.warehouse.get(
+      'v3.orders.get',
+      order.id,
+      encodeQuery({ include: orders.include }),
+      {
+        signal: context.signal,
+      },
+    );
     if (answer === null) throw new Error('no order');
     const decoded = await decodePage(answer, orders.decoder(context.zone));
     expect((await erase('SO-ERASED')).code).toBe(0);
@@ -272,10 +297,17 @@ test('a reading that began before the erasure cannot bring anything back', async
 });
 
 /** Returns resources that cannot be decoded, each with another form of the link to the order. */
-function makeUndecodable({ id, texts }: PlacedOrder): readonly (readonly [MirroredResource, Json])[] {
+function makeUndecodable({
+  id,
+  texts,
+}: PlacedOrder): readonly (readonly [MirroredResource, Json])[] {
   const order = { data: { type: 'orders', id: String(id) } };
   const links = { self: { href: '/a', meta: { title: 'x' } }, related: '/b' };
-  const make = (ownId: number, relationships: Json, attributes: Record<string, Json> = {}): Json => ({
+  const make = (
+    ownId: number,
+    relationships: Json,
+    attributes: Record<string, Json> = {},
+  ): Json => ({
     type: 'x',
     id: ownId,
     attributes: { consignee: texts.unknown, ...attributes },
@@ -288,7 +320,11 @@ function makeUndecodable({ id, texts }: PlacedOrder): readonly (readonly [Mirror
     [shipments, make(903, { order }, { ...wrong, note: 'x'.repeat(1_100_000) })],
     [
       authorizations,
-      make(904, { shipment: { links, data: { type: 'shipments', id: 903 } } }, { externalReference: {} }),
+      make(
+        904,
+        { shipment: { links, data: { type: 'shipments', id: 903 } } },
+        { externalReference: {} },
+      ),
     ],
     [returnItems, make(905, { order: [] }, { ...wrong, externalOrderNumber: 'SO-ERASED' })],
   ];
@@ -319,7 +355,9 @@ test('erase finds a resource in quarantine by whatever form its link to the orde
     },
   });
   done(await pull('track-trace'));
-  const [held] = await database.query<{ rows: number }>('select count(*)::int as rows from sync.quarantine');
+  const [held] = await database.query<{ rows: number }>(
+    'select count(*)::int as rows from sync.quarantine',
+  );
   expect(held).toEqual({ rows: 6 });
   const erased = await erase('SO-ERASED', '--json');
   expect(JSON.parse(erased.output)).toMatchObject({ tables: { 'sync.quarantine': 6 } });

@@ -14,7 +14,9 @@ const erased = new Map(
     .split('\n')
     .flatMap((line) => {
       const [, columns = '', table = ''] = /^\| (`.*`) +\| `(\w+)` +\|$/.exec(line) ?? [];
-      return table === '' ? [] : [[table, [...columns.matchAll(/`(\w+)`/g)].map(([, name = '']) => name)] as const];
+      return table === ''
+        ? []
+        : [[table, [...columns.matchAll(/`(\w+)`/g)].map(([, name = '']) => name)] as const];
     }),
 );
 /** Columns of schema sync with documents, or with words of others. */
@@ -41,7 +43,10 @@ const viewTexts =
   'return_reason_name return_reason_code reason_code warehouse_code expected_in processed_in restock_in currency ' +
   'lot_number serial_numbers package_number package_numbers package_statuses current_track_trace_status ' +
   'current_track_trace_exception_level waits_for tracking_state problem_code received_in slip_reference slip_status';
-const streamTables = mirroredResources.flatMap(({ tables: { parent, children } }) => [parent, ...children]);
+const streamTables = mirroredResources.flatMap(({ tables: { parent, children } }) => [
+  parent,
+  ...children,
+]);
 const personalOf = (table: string): readonly string[] =>
   Object.keys(personalColumns[table as keyof typeof personalColumns] ?? {});
 const keptFields = streamTables.flatMap(({ name, columns }) =>
@@ -58,16 +63,23 @@ test('every column of every table is classified, once', async () => {
     where c.table_schema in ('fulfilment', 'sync') and t.table_type = 'BASE TABLE'`);
   const classified = [
     ...[...erased].flatMap(([table, names]) => names.map((name) => `fulfilment.${table}.${name}`)),
-    ...Object.entries(erasedInSync).flatMap(([table, names]) => names.map((name) => `${table}.${name}`)),
+    ...Object.entries(erasedInSync).flatMap(([table, names]) =>
+      names.map((name) => `${table}.${name}`),
+    ),
     ...keptFields,
-    ...Object.entries(kept).flatMap(([table, names]) => names.split(' ').map((name) => `${table}.${name}`)),
+    ...Object.entries(kept).flatMap(([table, names]) =>
+      names.split(' ').map((name) => `${table}.${name}`),
+    ),
   ];
   expect(classified.toSorted()).toEqual(columns.map(({ name }) => name).toSorted());
 });
 
 test('the columns of orders that are erased are those that docs/operations.md names', () => {
   const named = [...erased].filter(([table]) => table in personalColumns);
-  const masked = Object.entries(personalColumns).map(([table, columns]) => [table, Object.keys(columns).toSorted()]);
+  const masked = Object.entries(personalColumns).map(([table, columns]) => [
+    table,
+    Object.keys(columns).toSorted(),
+  ]);
   expect(Object.fromEntries(named.map(([table, names]) => [table, names.toSorted()]))).toEqual(
     Object.fromEntries(masked),
   );

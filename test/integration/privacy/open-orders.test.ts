@@ -11,14 +11,16 @@ const prune = async (days: number) =>
 /** Orders that are finished, each with a statement that is true of it. $ is its id, which its shipment has, too. */
 const finished: Readonly<Record<string, string>> = {
   'everything is shipped': '',
-  'the rest is cancelled': 'update fulfilment.order_items set quantity = 1, ordered_quantity = 5 where id = $',
+  'the rest is cancelled':
+    'update fulfilment.order_items set quantity = 1, ordered_quantity = 5 where id = $',
   'the rest is a service product': `
     insert into fulfilment.order_items (client, id, order_id, sku, quantity, raw)
     values ('default', 100 + $, $, 'COSTS', 1, '{}')`,
   'it is unlisted, with a line to come': `
     update fulfilment.order_items set quantity = 2 where id = $;
     update fulfilment.orders set unlisted_since = now() - interval '59 days' where id = $`,
-  'its line is shipped without a link to it': 'update fulfilment.shipment_items set order_item_id = null where id = $',
+  'its line is shipped without a link to it':
+    'update fulfilment.shipment_items set order_item_id = null where id = $',
   'its return is processed': `
     insert into fulfilment.return_merchandise_authorizations (client, id, shipment_id, raw, read_no)
     values ('default', $, $, '{}', 1);
@@ -109,13 +111,18 @@ test('nothing of an order is erased by age while something of it is to come or o
   for (const [index, [, more]] of cases.entries()) await insertOrder(index + 1, more);
   await prune(30);
   const kept = async (from: string, column: string) => {
-    const rows = await database.query<{ id: number }>(`select distinct ${column} as id from ${from} order by 1`);
+    const rows = await database.query<{ id: number }>(
+      `select distinct ${column} as id from ${from} order by 1`,
+    );
     return rows.map(({ id }) => cases[id - 1]?.[0]);
   };
   const expected = Object.keys(open);
   expect(await kept(`fulfilment.orders where email is not null`, 'id')).toEqual(expected);
-  expect(await kept(`fulfilment.outbox where payload::text like '%qz%'`, `substr(reference, 4)::integer`)).toEqual(
-    expected,
-  );
+  expect(
+    await kept(
+      `fulfilment.outbox where payload::text like '%qz%'`,
+      `substr(reference, 4)::integer`,
+    ),
+  ).toEqual(expected);
   expect(await kept('fulfilment.documents where file_name is not null', 'id')).toEqual(expected);
 });

@@ -16,7 +16,9 @@ const pull = usePuller(database, sandbox);
 const outbox = usePusher(database, sandbox);
 const flows = { database, sandbox, outbox, pull };
 const prune = (days: number | null) =>
-  pull('prune', { env: { RETENTION_DAYS: '3650', ...(days === null ? {} : { PERSONAL_DATA_DAYS: String(days) }) } });
+  pull('prune', {
+    env: { RETENTION_DAYS: '3650', ...(days === null ? {} : { PERSONAL_DATA_DAYS: String(days) }) },
+  });
 const readAudit = () =>
   database.query<{ client: string; detail: string }>(
     `select client, detail from sync.audit where action = 'erased' order by id`,
@@ -25,15 +27,18 @@ const readAudit = () =>
 /** Counts the orders with this number that have an e-mail address. */
 const countOrders = async (number: string) =>
   (
-    await database.query('select id from fulfilment.orders where external_order_number = $1 and email is not null', [
-      number,
-    ])
+    await database.query(
+      'select id from fulfilment.orders where external_order_number = $1 and email is not null',
+      [number],
+    )
   ).length;
 
 /** Makes everything that was written here as old as a number of days. */
 async function age(days: number): Promise<void> {
   const at = `now() - interval '${days} days'`;
-  await database.query(`update fulfilment.outbox set finished_at = ${at} where finished_at is not null`);
+  await database.query(
+    `update fulfilment.outbox set finished_at = ${at} where finished_at is not null`,
+  );
   await database.query(`update fulfilment.documents set created_at = ${at}`);
   await database.query(`update sync.quarantine set last_seen_at = ${at}`);
   await database.query(`update sync.runs set finished_at = ${at} where finished_at is not null`);
@@ -53,7 +58,9 @@ test('personal data older than PERSONAL_DATA_DAYS goes, and stays away', async (
 
   // The dead row waits for a person, so the order keeps its data.
   const blocked = done(await prune(30));
-  expect(blocked.warnings).toEqual([expect.stringContaining('1 finished orders keep their personal data')]);
+  expect(blocked.warnings).toEqual([
+    expect.stringContaining('1 finished orders keep their personal data'),
+  ]);
   expect(await countOrders('SO-OLD')).toBe(1);
 
   await database.query(`
@@ -80,7 +87,10 @@ test('personal data older than PERSONAL_DATA_DAYS goes, and stays away', async (
   expect(await countOrders('SO-OPEN')).toBe(1);
   expect(await outbox.row(open)).toMatchObject({ payload: { email: 'qz-open@example.test' } });
   expect(await readAudit()).toEqual([
-    { client: 'default', detail: expect.stringMatching(/^personal data older than 30 days: orders 1, /) },
+    {
+      client: 'default',
+      detail: expect.stringMatching(/^personal data older than 30 days: orders 1, /),
+    },
   ]);
   await database.query('delete from sync.gates');
   for (const job of dailyJobs) done(await pull(job));
@@ -103,12 +113,18 @@ test('returns without a stored order are erased by their own age', async () => {
       (client, id, return_merchandise_authorization_id, return_item_id, raw)
     values ('default', 1, 1, 5, '{}'), ('default', 2, 2, null, '{}')`);
   done(await prune(100));
-  expect(await database.query(`select comments from fulfilment.return_merchandise_authorizations order by id`)).toEqual(
-    [{ comments: null }, { comments: 'announced' }],
+  expect(
+    await database.query(
+      `select comments from fulfilment.return_merchandise_authorizations order by id`,
+    ),
+  ).toEqual([{ comments: null }, { comments: 'announced' }]);
+  const left = await database.query(
+    `select id from fulfilment.return_items where comment = 'qz-comment'`,
   );
-  const left = await database.query(`select id from fulfilment.return_items where comment = 'qz-comment'`);
   expect(left).toHaveLength(70);
-  const raw = await database.query(`select id from fulfilment.return_items where raw::text like '%qz-comment%'`);
+  const raw = await database.query(
+    `select id from fulfilment.return_items where raw::text like '%qz-comment%'`,
+  );
   expect(raw).toHaveLength(70);
 });
 
@@ -129,7 +145,8 @@ test('a client that is served, or whose prune is paused, is left alone', async (
     insert into fulfilment.orders (client, id, external_order_number, email, unlisted_since, raw, read_no)
     select client, 1, 'SO-1', 'qz@example.test', now() - interval '300 days', '{}', 1
     from sync.clients`);
-  const findKept = () => database.query('select client from fulfilment.orders where email is not null order by client');
+  const findKept = () =>
+    database.query('select client from fulfilment.orders where email is not null order by client');
   done(await prune(180));
   expect((await findKept()).map(({ client }) => client)).toEqual(['paused', 'pulled', 'pushed']);
 });
@@ -147,6 +164,9 @@ test('aged returns and documents are searched once, however many there are', asy
     expect(first).toEqual({ rows: 20, next: 20 });
     await database.query('update fulfilment.documents set erased_at = null where id = 1');
     await database.query('delete from sync.erasures where id = 1');
-    expect(await inTransaction(database.db, (trx) => mask(trx, step, 20))).toEqual({ rows: 10, next: null });
+    expect(await inTransaction(database.db, (trx) => mask(trx, step, 20))).toEqual({
+      rows: 10,
+      next: null,
+    });
   }
 });

@@ -9,10 +9,12 @@ import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
-const erase = (...words: string[]) => runCommand(['erase', ...words], { DATABASE_URL: database.url });
+const erase = (...words: string[]) =>
+  runCommand(['erase', ...words], { DATABASE_URL: database.url });
 const create = (number: string, email: string, more: object = {}) =>
   outbox.insert('order.create', number, { ...orderPayload(number, { email }), ...more });
-const rename = (from: string, to: string) => outbox.insert('order.rename', from, { externalOrderNumber: to });
+const rename = (from: string, to: string) =>
+  outbox.insert('order.rename', from, { externalOrderNumber: to });
 
 test('rows of an order that was renamed are erased under both numbers', async () => {
   const id = await create('SO-OLD', 'qz-old@example.test');
@@ -22,9 +24,16 @@ test('rows of an order that was renamed are erased under both numbers', async ()
   await outbox.insert('order.update', 'SO-OLD', { email: 'qz-late@example.test' });
   await outbox.push();
   expect((await outbox.row(id)).status).toBe('done');
-  expect((await outbox.rows(`status = 'dead'`)).map(({ reference }) => reference)).toEqual(['SO-OLD']);
+  expect((await outbox.rows(`status = 'dead'`)).map(({ reference }) => reference)).toEqual([
+    'SO-OLD',
+  ]);
   expect((await erase('SO-OLD')).code).toBe(0);
-  const texts = ['qz-old@example.test', 'qz-new@example.test', 'qz-late@example.test', 'Keizersgracht'];
+  const texts = [
+    'qz-old@example.test',
+    'qz-new@example.test',
+    'qz-late@example.test',
+    'Keizersgracht',
+  ];
   expect(await findTexts(database, texts)).toEqual([]);
 });
 
@@ -37,9 +46,9 @@ test('an erasure by a former number records the present one, and finds returns b
     values ('default', 900, 'SO-NEW', 'qz-comment', '{}', 1), ('default', 901, 'SO-OLD', 'qz-comment', '{}', 1)`);
   expect((await erase('SO-OLD')).code).toBe(0);
   expect(await findTexts(database, ['qz-comment'])).toEqual([]);
-  expect(await database.query('select external_order_number as number from fulfilment.erased_orders')).toEqual([
-    { number: 'SO-NEW' },
-  ]);
+  expect(
+    await database.query('select external_order_number as number from fulfilment.erased_orders'),
+  ).toEqual([{ number: 'SO-NEW' }]);
 });
 
 test('an order that took a former number keeps its data, and has its own erasure', async () => {
@@ -55,7 +64,10 @@ test('an order that took a former number keeps its data, and has its own erasure
   expect((await outbox.row(other)).status).toBe('dead');
   expect(await findTexts(database, ['qz-a@example.test'])).toEqual([]);
   expect(await findTexts(database, ['qz-b@example.test', 'qz-b-comment'])).toHaveLength(2);
-  expect(await erase('SO-1')).toMatchObject({ code: 0, output: expect.stringContaining('of order SO-1 of client') });
+  expect(await erase('SO-1')).toMatchObject({
+    code: 0,
+    output: expect.stringContaining('of order SO-1 of client'),
+  });
   expect((await outbox.row(other)).status).toBe('cancelled');
   expect(await findTexts(database, ['qz-b@example.test'])).toEqual([]);
 });

@@ -53,43 +53,71 @@ test('an order whose answer was lost stays erased when it is read', async () => 
     'select resource_id::int as id, document from sync.quarantine',
   );
   expect(held?.document).toBe('{"erased":true}');
-  done(await work('refetch', async (context) => void (await refetch(context, orders, held?.id ?? 0))));
+  done(
+    await work('refetch', async (context) => void (await refetch(context, orders, held?.id ?? 0))),
+  );
   expect(await readErasures()).toEqual([{ entity: 'orders', number: 'SO-LOST' }]);
-  await sandbox.call('POST', '/_sandbox/ship', { client: 'default', externalOrderNumber: 'SO-LOST' });
+  await sandbox.call('POST', '/_sandbox/ship', {
+    client: 'default',
+    externalOrderNumber: 'SO-LOST',
+  });
   done(await pull('pull-shipments'));
-  expect(await database.query('select external_order_number from fulfilment.orders')).toHaveLength(1);
+  expect(await database.query('select external_order_number from fulfilment.orders')).toHaveLength(
+    1,
+  );
   expect(await findTexts(database, searched)).toEqual([]);
 });
 
 test('a number whose erased order the service never had can be used again', async () => {
   await loseOrder({ status: 500 });
   expect(await run('erase', 'SO-LOST')).toMatchObject({ code: 0 });
-  const again = await outbox.insert('order.create', 'SO-LOST', { ...payload, email: 'qz-again@example.test' });
+  const again = await outbox.insert('order.create', 'SO-LOST', {
+    ...payload,
+    email: 'qz-again@example.test',
+  });
   await outbox.push();
   expect((await outbox.row(again)).status).toBe('done');
   await database.query('delete from sync.gates');
   done(await pull('pull-orders'));
-  expect(await findTexts(database, ['qz-again@example.test'])).toContain('fulfilment.orders: qz-again@example.test');
+  expect(await findTexts(database, ['qz-again@example.test'])).toContain(
+    'fulfilment.orders: qz-again@example.test',
+  );
   expect(await readErasures()).toEqual([]);
 });
 
-test.each(['number', 'id'])('an order that only the quarantine knows is erased by its %s', async (by) => {
-  await outbox.insert('order.create', 'SO-LOST', payload);
-  await outbox.push();
-  await database.query('truncate fulfilment.orders, fulfilment.outbox, sync.outbox_targets cascade');
-  const onHold = { path: ['data', 0, 'attributes', 'onHold'], value: 'x' };
-  await sandbox.faults({ operation: 'v3.orders.list', effect: { set: [onHold] } });
-  done(await pull('pull-orders'));
-  const [held] = await database.query<{ id: number }>('select resource_id::int as id from sync.quarantine');
-  const name = by === 'id' ? [String(held?.id), '--id'] : ['SO-LOST'];
-  const erased = await run('erase', ...name, '--json');
-  expect(JSON.parse(erased.output)).toMatchObject({ id: held?.id, number: 'SO-LOST', isStored: false });
-  expect(await findTexts(database, searched)).toEqual([]);
-  await sandbox.clearFaults();
-  done(await work('refetch', async (context) => void (await refetch(context, orders, held?.id ?? 0))));
-  expect(await database.query('select id from fulfilment.orders')).toHaveLength(1);
-  expect(await findTexts(database, searched)).toEqual([]);
-});
+test.each(['number', 'id'])(
+  'an order that only the quarantine knows is erased by its %s',
+  async (by) => {
+    await outbox.insert('order.create', 'SO-LOST', payload);
+    await outbox.push();
+    await database.query(
+      'truncate fulfilment.orders, fulfilment.outbox, sync.outbox_targets cascade',
+    );
+    const onHold = { path: ['data', 0, 'attributes', 'onHold'], value: 'x' };
+    await sandbox.faults({ operation: 'v3.orders.list', effect: { set: [onHold] } });
+    done(await pull('pull-orders'));
+    const [held] = await database.query<{ id: number }>(
+      'select resource_id::int as id from sync.quarantine',
+    );
+    const name = by === 'id' ? [String(held?.id), '--id'] : ['SO-LOST'];
+    const erased = await run('erase', ...name, '--json');
+    expect(JSON.parse(erased.output)).toMatchObject({
+      id: held?.id,
+      number: 'SO-LOST',
+      isStored: false,
+    });
+    expect(await findTexts(database, searched)).toEqual([]);
+    await sandbox.clearFaults();
+    done(
+      await work(
+        'refetch',
+        async (context) => void (await refetch(context, orders, held?.id ?? 0)),
+      ),
+    );
+    expect(await database.query('select id from fulfilment.orders')).toHaveLength(1);
+    expect(await findTexts(database, searched)).toEqual([]);
+  },
+);
 
 test('an order that only the outbox knows is erased by its id', async () => {
   const create = await outbox.insert('order.create', 'SO-LOST', payload);

@@ -25,7 +25,10 @@ async function announceReturn(): Promise<number> {
   done(await pull('pull-shipments'));
   const [line] = await database.query('select id, shipment_id from fulfilment.shipment_items');
   const items = [{ shipmentItemId: line?.id, quantity: 1, reasonId: 42 }];
-  const id = await outbox.insert('return.create', 'RET-1', { shipmentId: line?.shipment_id, items });
+  const id = await outbox.insert('return.create', 'RET-1', {
+    shipmentId: line?.shipment_id,
+    items,
+  });
   await outbox.push();
   return (await outbox.row(id)).result?.returnMerchandiseAuthorizationId as number;
 }
@@ -43,5 +46,7 @@ test('the poll that brings a return also reads its announcement again, until tha
   expect(done(await pull('pull-return-items'))).toMatchObject({ updated: 1 });
   expect(await readLinks()).toEqual([{ linked: true }]);
   done(await pull('pull-return-items'));
-  expect((await sandbox.requests(place)).filter(({ operation }) => operation === get)).toHaveLength(2);
+  expect((await sandbox.requests(place)).filter(({ operation }) => operation === get)).toHaveLength(
+    2,
+  );
 });

@@ -12,7 +12,9 @@ test('an open return authorization is read daily for 180 days, then once a week 
   await database.query(`
     insert into fulfilment.return_merchandise_authorization_items (client, id, raw, return_merchandise_authorization_id)
     select 'default', id, '{}', id from generate_series(1, 9) as id`);
-  const [today] = await database.query<{ day: number }>('select extract(dow from now())::int as day');
+  const [today] = await database.query<{ day: number }>(
+    'select extract(dow from now())::int as day',
+  );
   const weekly = today?.day === 0 ? 7 : today?.day;
   expect(await findOpenAuthorizations(database.db, 'default')).toEqual([weekly, 8, 9]);
 });

@@ -13,7 +13,9 @@ import { waitFor } from '../../helpers/wait.ts';
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const page = readFileSync(join(root, 'docs/erp.md'), 'utf8');
 const blocks = (language: string) =>
-  [...page.matchAll(new RegExp(`^ *\`\`\`${language}\\n(.*?)^ *\`\`\``, 'gms'))].map(([, text = '']) => text);
+  [...page.matchAll(new RegExp(`^ *\`\`\`${language}\\n(.*?)^ *\`\`\``, 'gms'))].map(
+    ([, text = '']) => text,
+  );
 const [tables = '', ...publications] = blocks('sql').filter((block) => block.startsWith('create '));
 const [python = ''] = blocks('python');
 
@@ -23,7 +25,10 @@ writeFileSync(join(folder, 'consumer.mjs'), blocks('js').join(''));
 writeFileSync(join(folder, 'consumer.py'), python);
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const programs = { Node: [process.execPath, 'consumer.mjs'], Python: ['python3', 'consumer.py'] } as const;
+const programs = {
+  Node: [process.execPath, 'consumer.mjs'],
+  Python: ['python3', 'consumer.py'],
+} as const;
 const hasPsycopg = (() => {
   try {
     execFileSync('python3', ['-c', 'import psycopg'], { stdio: 'ignore' });
@@ -45,7 +50,11 @@ function start(name: keyof typeof programs, reference: string) {
   const [program, file] = programs[name];
   const { PATH = '', HOME = '' } = process.env;
   const env = { PATH, HOME, DATABASE_URL: url.href.replaceAll('+', '%20') };
-  const child = spawn(program, [file, reference], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(program, [file, reference], {
+    cwd: folder,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   started.push(child);
   let output = '';
   for (const stream of [child.stdout, child.stderr])
@@ -58,11 +67,14 @@ function start(name: keyof typeof programs, reference: string) {
 beforeEach(async () => {
   await database.query(`create schema shop; ${tables}`);
   await database.query('grant usage on schema shop to fulfilment_writer');
-  await database.query('grant select, insert, update on all tables in schema shop to fulfilment_writer');
+  await database.query(
+    'grant select, insert, update on all tables in schema shop to fulfilment_writer',
+  );
 });
 afterEach(async () => {
   for (const child of started.splice(0))
-    if (child.exitCode === null && child.signalCode === null && child.kill('SIGKILL')) await once(child, 'close');
+    if (child.exitCode === null && child.signalCode === null && child.kill('SIGKILL'))
+      await once(child, 'close');
 });
 
 const isListening = async () =>
@@ -74,19 +86,24 @@ const isListening = async () =>
 describe.each(['Node', 'Python'] as const)('the program in %s', (name) => {
   const testIt = test.skipIf(name === 'Python' && !hasPsycopg);
 
-  testIt('orders once, is killed, and finds after its restart what happened meanwhile', async () => {
-    const first = start(name, 'SO-1');
-    await waitFor('the order', async () => (await outbox.rows()).length === 1);
-    first.child.kill('SIGKILL');
-    await first.ended;
-    await outbox.push();
-    expect(await start(name, 'SO-1').ended).toEqual({ code: 0, output: 'SO-1 is done' });
-    expect((await outbox.rows()).map(({ reference, status }) => [reference, status])).toEqual([['SO-1', 'done']]);
-    const [position] = await database.query(
-      `select seq = (select max(seq) from fulfilment.changes) as "isLast" from fulfilment.consumers where name = 'shop'`,
-    );
-    expect(position).toEqual({ isLast: true });
-  });
+  testIt(
+    'orders once, is killed, and finds after its restart what happened meanwhile',
+    async () => {
+      const first = start(name, 'SO-1');
+      await waitFor('the order', async () => (await outbox.rows()).length === 1);
+      first.child.kill('SIGKILL');
+      await first.ended;
+      await outbox.push();
+      expect(await start(name, 'SO-1').ended).toEqual({ code: 0, output: 'SO-1 is done' });
+      expect((await outbox.rows()).map(({ reference, status }) => [reference, status])).toEqual([
+        ['SO-1', 'done'],
+      ]);
+      const [position] = await database.query(
+        `select seq = (select max(seq) from fulfilment.changes) as "isLast" from fulfilment.consumers where name = 'shop'`,
+      );
+      expect(position).toEqual({ isLast: true });
+    },
+  );
 
   testIt('hears of the outcome while it waits, also after its connection was lost', async () => {
     const { ended } = start(name, 'SO-2');
@@ -107,12 +124,16 @@ describe.each(['Node', 'Python'] as const)('the program in %s', (name) => {
 
 test('Postgres accepts every statement of the program in Python', async () => {
   // Texts that follow each other are one text.
-  const texts = python.replaceAll(/"\s*\n\s*"/g, '').matchAll(/"((?:select|insert|update) [^"]*)"/g);
+  const texts = python
+    .replaceAll(/"\s*\n\s*"/g, '')
+    .matchAll(/"((?:select|insert|update) [^"]*)"/g);
   const statements = [...texts].map(([, text = '']) => text);
   expect(statements).toHaveLength(7);
   for (const statement of statements) {
     let place = 0;
-    await database.query(`prepare checked as ${statement.replaceAll('%s', () => `$${++place}`)}; deallocate checked`);
+    await database.query(
+      `prepare checked as ${statement.replaceAll('%s', () => `$${++place}`)}; deallocate checked`,
+    );
   }
 });
 

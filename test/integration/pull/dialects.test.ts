@@ -13,8 +13,14 @@ import { lively, useSandbox } from '../../helpers/sandbox.ts';
 const databases = { plain: useDatabase(), rich: useDatabase() };
 const sandbox = useSandbox(['default'], { ...lively, ordersPerDay: 8 });
 const client = useClient(sandbox);
-const pulls = { plain: usePuller(databases.plain, sandbox), rich: usePuller(databases.rich, sandbox) };
-const pushers = { plain: usePusher(databases.plain, sandbox), rich: usePusher(databases.rich, sandbox) };
+const pulls = {
+  plain: usePuller(databases.plain, sandbox),
+  rich: usePuller(databases.rich, sandbox),
+};
+const pushers = {
+  plain: usePusher(databases.plain, sandbox),
+  rich: usePusher(databases.rich, sandbox),
+};
 const jobs: readonly JobName[] = [
   'pull-shipments',
   'pull-orders',
@@ -24,11 +30,20 @@ const jobs: readonly JobName[] = [
 ];
 
 /** Returns all rows of all tables of the mirror, without `raw`, ids of addresses and times of our own. */
-async function readTables({ query }: TestDatabase): Promise<Map<string, Record<string, unknown>[]>> {
+async function readTables({
+  query,
+}: TestDatabase): Promise<Map<string, Record<string, unknown>[]>> {
   const tables = await query<{ name: string }>(`
     select table_name as name from information_schema.columns join information_schema.tables t using (table_schema, table_name)
     where t.table_type = 'BASE TABLE' and table_schema = 'fulfilment' and column_name = 'raw' order by 1`);
-  const omitted = ['raw', 'read_no', 'first_seen_at', 'changed_at', 'delivery_address_id', 'billing_address_id'];
+  const omitted = [
+    'raw',
+    'read_no',
+    'first_seen_at',
+    'changed_at',
+    'delivery_address_id',
+    'billing_address_id',
+  ];
   const rows = tables.map(async ({ name }): Promise<[string, Record<string, unknown>[]]> => {
     const columns = name === 'order_addresses' ? [...omitted, 'id'] : omitted;
     const found = await query<{ row: Record<string, unknown> }>(
@@ -67,7 +82,9 @@ test('both dialects of the service fill all tables with the same values', async 
     expect(done(await pulls[dialect]('reconcile'))).toMatchObject({ quarantined: 0 });
     expect(await compareWithSandbox(databases[dialect].db, sandbox.url)).toEqual([]);
   }
-  const pulled = streams.flatMap(({ tables }) => [tables.parent, ...tables.children]).map(({ name }) => name);
+  const pulled = streams
+    .flatMap(({ tables }) => [tables.parent, ...tables.children])
+    .map(({ name }) => name);
   expect((await expectSameTables()).sort()).toEqual(pulled.sort());
   const orders = await databases.rich.query(
     'select distinct delivery_address_id, billing_address_id from fulfilment.orders',
@@ -88,9 +105,18 @@ test('pushes in both dialects have the same results and leave the same tables', 
     const [line] = await query('select id, shipment_id from fulfilment.shipment_items order by id');
     const items = [{ shipmentItemId: line?.id, quantity: 1, reason: 'DAMAGED' }];
     const announced = { shipmentId: line?.shipment_id, items };
-    const changes = { onHold: true, metadata: { extra1: 'a' }, consumerReference: 'C', pickUpPoint: { code: 'PUP-7' } };
+    const changes = {
+      onHold: true,
+      metadata: { extra1: 'a' },
+      consumerReference: 'C',
+      pickUpPoint: { code: 'PUP-7' },
+    };
     await insert('order.create', 'SO-1', orderPayload('SO-1', changes));
-    await insert('order.update', 'SO-1', { reference: 'new', consumerReference: '', metadata: { extra2: 'b' } });
+    await insert('order.update', 'SO-1', {
+      reference: 'new',
+      consumerReference: '',
+      metadata: { extra2: 'b' },
+    });
     await insert('order_item.cancel', 'SO-1', { sku: 'MUG-BLUE' });
     await insert('order.cancel', 'SO-1');
     // One lane at a time, so that the service gives out its ids in the same order.
@@ -98,7 +124,11 @@ test('pushes in both dialects have the same results and leave the same tables', 
     await insert('return.create', 'RET-1', announced);
     await insert('return.replace', 'RET-1', { ...announced, comments: 'again' });
     await push();
-    const slip = { expectedIn: 'EIN', expectedOn: '2026-05-04', items: [{ sku: 'TEA-500', quantity: 10 }] };
+    const slip = {
+      expectedIn: 'EIN',
+      expectedOn: '2026-05-04',
+      items: [{ sku: 'TEA-500', quantity: 10 }],
+    };
     await insert('inbound_packing_slip.create', 'PO-1', slip);
     await push();
     const pushed = await rows();

@@ -8,12 +8,17 @@ import { useDatabase } from '../../helpers/database.ts';
 const database = useDatabase();
 
 const readChangesSince = (after: number, max = 1_000) =>
-  database.query<{ seq: string; id: string }>('select seq, id from fulfilment.changes_since($1, $2)', [after, max]);
+  database.query<{ seq: string; id: string }>(
+    'select seq, id from fulfilment.changes_since($1, $2)',
+    [after, max],
+  );
 const append = (id: number) =>
   database.db
     .transaction()
     .execute((trx) =>
-      appendChanges(trx, 'default', [{ entity: 'shipments', id, operation: 'updated', changedColumns: ['status'] }]),
+      appendChanges(trx, 'default', [
+        { entity: 'shipments', id, operation: 'updated', changedColumns: ['status'] },
+      ]),
     );
 
 const runs = 20;
@@ -81,6 +86,8 @@ describe('changes_since', () => {
     );
     await expect(readChangesSince(-1)).rejects.toThrow('after must be');
     await expect(readChangesSince(0, 0)).rejects.toThrow('max must lie');
-    await expect(database.query('select * from fulfilment.changes_since(null)')).rejects.toThrow('after must be');
+    await expect(database.query('select * from fulfilment.changes_since(null)')).rejects.toThrow(
+      'after must be',
+    );
   });
 });

@@ -11,7 +11,11 @@ const database = useDatabase();
 const day = 86_400;
 
 const readFirstId = async (table: string) =>
-  Number((await database.query<{ id: string }>(`select id from fulfilment.${table} order by id limit 1`))[0]?.id);
+  Number(
+    (
+      await database.query<{ id: string }>(`select id from fulfilment.${table} order by id limit 1`)
+    )[0]?.id,
+  );
 
 /** Changes that an id cursor alone would miss, by the pass that finds them (docs/architecture.md). */
 describe('a poll', () => {
@@ -38,9 +42,11 @@ describe('a poll', () => {
     expect(await differences('shipments')).toEqual([]);
     // The walk continued from its cursor, so it did not read the page that holds the shipment.
     const asked = await sandbox.requestsTo('/v3/shipments', place);
-    expect(asked.filter(({ query }) => !query.includes('filter')).every(({ query }) => query.includes('cursor'))).toBe(
-      true,
-    );
+    expect(
+      asked
+        .filter(({ query }) => !query.includes('filter'))
+        .every(({ query }) => query.includes('cursor')),
+    ).toBe(true);
   });
 });
 
@@ -80,7 +86,8 @@ describe('reconciliation alone finds', () => {
     done(
       await work(
         'reconcile',
-        async (context) => void (await reconcileStream(withColumnComparison(context), stream, 'command')),
+        async (context) =>
+          void (await reconcileStream(withColumnComparison(context), stream, 'command')),
       ),
     );
   };
@@ -107,7 +114,11 @@ describe('reconciliation alone finds', () => {
 
   test('a shipment with a low id that becomes visible late and is SHIPPED already', async () => {
     await sandbox.seed(150);
-    await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { hideRow: { index: 0, seconds: day } } });
+    await sandbox.faults({
+      operation: 'v3.shipments.list',
+      count: 1,
+      effect: { hideRow: { index: 0, seconds: day } },
+    });
     done(await pull('pull-shipments'));
     done(await pull('pull-orders'));
     await sandbox.advance(2 * day);
@@ -146,9 +157,13 @@ describe('a daemon that was off for 95 days', () => {
       { stream: 'inbound-packing-slips', days: 5 },
       { stream: 'shipments', days: 5 },
     ]);
-    const lost = differences.filter((line) => line.includes('shipments')).map((line) => Number(/\d+/.exec(line)?.[0]));
+    const lost = differences
+      .filter((line) => line.includes('shipments'))
+      .map((line) => Number(/\d+/.exec(line)?.[0]));
     const { clients } = await sandbox.call<{
-      clients: { shipments: { resource: { id: number; attributes: { readyToPickOn: string } } }[] }[];
+      clients: {
+        shipments: { resource: { id: number; attributes: { readyToPickOn: string } } }[];
+      }[];
     }>('GET', '/_sandbox/state');
     const days = (clients[0]?.shipments ?? [])
       .filter(({ resource }) => lost.includes(resource.id))
@@ -158,6 +173,7 @@ describe('a daemon that was off for 95 days', () => {
       `select to_char(from_at - interval '1 day', 'YYYY-MM-DD') as from, to_char(to_at + interval '1 day', 'YYYY-MM-DD') as to
        from sync.gaps where stream = 'shipments'`,
     );
-    for (const lostDay of days) expect(lostDay >= (span?.from ?? '') && lostDay <= (span?.to ?? '')).toBe(true);
+    for (const lostDay of days)
+      expect(lostDay >= (span?.from ?? '') && lostDay <= (span?.to ?? '')).toBe(true);
   });
 });

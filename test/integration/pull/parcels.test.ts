@@ -14,7 +14,8 @@ const pull = usePuller(database, sandbox);
 const operation = 'v2.shipment.search';
 const path = '/v2/shipment/search';
 const daySeconds = 86_400;
-const pullParcels = async (env: Record<string, string> = {}) => done(await pull('pull-parcels', { env }));
+const pullParcels = async (env: Record<string, string> = {}) =>
+  done(await pull('pull-parcels', { env }));
 const answerWith = (result: unknown, count = 1) =>
   sandbox.faults({ operation, count, effect: { set: [{ path: ['result'], value: result }] } });
 const item = (id: unknown, more: Record<string, unknown> = {}) => ({
@@ -43,7 +44,9 @@ const readPlans = () =>
 async function storeShipped(count: number): Promise<number[]> {
   await sandbox.seed(count, { spreadDays: 0 });
   done(await pull('pull-shipments'));
-  return (await database.query<{ id: number }>('select id from fulfilment.shipments order by 1')).map(({ id }) => id);
+  return (
+    await database.query<{ id: number }>('select id from fulfilment.shipments order by 1')
+  ).map(({ id }) => id);
 }
 
 /** Returns the packages of all shipped shipments of the sandbox, with their last status. */
@@ -51,10 +54,18 @@ async function findExpected(): Promise<StoredParcel[]> {
   const client = new ServiceClient(sandbox, 'default');
   await client.logIn();
   const { body } = await client.ask(operation, { body: {} });
-  const found = body.result as { id: number; packageNumber: string | null; currentTrackTraceStatus: string }[];
+  const found = body.result as {
+    id: number;
+    packageNumber: string | null;
+    currentTrackTraceStatus: string;
+  }[];
   return found
     .filter(({ packageNumber }) => packageNumber !== null)
-    .map((one) => ({ id: one.id, number: one.packageNumber ?? '', status: one.currentTrackTraceStatus }))
+    .map((one) => ({
+      id: one.id,
+      number: one.packageNumber ?? '',
+      status: one.currentTrackTraceStatus,
+    }))
     .sort((a, b) => a.id - b.id || (a.number < b.number ? -1 : 1));
 }
 
@@ -93,7 +104,9 @@ test('after 40 days with outages and a late start, every package has its last st
 
 test('a change, a lost listing and a new package reach the table, the feed and the view', async () => {
   const [id = 0] = await storeShipped(1);
-  await answerWith([item(id, { trackAndTraceCode: 'https://carrier.example/3S1', currentTrackTraceStatus: 10 })]);
+  await answerWith([
+    item(id, { trackAndTraceCode: 'https://carrier.example/3S1', currentTrackTraceStatus: 10 }),
+  ]);
   expect(await pullParcels()).toMatchObject({ fetched: 1, created: 1 });
   expect(await readPlans()).toMatchObject([{ id, reads: 1, days: 1 }]);
   expect(await pullParcels()).toMatchObject({ fetched: 0, pages: 0 });
@@ -143,10 +156,16 @@ test('the feed says when a package leaves the track-trace list, and when its cod
   await pullParcels();
   await list([]);
   await list([]);
-  await answerWith([item(id, { trackAndTraceCode: 'https://carrier.example/3S1', trackAndTraceBarCode: 'B1' })]);
+  await answerWith([
+    item(id, { trackAndTraceCode: 'https://carrier.example/3S1', trackAndTraceBarCode: 'B1' }),
+  ]);
   await pullParcels();
   await list([listed]);
-  const feed = await database.query<{ entity: string; operation: string; columns: readonly string[] | null }>(`
+  const feed = await database.query<{
+    entity: string;
+    operation: string;
+    columns: readonly string[] | null;
+  }>(`
     select entity, operation, changed_columns as columns
     from fulfilment.changes where entity in ('parcels', 'track_traces') order by seq`);
   const own = ['track_and_trace_code', 'track_and_trace_bar_code', 'unlisted_since'];
@@ -169,7 +188,9 @@ test('the feed says when a package leaves the track-trace list, and when its cod
 
 test('the lines that a package names, its number of colli and its tracking number are columns', async () => {
   const [id = 0] = await storeShipped(1);
-  const shipmentItems = [{ shipmentItemId: 7, quantity: 2, sku: 'MUG', lotNumber: null, note: 'for Ann' }];
+  const shipmentItems = [
+    { shipmentItemId: 7, quantity: 2, sku: 'MUG', lotNumber: null, note: 'for Ann' },
+  ];
   await answerWith([
     item(id, { numberOfColli: '2', trackingNumber: 12345678901, shipmentItems }),
     item(id, { packageNumber: '3S2', numberOfColli: 'two' }),
@@ -217,12 +238,20 @@ test('a package that leaves the track-trace list is looked up, and not again', a
 
 test('the job is due as soon as a shipment is SHIPPED, unless it is off or parked', async () => {
   const isDue = async () =>
-    (await database.query(`select due_at <= sync.clock() as due from sync.jobs where job = 'pull-parcels'`))[0]?.due;
+    (
+      await database.query(
+        `select due_at <= sync.clock() as due from sync.jobs where job = 'pull-parcels'`,
+      )
+    )[0]?.due;
   await pullParcels();
-  await database.query(`update sync.jobs set due_at = 'infinity', last_finished_at = null where job = 'pull-parcels'`);
+  await database.query(
+    `update sync.jobs set due_at = 'infinity', last_finished_at = null where job = 'pull-parcels'`,
+  );
   await storeShipped(2);
   expect(await isDue()).toBe(false);
-  await database.query(`update sync.jobs set due_at = now() + interval '9 minutes' where job = 'pull-parcels'`);
+  await database.query(
+    `update sync.jobs set due_at = now() + interval '9 minutes' where job = 'pull-parcels'`,
+  );
   await storeShipped(2);
   expect(await isDue()).toBe(true);
   await sandbox.faults({ operation, effect: { status: 404, html: true } });
@@ -233,7 +262,9 @@ test('the job is due as soon as a shipment is SHIPPED, unless it is off or parke
 
 test('a page does not wait for the job whose row another transaction has locked', async () => {
   await pullParcels();
-  await database.query(`update sync.jobs set due_at = now() + interval '9 minutes' where job = 'pull-parcels'`);
+  await database.query(
+    `update sync.jobs set due_at = now() + interval '9 minutes' where job = 'pull-parcels'`,
+  );
   await database.db.transaction().execute(async (trx) => {
     await sql`select from sync.jobs where job = 'pull-parcels' for update`.execute(trx);
     expect(await storeShipped(2)).toHaveLength(2);
@@ -277,7 +308,9 @@ test('five refusals without an answer park the job; later, a refusal concerns it
   await sandbox.clearFaults();
   await answerWith([], 1);
   const { warnings } = await pullParcels();
-  expect(warnings).toEqual([expect.stringMatching(/no complete list of packages for 1 shipments.*names no package/)]);
+  expect(warnings).toEqual([
+    expect.stringMatching(/no complete list of packages for 1 shipments.*names no package/),
+  ]);
   const plans = await readPlans();
   expect(plans.filter(({ problem }) => problem !== null)).toMatchObject([{ reads: 1, days: 1 }]);
   expect(await readParcels()).toHaveLength(7);
@@ -292,7 +325,9 @@ test('what cannot be decoded or stored is quarantined, and released by the next 
     effect: { set: [{ path: ['result', 0, 'packageNumber'], value: 'a\u0000b' }] },
   });
   expect(await pullParcels()).toMatchObject({ quarantined: 2, created: 0 });
-  const kept = await database.query('select stream, resource_id as id from sync.quarantine order by 2');
+  const kept = await database.query(
+    'select stream, resource_id as id from sync.quarantine order by 2',
+  );
   expect(kept).toEqual([
     { stream: 'pull-parcels', id: first },
     { stream: 'pull-parcels', id: second },
@@ -318,21 +353,29 @@ test('a look-up that fails again and again does not stop the older shipments', a
   const { warnings } = await pullParcels();
   expect(warnings).toEqual([expect.stringMatching(/for 1 shipments.*answered 500/)]);
   expect((await readParcels()).map(({ id }) => id)).toEqual(ids.slice(0, 2));
-  expect(await readPlans()).toMatchObject([{ days: 1 }, { days: 1 }, { days: 0, problem: expect.any(String) }]);
+  expect(await readPlans()).toMatchObject([
+    { days: 1 },
+    { days: 1 },
+    { days: 0, problem: expect.any(String) },
+  ]);
 });
 
 test('a look-up that was asked before a newer list keeps the status of the list', async () => {
   const [id = 0] = await storeShipped(1);
   await answerWith([item(id, { currentTrackTraceStatus: '10' })]);
   await pullParcels();
-  await database.query(`update fulfilment.parcels set current_track_trace_status = '30', read_no = read_no + 1000000`);
+  await database.query(
+    `update fulfilment.parcels set current_track_trace_status = '30', read_no = read_no + 1000000`,
+  );
   await setScheduleClock(database, 1.1 * daySeconds);
-  await answerWith([item(id, { currentTrackTraceStatus: '10', trackAndTraceCode: 'https://carrier.example/1' })]);
+  await answerWith([
+    item(id, { currentTrackTraceStatus: '10', trackAndTraceCode: 'https://carrier.example/1' }),
+  ]);
   expect(await pullParcels()).toMatchObject({ updated: 1 });
   expect(await readParcels()).toEqual([{ id, number: '3S1', status: '30' }]);
-  expect(await database.query('select track_and_trace_code as code from fulfilment.parcels')).toEqual([
-    { code: 'https://carrier.example/1' },
-  ]);
+  expect(
+    await database.query('select track_and_trace_code as code from fulfilment.parcels'),
+  ).toEqual([{ code: 'https://carrier.example/1' }]);
 });
 
 test('reconcile requests the look-ups that are missing', async () => {
@@ -341,7 +384,9 @@ test('reconcile requests the look-ups that are missing', async () => {
   await pullParcels();
   expect(await readParcels()).toEqual([]);
   const { warnings } = done(await pull('reconcile'));
-  expect(warnings).toEqual(['2 shipped shipments had no look-up of their packages; pull-parcels makes up for it']);
+  expect(warnings).toEqual([
+    '2 shipped shipments had no look-up of their packages; pull-parcels makes up for it',
+  ]);
   await pullParcels();
   expect(await readParcels()).toHaveLength(2);
 });
@@ -357,12 +402,23 @@ test('after 100 look-ups, a run begins no more than 4 in a second', async () => 
 
 test('look-ups follow at certain ages, and end, also if the age is not known', () => {
   const days = (ageDays: number | null, reads = 0) => {
-    const seconds = findNextReadSeconds({ ageMs: ageDays === null ? null : ageDays * daySeconds * 1_000, reads });
+    const seconds = findNextReadSeconds({
+      ageMs: ageDays === null ? null : ageDays * daySeconds * 1_000,
+      reads,
+    });
     return seconds === null ? null : seconds / daySeconds;
   };
   expect([0, 1, 2.5, 3, 30, 31, 90].map((age) => days(age))).toEqual([1, 2, 0.5, 4, 1, null, null]);
   expect(days(0.999)).toBeCloseTo(1 / 24);
-  expect([0, 1, 2, 3, 4, 5, 6].map((reads) => days(null, reads))).toEqual([1, 2, 4, 7, 17, null, null]);
+  expect([0, 1, 2, 3, 4, 5, 6].map((reads) => days(null, reads))).toEqual([
+    1,
+    2,
+    4,
+    7,
+    17,
+    null,
+    null,
+  ]);
 });
 
 test('a shipment without packages is looked up ten times in a row at most', async () => {

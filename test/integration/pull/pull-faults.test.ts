@@ -15,9 +15,11 @@ const services = useServices();
 const list = 'v3.shipments.list';
 const count = () => database.count('fulfilment.shipments');
 const cursor = async () =>
-  (await database.query<{ query: string }>(`select query from sync.cursors where pass = 'new'`))[0]?.query;
+  (await database.query<{ query: string }>(`select query from sync.cursors where pass = 'new'`))[0]
+    ?.query;
 const differences = () => compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments']);
-const code = (report: RunReport) => ('error' in report ? (report.error as { code?: string }).code : report.status);
+const code = (report: RunReport) =>
+  'error' in report ? (report.error as { code?: string }).code : report.status;
 
 /** Removes all faults, polls, and expects the tables to equal the sandbox. */
 async function expectRecovery() {
@@ -57,7 +59,9 @@ describe('a run that meets', () => {
     expect(code(await pull('pull-shipments'))).toBe(expected);
     expect(await count()).toBe(200);
     expect(
-      await database.query(`select last_outcome, consecutive_failures from sync.jobs where job = 'pull-shipments'`),
+      await database.query(
+        `select last_outcome, consecutive_failures from sync.jobs where job = 'pull-shipments'`,
+      ),
     ).toEqual([{ last_outcome: 'failed', consecutive_failures: 1 }]);
     expect(await cursor()).toMatch(/cursor/);
     await expectRecovery();
@@ -88,7 +92,9 @@ describe('a run that meets', () => {
 describe('reads by id', () => {
   const openRows = async () =>
     (
-      await database.query<{ id: number }>(`select id from fulfilment.shipments where status <> 'SHIPPED' order by id`)
+      await database.query<{ id: number }>(
+        `select id from fulfilment.shipments where status <> 'SHIPPED' order by id`,
+      )
     ).map(({ id }) => id);
   /** Makes shipments that only a read by id can settle, because the list is empty. Returns their ids. */
   async function makeShipmentsOutOfLists(shipments: number): Promise<number[]> {
@@ -114,7 +120,9 @@ describe('reads by id', () => {
     const { warnings } = done(await pull('pull-shipments'));
     expect(warnings).toEqual([expect.stringContaining('shipments by id:')]);
     expect(await openRows()).toEqual([first]);
-    expect(await database.query('select id, tries from sync.rereads')).toEqual([{ id: first, tries: 1 }]);
+    expect(await database.query('select id, tries from sync.rereads')).toEqual([
+      { id: first, tries: 1 },
+    ]);
     await database.query('update sync.rereads set next_try_at = now()');
     done(await pull('pull-shipments'));
     expect(await openRows()).toEqual([]);
@@ -122,7 +130,11 @@ describe('reads by id', () => {
 
   test('that fail in a row count as an outage: the run fails, and what was read is kept', async () => {
     const ids = await makeShipmentsOutOfLists(8);
-    await sandbox.faults({ operation: 'v3.shipments.get', after: 2, effect: { invalidJson: true } });
+    await sandbox.faults({
+      operation: 'v3.shipments.get',
+      after: 2,
+      effect: { invalidJson: true },
+    });
     expect(code(await pull('pull-shipments'))).toBe('undecodable');
     expect(await openRows()).toEqual(ids.slice(2));
   });
@@ -148,21 +160,27 @@ test('a session that Postgres ends in the middle of a page fails the run, not th
   await blocker.transaction().execute(async (trx) => {
     await sql`lock table fulfilment.shipments in access exclusive mode`.execute(trx);
     running = pull('pull-shipments');
-    await database.query('select pg_terminate_backend($1)', [await database.waitForBlocked('the page to wait')]);
+    await database.query('select pg_terminate_backend($1)', [
+      await database.waitForBlocked('the page to wait'),
+    ]);
   });
   expect((await running)?.status).toBe('failed');
   await expectRecovery();
 });
 
 describe('a resource that cannot be decoded', () => {
-  const quantity = (value: unknown) => [{ path: ['data', 1, 'included', 0, 'attributes', 'quantity'], value }];
+  const quantity = (value: unknown) => [
+    { path: ['data', 1, 'included', 0, 'attributes', 'quantity'], value },
+  ];
 
   test('is quarantined whole with its reason; a later good version releases it', async () => {
     await sandbox.seed(150);
     await sandbox.faults({ operation: list, count: 1, effect: { set: quantity('three') } });
     expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 1 });
     expect(await count()).toBe(149);
-    const [row] = await database.query<{ document: string; resource_id: number }>('select * from sync.quarantine');
+    const [row] = await database.query<{ document: string; resource_id: number }>(
+      'select * from sync.quarantine',
+    );
     expect(row).toMatchObject({
       stream: 'shipments',
       reason: expect.stringContaining('number'),
@@ -178,7 +196,9 @@ describe('a resource that cannot be decoded', () => {
     });
     // None of its items was stored either.
     expect(
-      await database.query('select 1 from fulfilment.shipment_items where shipment_id = $1', [row?.resource_id]),
+      await database.query('select 1 from fulfilment.shipment_items where shipment_id = $1', [
+        row?.resource_id,
+      ]),
     ).toEqual([]);
 
     await sandbox.setStatus([row?.resource_id ?? 0], 'READY_TO_SHIP');
@@ -196,7 +216,12 @@ describe('a resource that cannot be decoded', () => {
       'attributes.readyToPickOn',
     ],
     ['a NUL', ['data', 0, 'attributes', 'warehouseCode'], 'A\0B', ''],
-    ['a quantity beyond integers', ['data', 0, 'included', 0, 'attributes', 'quantity'], 3e9, 'quantity'],
+    [
+      'a quantity beyond integers',
+      ['data', 0, 'included', 0, 'attributes', 'quantity'],
+      3e9,
+      'quantity',
+    ],
     ['no object', ['data', 0], 'shipment', ''],
   ])('%s: the others are stored', async (_what, path, value, member) => {
     await sandbox.seed(5);
@@ -207,34 +232,50 @@ describe('a resource that cannot be decoded', () => {
     });
     expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 1 });
     expect(await count()).toBe(4);
-    const [row] = await database.query<{ member_path: string }>('select member_path from sync.quarantine');
+    const [row] = await database.query<{ member_path: string }>(
+      'select member_path from sync.quarantine',
+    );
     expect(row?.member_path).toContain(member);
   });
 
   test('does not fail later polls, even if many are reread without success', async () => {
     await sandbox.seed(300);
-    const bad = Array.from({ length: 15 }, (_, index) => ({ path: ['data', index, 'type'], value: 'parcel' }));
+    const bad = Array.from({ length: 15 }, (_, index) => ({
+      path: ['data', index, 'type'],
+      value: 'parcel',
+    }));
     await sandbox.faults(
       { operation: list, count: 2, effect: { set: bad } },
-      { operation: 'v3.shipments.get', effect: { set: [{ path: ['data', 'type'], value: 'parcel' }] } },
+      {
+        operation: 'v3.shipments.get',
+        effect: { set: [{ path: ['data', 'type'], value: 'parcel' }] },
+      },
     );
     expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 30 });
-    await database.query(`update sync.quarantine set first_seen_at = first_seen_at - interval '1 minute'`);
+    await database.query(
+      `update sync.quarantine set first_seen_at = first_seen_at - interval '1 minute'`,
+    );
     done(await pull('pull-shipments'));
-    expect(await database.query('select count(*)::int as n, min(tries) as tries from sync.rereads')).toEqual([
-      { n: 30, tries: 1 },
-    ]);
+    expect(
+      await database.query('select count(*)::int as n, min(tries) as tries from sync.rereads'),
+    ).toEqual([{ n: 30, tries: 1 }]);
   });
 
   test('is reread by id after growing pauses, and released when it can be decoded', async () => {
     await sandbox.seed(150);
     await sandbox.faults(
       { operation: list, count: 1, effect: { set: quantity('three') } },
-      { operation: 'v3.shipments.get', count: 1, effect: { set: [{ path: ['data', 'type'], value: 'parcel' }] } },
+      {
+        operation: 'v3.shipments.get',
+        count: 1,
+        effect: { set: [{ path: ['data', 'type'], value: 'parcel' }] },
+      },
     );
     done(await pull('pull-shipments'));
     expect(await count()).toBe(149);
-    await database.query(`update sync.quarantine set first_seen_at = first_seen_at - interval '1 minute'`);
+    await database.query(
+      `update sync.quarantine set first_seen_at = first_seen_at - interval '1 minute'`,
+    );
     done(await pull('pull-shipments'));
     expect(await database.query('select tries from sync.rereads')).toEqual([{ tries: 1 }]);
     done(await pull('pull-shipments'));
@@ -247,7 +288,10 @@ describe('a resource that cannot be decoded', () => {
 
   test('too many of them fail the run, keep the cursor and do not fill the quarantine', async () => {
     await sandbox.seed(100);
-    const set = Array.from({ length: 30 }, (_, index) => ({ path: ['data', index, 'id'], value: 'x' }));
+    const set = Array.from({ length: 30 }, (_, index) => ({
+      path: ['data', index, 'id'],
+      value: 'x',
+    }));
     await sandbox.faults({ operation: list, effect: { set } });
     expect(code(await pull('pull-shipments'))).toBe('quarantine_share');
     expect(await database.query('select 1 from sync.quarantine')).toEqual([]);
@@ -259,10 +303,15 @@ describe('a resource that cannot be decoded', () => {
     await sandbox.seed(3, { statuses: ['READY_TO_PICK'] });
     done(await pull('pull-shipments'));
     const before = await database.query('select * from fulfilment.shipment_items order by id');
-    await sandbox.faults({ operation: list, effect: { set: [{ path: ['data', 0, 'included'], value: [] }] } });
+    await sandbox.faults({
+      operation: list,
+      effect: { set: [{ path: ['data', 0, 'included'], value: [] }] },
+    });
     const { warnings } = done(await pull('pull-shipments'));
     expect(warnings).toContain('a shipment came without all of its items');
-    expect(await database.query('select * from fulfilment.shipment_items order by id')).toEqual(before);
+    expect(await database.query('select * from fulfilment.shipment_items order by id')).toEqual(
+      before,
+    );
   });
 });
 
@@ -272,7 +321,9 @@ test('a shipment without an order is not marked as unlisted after a 404', async 
   await database.query(`update fulfilment.shipments set order_id = null, status = 'ERROR'`);
   await sandbox.faults({ operation: 'v3.shipments.get', effect: { status: 404 } });
   done(await pull('pull-shipments'));
-  expect(await database.query('select 1 from fulfilment.shipments where unlisted_since is not null')).toEqual([]);
+  expect(
+    await database.query('select 1 from fulfilment.shipments where unlisted_since is not null'),
+  ).toEqual([]);
   expect(await database.query('select last_reason from sync.rereads')).toContainEqual({
     last_reason: 'unknown to the service',
   });

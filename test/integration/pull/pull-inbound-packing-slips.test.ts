@@ -26,7 +26,13 @@ test('the slips equal the sandbox day by day; a poll with nothing new writes not
     done(await pull(job));
   }
   expect(await differences()).toEqual([]);
-  expect(done(await pull(job))).toMatchObject({ created: 0, updated: 0, removed: 0, stale: 0, warnings: [] });
+  expect(done(await pull(job))).toMatchObject({
+    created: 0,
+    updated: 0,
+    removed: 0,
+    stale: 0,
+    warnings: [],
+  });
 });
 
 test('an open slip on neither list is marked after two polls, until it is listed again', async () => {
@@ -53,16 +59,19 @@ test('a slip that is too old to be listed is named in a warning, but never marke
   await sandbox.advance(15 * day);
   done(await pull(job));
   const [old] = await open();
-  await database.query(`update fulfilment.inbound_packing_slips set expected_on = '2026-01-01' where id = $1`, [
-    old?.id,
-  ]);
+  await database.query(
+    `update fulfilment.inbound_packing_slips set expected_on = '2026-01-01' where id = $1`,
+    [old?.id],
+  );
   await sandbox.faults({
     operation: 'v3.inboundPackingSlips.list',
     count: 1,
     effect: { hideRow: { index: 0, seconds: 9 * day } },
   });
   for (let polls = 0; polls < 3; polls++) {
-    expect(done(await pull(job)).warnings).toEqual([expect.stringContaining('older than the 90 days')]);
+    expect(done(await pull(job)).warnings).toEqual([
+      expect.stringContaining('older than the 90 days'),
+    ]);
   }
   expect((await open()).filter(({ unlisted }) => unlisted)).toEqual([]);
 });
@@ -77,7 +86,9 @@ test('if both lists are empty, no slip is marked, and the poll warns', async () 
   await sandbox.faults({ operation: 'v3.inboundPackingSlips.list', effect: { set } });
   for (let polls = 0; polls < 3; polls++) {
     const { warnings } = done(await pull(job));
-    expect(warnings).toContainEqual(expect.stringContaining('the lists seem incomplete, so none was marked'));
+    expect(warnings).toContainEqual(
+      expect.stringContaining('the lists seem incomplete, so none was marked'),
+    );
   }
   expect((await open()).filter(({ unlisted }) => unlisted)).toEqual([]);
 });

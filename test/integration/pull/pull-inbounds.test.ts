@@ -17,7 +17,9 @@ const listReadsById = (place: number) =>
 test('inbounds and return items are listed without a page size, unless a switch sends it', async () => {
   await sandbox.advance(90 * day);
   const listed = async (place: number) => {
-    const asked = (await sandbox.requests(place)).filter(({ operation }) => operation?.endsWith('.list'));
+    const asked = (await sandbox.requests(place)).filter(({ operation }) =>
+      operation?.endsWith('.list'),
+    );
     expect(new Set(asked.map(({ operation }) => operation))).toEqual(
       new Set(['v3.inbounds.list', 'v3.returnItems.list']),
     );
@@ -27,10 +29,14 @@ test('inbounds and return items are listed without a page size, unless a switch 
   for (const job of ['pull-inbounds', 'pull-return-items'] as const) done(await pull(job));
   const queries = await listed(first);
   // Links of the service may have a size. The first request of a walk has none.
-  for (const query of queries.filter((one) => !one.has('page[cursor]'))) expect(query.has('page[size]')).toBe(false);
+  for (const query of queries.filter((one) => !one.has('page[cursor]')))
+    expect(query.has('page[size]')).toBe(false);
   expect(queries.some((query) => query.has('page[cursor]'))).toBe(true);
   expect(await differences()).toEqual([]);
-  const switched = { 'v3.inbounds.list': { pageSize: true }, 'v3.returnItems.list': { pageSize: true } };
+  const switched = {
+    'v3.inbounds.list': { pageSize: true },
+    'v3.returnItems.list': { pageSize: true },
+  };
   const env = { WAREHOUSE_OPERATIONS_FILE: writeSwitches(switched) };
   await database.query('delete from sync.cursors');
   const place = await sandbox.lastPlace();
@@ -64,7 +70,10 @@ test('an inbound that the lists no longer show is settled by a read by id', asyn
   const set = [{ path: ['data'], value: [] }];
   await sandbox.faults({ operation: 'v3.inbounds.list', count: 2, effect: { set } });
   const place = await sandbox.lastPlace();
-  expect(done(await pull('pull-inbounds'))).toMatchObject({ created: expect.any(Number), fetched: n });
+  expect(done(await pull('pull-inbounds'))).toMatchObject({
+    created: expect.any(Number),
+    fetched: n,
+  });
   expect(await listReadsById(place)).toHaveLength(n);
   expect(await database.count(open)).toBe(0);
   done(await pull('pull-inbounds'));
@@ -98,11 +107,21 @@ test('an inbound that the service no longer knows is marked, until it is listed 
   for (let hours = 0; hours < 24 * 6; hours += 2) {
     await sandbox.advance(2 * 3_600);
     done(await pull('pull-inbounds'));
-    if ((await database.query(`select 1 from fulfilment.inbounds where status <> 'COMPLETED'`)).length > 0) break;
+    if (
+      (await database.query(`select 1 from fulfilment.inbounds where status <> 'COMPLETED'`))
+        .length > 0
+    )
+      break;
   }
-  await sandbox.faults({ operation: 'v3.inbounds.list', count: 2, effect: { hideRow: { index: 0, seconds: 3_600 } } });
+  await sandbox.faults({
+    operation: 'v3.inbounds.list',
+    count: 2,
+    effect: { hideRow: { index: 0, seconds: 3_600 } },
+  });
   const marked = () =>
-    database.query<{ id: number }>('select id from fulfilment.inbounds where unlisted_since is not null');
+    database.query<{ id: number }>(
+      'select id from fulfilment.inbounds where unlisted_since is not null',
+    );
   done(await pull('pull-inbounds'));
   done(await pull('pull-inbounds'));
   const [lost] = await marked();

@@ -40,7 +40,10 @@ test('the second poll asks from the watermark less the lookback and one day', as
   );
   expect(watermark).toBe(newest);
   const place = await sandbox.lastPlace();
-  expect(done(await pull('pull-orders', { env: { LOOKBACK_DAYS: '3' } }))).toMatchObject({ created: 0, updated: 0 });
+  expect(done(await pull('pull-orders', { env: { LOOKBACK_DAYS: '3' } }))).toMatchObject({
+    created: 0,
+    updated: 0,
+  });
   // The date of the filter is exclusive.
   const from = new Date(Date.parse(watermark) - 4 * 86_400_000).toISOString().slice(0, 10);
   const [asked] = await sandbox.requestsTo('/v3/orders', place);
@@ -62,7 +65,9 @@ test('a first walk that is cut short continues at its page; the watermark moves 
   done(await pull('pull-orders'));
   expect((await sandbox.requestsTo('/v3/orders', place))[0]?.query).toBe(stored?.query);
   expect(await cursor()).toEqual([{ query: null, watermark: expect.stringMatching(/^\d{4}-/) }]);
-  expect(await database.query('select count(*)::int as n from fulfilment.orders')).toEqual([{ n: 451 }]);
+  expect(await database.query('select count(*)::int as n from fulfilment.orders')).toEqual([
+    { n: 451 },
+  ]);
 });
 
 test('a long first load is read in parts, several at a time, and continues after an error', async () => {
@@ -88,7 +93,9 @@ test('a long first load is read in parts, several at a time, and continues after
   done(await pull('pull-orders'));
   expect(await cursors()).toEqual([{ pass: 'placed', complete: true }]);
   const requests = await sandbox.requestsTo('/v3/orders', place);
-  const readAgain = complete.filter((pass) => requests.some(({ query }) => query?.includes(`=${pass.split(' ')[1]}`)));
+  const readAgain = complete.filter((pass) =>
+    requests.some(({ query }) => query?.includes(`=${pass.split(' ')[1]}`)),
+  );
   expect(readAgain).toEqual([]);
   expect(await compareWithSandbox(database.db, sandbox.url, ['orders'])).toEqual([]);
 });
@@ -116,9 +123,9 @@ test('an order outside the date window is read by id; one that is not found is p
   done(await pull('pull-shipments'));
   done(await pull('pull-orders'));
   expect(await numbers()).toEqual([{ missing: 1, filled: 1 }]);
-  expect(await database.query(`select tries, last_reason from sync.rereads where stream = 'orders'`)).toEqual([
-    { tries: 1, last_reason: 'unknown to the service' },
-  ]);
+  expect(
+    await database.query(`select tries, last_reason from sync.rereads where stream = 'orders'`),
+  ).toEqual([{ tries: 1, last_reason: 'unknown to the service' }]);
   const place = await sandbox.lastPlace();
   done(await pull('pull-orders'));
   expect(await sandbox.count('v3.orders.get', place)).toBe(0);
@@ -142,9 +149,9 @@ test('a changed order number shows on the shipments; the feed has the order', as
   });
   expect(done(await pull('pull-orders'))).toMatchObject({ updated: 1 });
   expect(await differences()).toEqual([]);
-  expect(await database.query('select entity from fulfilment.changes order by seq desc limit 1')).toEqual([
-    { entity: 'orders' },
-  ]);
+  expect(
+    await database.query('select entity from fulfilment.changes order by seq desc limit 1'),
+  ).toEqual([{ entity: 'orders' }]);
   const number = `select external_order_number as number from fulfilment.shipment_overview order by id limit 1`;
   expect(await database.query(number)).toEqual([{ number: 'NEW-1' }]);
 });
@@ -163,9 +170,16 @@ test('the oracle finds rows that are missing, that differ and that should not be
     `update fulfilment.shipments set shipped_on = shipped_on + interval '1 microsecond' where id = $1`,
     [second],
   );
-  await database.query('update fulfilment.shipment_items set quantity = quantity + 1 where shipment_id = $1', [third]);
-  await database.query(`insert into fulfilment.shipments (client, id, raw, read_no) values ('default', 9, '{}', 1)`);
-  await database.query(`insert into fulfilment.orders (client, id, raw, read_no) values ('default', 8, '{}', 1)`);
+  await database.query(
+    'update fulfilment.shipment_items set quantity = quantity + 1 where shipment_id = $1',
+    [third],
+  );
+  await database.query(
+    `insert into fulfilment.shipments (client, id, raw, read_no) values ('default', 9, '{}', 1)`,
+  );
+  await database.query(
+    `insert into fulfilment.orders (client, id, raw, read_no) values ('default', 8, '{}', 1)`,
+  );
   expect(await differences()).toEqual(
     expect.arrayContaining([
       `default: shipments ${first} is missing`,

@@ -12,11 +12,14 @@ const pull = usePuller(database, sandbox);
 async function countRequestsSince(place: number): Promise<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (const { operation } of await sandbox.requests(place))
-    if (operation !== null && operation !== 'common.token') counts[operation] = (counts[operation] ?? 0) + 1;
+    if (operation !== null && operation !== 'common.token')
+      counts[operation] = (counts[operation] ?? 0) + 1;
   return counts;
 }
 /** Runs a poll, and counts its requests by operation. */
-async function countPollRequests(job: 'pull-shipments' | 'pull-inbounds'): Promise<Record<string, number>> {
+async function countPollRequests(
+  job: 'pull-shipments' | 'pull-inbounds',
+): Promise<Record<string, number>> {
   const place = await sandbox.lastPlace();
   done(await pull(job));
   return countRequestsSince(place);
@@ -32,20 +35,32 @@ test('an unlisted shipment is not read by every poll, and after 90 days only onc
     `insert into fulfilment.shipments (client, id, status, order_id, raw, read_no)
      select 'default', 700000 + n, 'READY_TO_PICK', 700000 + n, '{}', 0 from generate_series(1, 40) n`,
   );
-  expect(await countPollRequests('pull-shipments')).toEqual({ 'v3.shipments.list': 3, 'v3.shipments.get': 40 });
+  expect(await countPollRequests('pull-shipments')).toEqual({
+    'v3.shipments.list': 3,
+    'v3.shipments.get': 40,
+  });
   expect(await countPollRequests('pull-shipments')).toEqual(twoLists);
   await makeRereadsDue();
-  expect(await countPollRequests('pull-shipments')).toEqual({ ...twoLists, 'v3.shipments.get': 40 });
+  expect(await countPollRequests('pull-shipments')).toEqual({
+    ...twoLists,
+    'v3.shipments.get': 40,
+  });
   await database.query(
     `update fulfilment.shipments set unlisted_since = unlisted_since - interval '91 days' where id > 700000`,
   );
   await makeRereadsDue();
   expect(await countPollRequests('pull-shipments')).toEqual(twoLists);
   await database.query(`update sync.rereads set next_try_at = now() - interval '6 days'`);
-  expect(await countPollRequests('pull-shipments')).toEqual({ ...twoLists, 'v3.shipments.get': 40 });
+  expect(await countPollRequests('pull-shipments')).toEqual({
+    ...twoLists,
+    'v3.shipments.get': 40,
+  });
   // Rows that were not read for 90 days, for example because no worker ran, are read once.
   await database.query('delete from sync.rereads');
-  expect(await countPollRequests('pull-shipments')).toEqual({ ...twoLists, 'v3.shipments.get': 40 });
+  expect(await countPollRequests('pull-shipments')).toEqual({
+    ...twoLists,
+    'v3.shipments.get': 40,
+  });
   expect(await countPollRequests('pull-shipments')).toEqual(twoLists);
 });
 
@@ -71,13 +86,17 @@ test('a resource in quarantine is read by id, even if many others wait', async (
 test('an unreadable page does not stop the other passes; the poll fails with its error', async () => {
   await sandbox.seed(40, { statuses: ['READY_TO_PICK'] });
   done(await pull('pull-shipments'));
-  const ids = (await database.query<{ id: number }>('select id from fulfilment.shipments')).map(({ id }) => id);
+  const ids = (await database.query<{ id: number }>('select id from fulfilment.shipments')).map(
+    ({ id }) => id,
+  );
   await sandbox.setStatus(ids, 'SHIPPED');
   // The first list request of a poll belongs to the pass `new`.
   await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { invalidJson: true } });
   const report = await pull('pull-shipments');
   expect(report).toMatchObject({ status: 'failed', error: { code: 'undecodable' } });
-  const open = await database.query(`select distinct status from fulfilment.shipments where status <> 'SHIPPED'`);
+  const open = await database.query(
+    `select distinct status from fulfilment.shipments where status <> 'SHIPPED'`,
+  );
   expect(open).toEqual([]);
 });
 
@@ -88,8 +107,15 @@ test('a row that was postponed because it is still open is due at once if it is 
   );
   await database.db
     .transaction()
-    .execute((trx) => requestRereads({ trx, client: 'default', stream: 'shipments' }, [7], 'a push changed it', false));
-  expect(await database.query('select tries, next_try_at <= now() as due from sync.rereads')).toEqual([
-    { tries: 0, due: true },
-  ]);
+    .execute((trx) =>
+      requestRereads(
+        { trx, client: 'default', stream: 'shipments' },
+        [7],
+        'a push changed it',
+        false,
+      ),
+    );
+  expect(
+    await database.query('select tries, next_try_at <= now() as due from sync.rereads'),
+  ).toEqual([{ tries: 0, due: true }]);
 });

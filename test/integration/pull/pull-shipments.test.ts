@@ -12,7 +12,10 @@ const pull = usePuller(database, sandbox);
 const differences = () => compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments']);
 const listIds = async (status: string) =>
   (
-    await database.query<{ id: number }>('select id from fulfilment.shipments where status = $1 order by id', [status])
+    await database.query<{ id: number }>(
+      'select id from fulfilment.shipments where status = $1 order by id',
+      [status],
+    )
   ).map(({ id }) => id);
 
 /** Counts the row versions ever written in schema fulfilment, by Postgres' statistics. */
@@ -49,7 +52,11 @@ describe('many shipments', () => {
 
     const [before, place] = [await countRowVersions(), await sandbox.lastPlace()];
     expect(before).toBeGreaterThan(700);
-    expect(done(await pull('pull-shipments'))).toMatchObject({ created: 0, updated: 0, removed: 0 });
+    expect(done(await pull('pull-shipments'))).toMatchObject({
+      created: 0,
+      updated: 0,
+      removed: 0,
+    });
     const asked = await sandbox.requestsTo('/v3/shipments', place);
     expect(asked.filter(({ query }) => !query.includes('filter'))).toHaveLength(1);
     expect((await countRowVersions()) - before).toBe(0);
@@ -80,10 +87,12 @@ describe('a shipment that moves on after it was pulled', () => {
     expect(await listIds('READY_TO_PICK')).toContain(stuck);
     const place = await sandbox.lastPlace();
     done(await pull('pull-shipments'));
-    expect((await sandbox.requests(place)).filter(({ operation }) => operation === 'v3.shipments.get')).toEqual([]);
-    expect(await database.query("select id, tries from sync.rereads where stream = 'shipments'")).toEqual([
-      { id: stuck, tries: 1 },
-    ]);
+    expect(
+      (await sandbox.requests(place)).filter(({ operation }) => operation === 'v3.shipments.get'),
+    ).toEqual([]);
+    expect(
+      await database.query("select id, tries from sync.rereads where stream = 'shipments'"),
+    ).toEqual([{ id: stuck, tries: 1 }]);
   });
 });
 
@@ -94,22 +103,25 @@ describe('with any form of paging', () => {
     { cursor: 'offset', links: 'string', included: 'top' },
     { cursor: 'opaque', links: 'relative', included: 'inside', emptyLastPage: true },
   ];
-  test.each(switches)('%j: the tables equal the sandbox after the first poll and after the next', async (switched) => {
-    await sandbox.switches(switched);
-    await sandbox.seed(300, { statuses: ['SHIPPED', 'READY_TO_PICK', 'READY_TO_SHIP'] });
-    done(await pull('pull-orders'));
-    done(await pull('pull-shipments'));
-    expect(await differences()).toEqual([]);
-    await sandbox.advance(86_400);
-    await sandbox.seed(130, { statuses: ['READY_TO_SORT'], spreadDays: 0 });
-    done(await pull('pull-orders'));
-    done(await pull('pull-shipments'));
-    expect(await differences()).toEqual([]);
-    const meaning = await database.query(
-      `select meaning from sync.cursors where stream = 'shipments' and pass = 'new'`,
-    );
-    expect(meaning).toEqual([{ meaning: switched.cursor }]);
-  });
+  test.each(switches)(
+    '%j: the tables equal the sandbox after the first poll and after the next',
+    async (switched) => {
+      await sandbox.switches(switched);
+      await sandbox.seed(300, { statuses: ['SHIPPED', 'READY_TO_PICK', 'READY_TO_SHIP'] });
+      done(await pull('pull-orders'));
+      done(await pull('pull-shipments'));
+      expect(await differences()).toEqual([]);
+      await sandbox.advance(86_400);
+      await sandbox.seed(130, { statuses: ['READY_TO_SORT'], spreadDays: 0 });
+      done(await pull('pull-orders'));
+      done(await pull('pull-shipments'));
+      expect(await differences()).toEqual([]);
+      const meaning = await database.query(
+        `select meaning from sync.cursors where stream = 'shipments' and pass = 'new'`,
+      );
+      expect(meaning).toEqual([{ meaning: switched.cursor }]);
+    },
+  );
 });
 
 describe('an unusual shipment', () => {
@@ -132,11 +144,15 @@ describe('an unusual shipment', () => {
       { operation: 'v3.shipments.get', effect: { status: 404 } },
     );
     expect(done(await pull('pull-shipments'))).toMatchObject({ updated: 1 });
-    expect(await database.query('select unlisted_since is not null as unlisted from fulfilment.shipments')).toEqual([
-      { unlisted: true },
-    ]);
     expect(
-      await database.query(`select operation from fulfilment.changes where entity = 'shipments' order by seq`),
+      await database.query(
+        'select unlisted_since is not null as unlisted from fulfilment.shipments',
+      ),
+    ).toEqual([{ unlisted: true }]);
+    expect(
+      await database.query(
+        `select operation from fulfilment.changes where entity = 'shipments' order by seq`,
+      ),
     ).toEqual([{ operation: 'created' }, { operation: 'unlisted' }]);
   });
 });

@@ -13,7 +13,10 @@ const pull = usePuller(database, sandbox);
 const work = useWork(database, sandbox);
 
 /** Inserts orders that the service does not have. They are dated `daysAgo` days before the sandbox's today. */
-const addOrders = (count: number, { daysAgo, fromId = 900_000 }: { daysAgo: number; fromId?: number }) =>
+const addOrders = (
+  count: number,
+  { daysAgo, fromId = 900_000 }: { daysAgo: number; fromId?: number },
+) =>
   database.query(
     `insert into fulfilment.orders (client, id, external_order_number, ordered_on, raw, read_no, first_seen_at)
      select 'default', $3 + n, 'GONE-' || n, date '2026-05-04' - $2::int, '{}', 0, now() - interval '1 day'
@@ -48,7 +51,9 @@ test('a slice that lacks too many rows is recorded; other windows and later slic
   expect(first).toMatchObject({
     outcome: 'failed',
     extra: 5,
-    error: expect.stringMatching(/lacks 21 or more of the 60 rows after 2025-\S+ before 2025-\S+ that are stored here/),
+    error: expect.stringMatching(
+      /lacks 21 or more of the 60 rows after 2025-\S+ before 2025-\S+ that are stored here/,
+    ),
   });
   expect(first?.error).toContain('fulfilment-sync reconcile orders --accept-missing');
   expect(second?.outcome).toBe('done');
@@ -65,7 +70,10 @@ test('an operator can accept that missing rows are gone, but not if the list is 
     const found: Rescan[] = [];
     const report = await work(
       'reconcile',
-      async (context) => void found.push(await reconcileStream(withColumnComparison(context), stream, 'command', true)),
+      async (context) =>
+        void found.push(
+          await reconcileStream(withColumnComparison(context), stream, 'command', true),
+        ),
     );
     return { report, extra: found[0]?.extra };
   };
@@ -74,7 +82,10 @@ test('an operator can accept that missing rows are gone, but not if the list is 
     { path: ['links'], value: {} },
   ];
   await sandbox.faults({ operation: 'v3.orders.list', effect: { set } });
-  expect((await accept()).report).toMatchObject({ status: 'failed', error: { code: 'too_many_extras' } });
+  expect((await accept()).report).toMatchObject({
+    status: 'failed',
+    error: { code: 'too_many_extras' },
+  });
   expect(await countUnlisted()).toBe(0);
   await sandbox.clearFaults();
   expect(await accept()).toMatchObject({ report: { status: 'done' }, extra: 60 });
@@ -90,7 +101,9 @@ test('a repeated reconciliation reads only the streams that failed', async () =>
   const place = await sandbox.lastPlace();
   done(await reconcileOnSchedule());
   const operations = new Set((await sandbox.requests(place)).map(({ operation }) => operation));
-  expect([...operations].filter((operation) => operation?.endsWith('.list'))).toEqual(['v3.shipments.list']);
+  expect([...operations].filter((operation) => operation?.endsWith('.list'))).toEqual([
+    'v3.shipments.list',
+  ]);
   // After a success the next run reads all streams, on the same day and on the next day.
   done(await reconcileOnSchedule());
   expect((await readReconciliations('orders')).length).toBe(2);
@@ -102,8 +115,12 @@ test('a repeated reconciliation reads only the streams that failed', async () =>
 test('a foreground backfill does not end a reconciliation that has run for more than a day', async () => {
   const request = { client: 'default', stream: 'orders', from: null, to: null };
   const { id } = await openRescan(database.db, { ...request, kind: 'reconcile', background: true });
-  await database.query(`update sync.rescans set started_at = now() - interval '30 hours', windows = '[]', read_no = 1`);
+  await database.query(
+    `update sync.rescans set started_at = now() - interval '30 hours', windows = '[]', read_no = 1`,
+  );
   await openRescan(database.db, { ...request, kind: 'backfill', background: false });
   await openRescan(database.db, { ...request, kind: 'reconcile', background: false });
-  expect(await database.query('select outcome from sync.rescans where id = $1', [id])).toEqual([{ outcome: null }]);
+  expect(await database.query('select outcome from sync.rescans where id = $1', [id])).toEqual([
+    { outcome: null },
+  ]);
 });

@@ -44,8 +44,10 @@ const reconcileEach = async () => {
   return found;
 };
 const noFindings = Object.fromEntries(names.map((name) => [name, '0/0/0']));
-const reconcileJob = (env?: Record<string, string>) => pull('reconcile', env === undefined ? {} : { env });
-const errorCode = (report: RunReport) => ('error' in report ? (report.error as { code?: string }).code : report.status);
+const reconcileJob = (env?: Record<string, string>) =>
+  pull('reconcile', env === undefined ? {} : { env });
+const errorCode = (report: RunReport) =>
+  'error' in report ? (report.error as { code?: string }).code : report.status;
 
 describe('undamaged tables', () => {
   test('have 0 missing, 0 stale and 0 extra rows, and no row is written', async () => {
@@ -56,13 +58,17 @@ describe('undamaged tables', () => {
       Promise.all(
         streams
           .flatMap(({ tables }) => [tables.parent, ...tables.children])
-          .map(({ name }) => database.query(`select ctid::text, xmin::text from fulfilment.${name} order by 1`)),
+          .map(({ name }) =>
+            database.query(`select ctid::text, xmin::text from fulfilment.${name} order by 1`),
+          ),
       );
     const before = await versions();
     const cursors = await database.query('select * from sync.cursors order by stream, pass');
     expect(await reconcileEach()).toEqual(noFindings);
     expect(await versions()).toEqual(before);
-    expect(await database.query('select * from sync.cursors order by stream, pass')).toEqual(cursors);
+    expect(await database.query('select * from sync.cursors order by stream, pass')).toEqual(
+      cursors,
+    );
     expect(await database.query('select * from sync.findings')).toEqual([]);
   });
 });
@@ -158,7 +164,9 @@ test('tables damaged by hand: exactly the damage is found and healed', async () 
   for (const { sql } of damages) for (const statement of sql) await database.query(statement);
   const expected = Object.fromEntries(damages.map(({ stream, found }) => [stream, found]));
   expect(await reconcileEach()).toEqual(expected);
-  const next = Object.fromEntries(damages.map(({ stream, foundNext = '0/0/0' }) => [stream, foundNext]));
+  const next = Object.fromEntries(
+    damages.map(({ stream, foundNext = '0/0/0' }) => [stream, foundNext]),
+  );
   expect(await reconcileEach()).toEqual(next);
   expect(await differences()).toEqual([]);
   expect(await reconcileEach()).toEqual(noFindings);
@@ -170,7 +178,9 @@ test('tables damaged by hand: exactly the damage is found and healed', async () 
     const [first, second] = [found, foundNext].map((counts) => counts.split('/').map(Number));
     return [stream, first?.map((count, index) => count + (second?.[index] ?? 0)).join('/')];
   });
-  expect(Object.fromEntries(findings.map(({ stream, found }) => [stream, found]))).toEqual(Object.fromEntries(sums));
+  expect(Object.fromEntries(findings.map(({ stream, found }) => [stream, found]))).toEqual(
+    Object.fromEntries(sums),
+  );
 });
 
 test('a service that suddenly lists nothing: nothing is changed, and each stream fails', async () => {
@@ -204,7 +214,9 @@ test('many rows that the list lacks do not fail the run if they can be read by i
   await sandbox.faults({ operation: 'v3.shipments.list', after: 1, count: 1, effect: { set } });
   const report = await reconcileJob();
   expect(report.status).toBe('done');
-  expect(await database.query('select 1 from fulfilment.shipments where unlisted_since is not null')).toEqual([]);
+  expect(
+    await database.query('select 1 from fulfilment.shipments where unlisted_since is not null'),
+  ).toEqual([]);
 });
 
 test('a reconciliation that was interrupted continues at its last page', async () => {
@@ -222,10 +234,14 @@ test('a reconciliation that was interrupted continues at its last page', async (
   done(await reconcileJob());
   // The last page is read again, and then the pages after it.
   expect((await sandbox.requestsTo('/v3/shipments', place)).length).toBe(3);
-  expect(await database.query(`select stale, missing, extra from sync.rescans where stream = 'shipments'`)).toEqual([
-    { stale: 400, missing: 0, extra: 0 },
+  expect(
+    await database.query(
+      `select stale, missing, extra from sync.rescans where stream = 'shipments'`,
+    ),
+  ).toEqual([{ stale: 400, missing: 0, extra: 0 }]);
+  expect(await database.query(`select count(*)::int as n from sync.rescan_pages`)).toEqual([
+    { n: 0 },
   ]);
-  expect(await database.query(`select count(*)::int as n from sync.rescan_pages`)).toEqual([{ n: 0 }]);
 });
 
 test('a failing stream does not stop the others', async () => {
@@ -242,14 +258,20 @@ test('workers run a backfill that was requested in the background', async () => 
   await sandbox.advance(30 * day);
   await pollAll();
   await database.query('delete from fulfilment.return_items');
-  const request = { client: 'default', stream: 'return-items', kind: 'backfill', from: null, to: null } as const;
+  const request = {
+    client: 'default',
+    stream: 'return-items',
+    kind: 'backfill',
+    from: null,
+    to: null,
+  } as const;
   const { id } = await openRescan(database.db, { ...request, background: true });
   expect((await openRescan(database.db, { ...request, background: true })).id).toBe(id);
   expect(await findBackgroundBackfills(database.db, 'default')).toMatchObject([{ id }]);
   done(await pull('backfill'));
   expect(await findBackgroundBackfills(database.db, 'default')).toEqual([]);
   expect(await compareWithSandbox(database.db, sandbox.url, ['return-items'])).toEqual([]);
-  expect(await database.query('select due_at::text from sync.jobs where job = $1', ['backfill'])).toEqual([
-    { due_at: 'infinity' },
-  ]);
+  expect(
+    await database.query('select due_at::text from sync.jobs where job = $1', ['backfill']),
+  ).toEqual([{ due_at: 'infinity' }]);
 });

@@ -18,14 +18,18 @@ test('a resource that only the database refuses is quarantined; the others are s
   await sandbox.seed(5);
   const client = new ServiceClient(sandbox, 'default');
   await client.logIn();
-  const { body } = await client.ask(shipments.list, { query: encodeQuery({ include: shipments.include }) });
+  const { body } = await client.ask(shipments.list, {
+    query: encodeQuery({ include: shipments.include }),
+  });
   const data = body.data as unknown as { id: number; attributes: Record<string, unknown> }[];
   const [bad, ...good] = data;
   if (bad === undefined) throw new Error('no shipment');
   bad.attributes.weight = JSON.rawJSON('1e999999');
   const document = decodeDocument(shipments.list, JSON.stringify({ data }), 'list');
   const stored = async () =>
-    (await database.query<{ id: number }>('select id::int from fulfilment.shipments order by id')).map(({ id }) => id);
+    (
+      await database.query<{ id: number }>('select id::int from fulfilment.shipments order by id')
+    ).map(({ id }) => id);
   done(
     await work('refetch', async (context) => {
       for (let turn = 1; turn <= 2; turn++) {
@@ -38,7 +42,7 @@ test('a resource that only the database refuses is quarantined; the others are s
       }
     }),
   );
-  expect(await database.query('select resource_id::int as id, reason, times from sync.quarantine')).toEqual([
-    { id: bad.id, reason: 'cannot be stored in Postgres (SQLSTATE 22003)', times: 2 },
-  ]);
+  expect(
+    await database.query('select resource_id::int as id, reason, times from sync.quarantine'),
+  ).toEqual([{ id: bad.id, reason: 'cannot be stored in Postgres (SQLSTATE 22003)', times: 2 }]);
 });

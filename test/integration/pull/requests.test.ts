@@ -28,13 +28,17 @@ describe('the requests of a poll, without those for a token,', () => {
     done(await pull('pull-shipments'));
     done(await pull('pull-orders'));
     const changed = (
-      await database.query<{ id: number }>('select id from fulfilment.shipments order by id limit 10')
+      await database.query<{ id: number }>(
+        'select id from fulfilment.shipments order by id limit 10',
+      )
     ).map(({ id }) => id);
     await sandbox.setStatus(changed, 'SHIPPED');
     const manyOpen = await count('shipments');
     expect(manyOpen.totals).toMatchObject({ created: 0, updated: 10 });
     const rest = (
-      await database.query<{ id: number }>(`select id from fulfilment.shipments where status <> 'SHIPPED'`)
+      await database.query<{ id: number }>(
+        `select id from fulfilment.shipments where status <> 'SHIPPED'`,
+      )
     ).map(({ id }) => id);
     await sandbox.setStatus(rest, 'SHIPPED');
     done(await pull('pull-shipments'));
@@ -69,7 +73,9 @@ describe('the requests of a poll, without those for a token,', () => {
     for (const stream of streams) {
       done(await pull(job(stream.name)));
       const passes = stream.name === 'orders' || stream.name === 'return-items' ? 1 : 2;
-      expect({ stream: stream.name, ...(await count(stream.name)) }).toMatchObject({ requests: passes });
+      expect({ stream: stream.name, ...(await count(stream.name)) }).toMatchObject({
+        requests: passes,
+      });
     }
   });
 
@@ -82,8 +88,10 @@ describe('the requests of a poll, without those for a token,', () => {
       const body = { data: { type: 'inboundPackingSlip', attributes }, included: [item] };
       await client.ask('v3.inboundPackingSlips.create', { body });
     }
-    const completed = (table: string) => database.count(`fulfilment.${table} where status = 'COMPLETED'`);
-    const open = (table: string) => database.count(`fulfilment.${table} where status <> 'COMPLETED'`);
+    const completed = (table: string) =>
+      database.count(`fulfilment.${table} where status = 'COMPLETED'`);
+    const open = (table: string) =>
+      database.count(`fulfilment.${table} where status <> 'COMPLETED'`);
     for (const [stream, table] of [
       ['inbounds', 'inbounds'],
       ['inbound-packing-slips', 'inbound_packing_slips'],
@@ -108,32 +116,40 @@ describe('the requests of a poll, with resources that the robot makes,', () => {
   const sandbox = useSandbox(['default'], lively);
   const pull = usePuller(database, sandbox);
 
-  test.each(['return-items', 'inbounds', 'inbound-packing-slips'])('are one for each pass for %s', async (stream) => {
-    await sandbox.advance(20 * 86_400);
-    done(await pull(job(stream)));
-    const ask = async () => {
-      const place = await sandbox.lastPlace();
-      const totals = done(await pull(job(stream)));
-      return { requests: (await sandbox.requests(place)).filter(({ path }) => path !== '/token').length, totals };
-    };
-    const nothing = await ask();
-    expect(nothing.totals).toMatchObject({ created: 0, updated: 0 });
-    let oneNew = nothing;
-    for (let hours = 0; hours < 200 && oneNew.totals.created === 0; hours++) {
-      await sandbox.advance(3_600);
-      oneNew = await ask();
-    }
-    expect(oneNew.totals.created).toBeGreaterThan(0);
-    const fewest = stream === 'return-items' ? 1 : 2;
-    expect([nothing.requests, oneNew.requests]).toEqual([fewest, fewest]);
-    // The whole window is read: one page for each 100 resources.
-    if (stream === 'return-items') {
-      await sandbox.advance(40 * 86_400);
+  test.each(['return-items', 'inbounds', 'inbound-packing-slips'])(
+    'are one for each pass for %s',
+    async (stream) => {
+      await sandbox.advance(20 * 86_400);
       done(await pull(job(stream)));
-      const place = await sandbox.lastPlace();
-      const { fetched } = done(await pull(job(stream), { env: { LOOKBACK_DAYS: '60' } }));
-      expect(fetched).toBeGreaterThan(200);
-      expect((await sandbox.requestsTo('/v3/returnItems', place)).length).toBe(Math.ceil(fetched / 100));
-    }
-  });
+      const ask = async () => {
+        const place = await sandbox.lastPlace();
+        const totals = done(await pull(job(stream)));
+        return {
+          requests: (await sandbox.requests(place)).filter(({ path }) => path !== '/token').length,
+          totals,
+        };
+      };
+      const nothing = await ask();
+      expect(nothing.totals).toMatchObject({ created: 0, updated: 0 });
+      let oneNew = nothing;
+      for (let hours = 0; hours < 200 && oneNew.totals.created === 0; hours++) {
+        await sandbox.advance(3_600);
+        oneNew = await ask();
+      }
+      expect(oneNew.totals.created).toBeGreaterThan(0);
+      const fewest = stream === 'return-items' ? 1 : 2;
+      expect([nothing.requests, oneNew.requests]).toEqual([fewest, fewest]);
+      // The whole window is read: one page for each 100 resources.
+      if (stream === 'return-items') {
+        await sandbox.advance(40 * 86_400);
+        done(await pull(job(stream)));
+        const place = await sandbox.lastPlace();
+        const { fetched } = done(await pull(job(stream), { env: { LOOKBACK_DAYS: '60' } }));
+        expect(fetched).toBeGreaterThan(200);
+        expect((await sandbox.requestsTo('/v3/returnItems', place)).length).toBe(
+          Math.ceil(fetched / 100),
+        );
+      }
+    },
+  );
 });

@@ -21,7 +21,9 @@ const types = {
 
 /** Reads rows back as text, so that no parser of the client hides a difference. */
 const readBack = async (rows: readonly object[]) => {
-  const columns = Object.keys(types).map((column) => sql`${sql.ref(column)}::text as ${sql.ref(column)}`);
+  const columns = Object.keys(types).map(
+    (column) => sql`${sql.ref(column)}::text as ${sql.ref(column)}`,
+  );
   const found = await sql<Record<string, string | null>>`
     select ${sql.join(columns)}
     from ${rowSet(types, rows)}`.execute(database.db);
@@ -87,8 +89,11 @@ test('no rows make an empty set', async () => {
   expect(await readBack([])).toEqual([]);
 });
 
-test.each(['\0', '\ud800'])('Postgres refuses %j, so that its resource is quarantined', async (text) => {
-  await expect(readBack([{ id: 1, sku: text, raw: { text } }])).rejects.toMatchObject({
-    code: expect.stringMatching(/^22/),
-  });
-});
+test.each(['\0', '\ud800'])(
+  'Postgres refuses %j, so that its resource is quarantined',
+  async (text) => {
+    await expect(readBack([{ id: 1, sku: text, raw: { text } }])).rejects.toMatchObject({
+      code: expect.stringMatching(/^22/),
+    });
+  },
+);

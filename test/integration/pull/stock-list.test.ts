@@ -12,20 +12,30 @@ const pull = usePuller(database, sandbox);
 
 const folder = mkdtempSync(join(tmpdir(), 'operations-'));
 const file = join(folder, 'operations.json');
-writeFileSync(file, JSON.stringify({ 'oldest.stock.bulk': { method: 'GET', path: '/stock/bulk/{all}' } }));
+writeFileSync(
+  file,
+  JSON.stringify({ 'oldest.stock.bulk': { method: 'GET', path: '/stock/bulk/{all}' } }),
+);
 afterAll(() => rmSync(folder, { recursive: true }));
 const pullList = () => pull('pull-stock', { env: { WAREHOUSE_OPERATIONS_FILE: file } });
 
 const watch = (...skus: string[]) =>
-  database.query('insert into fulfilment.stock_watch (sku) select * from unnest($1::text[])', [skus]);
+  database.query('insert into fulfilment.stock_watch (sku) select * from unnest($1::text[])', [
+    skus,
+  ]);
 const levels = () => database.query('select sku, stock from fulfilment.stock_levels order by sku');
 const setStock = (sku: string, quantity: number) =>
   sandbox.call('POST', '/_sandbox/stock', { client: 'default', sku, warehouse: 'AMS', quantity });
 const requestedPaths = async (place = 0) =>
-  (await sandbox.requests(place)).map(({ path }) => path).filter((path) => path.startsWith('/stock'));
+  (await sandbox.requests(place))
+    .map(({ path }) => path)
+    .filter((path) => path.startsWith('/stock'));
 /** Answers the list with these rows in the sandbox's place. */
 const setList = (result: unknown) =>
-  sandbox.faults({ operation: 'oldest.stock.bulk', effect: { set: [{ path: ['result'], value: result }] } });
+  sandbox.faults({
+    operation: 'oldest.stock.bulk',
+    effect: { set: [{ path: ['result'], value: result }] },
+  });
 
 test('one request reads all watched articles; others are ignored', async () => {
   await watch('MUG-RED', 'mug-blue');
@@ -38,7 +48,9 @@ test('one request reads all watched articles; others are ignored', async () => {
   expect(done(await pullList())).toMatchObject({ pages: 1, fetched: 2, updated: 1, unchanged: 1 });
   // Only a list of all articles has those that did not change.
   expect(await requestedPaths()).toEqual(['/stock/bulk/true', '/stock/bulk/true']);
-  expect(await database.query('select key, operation from fulfilment.changes order by seq')).toEqual([
+  expect(
+    await database.query('select key, operation from fulfilment.changes order by seq'),
+  ).toEqual([
     { key: 'MUG-RED', operation: 'created' },
     { key: 'mug-blue', operation: 'created' },
     { key: 'MUG-RED', operation: 'updated' },
@@ -57,7 +69,9 @@ test('an article that the list lacks keeps its level and causes a warning', asyn
   await setList([{ sku: 'MUG-BLUE', stock: 3 }, { name: 'no sku' }]);
   expect(done(await pullList()).warnings).toEqual([
     '1 entries of the stock list name no article',
-    expect.stringMatching(/^the service gave no stock for 2 of 3 articles, such as \S+: the list does not have it$/),
+    expect.stringMatching(
+      /^the service gave no stock for 2 of 3 articles, such as \S+: the list does not have it$/,
+    ),
   ]);
   expect(await levels()).toEqual([
     { sku: 'MUG-BLUE', stock: 3 },

@@ -8,10 +8,15 @@ const sandbox = useSandbox(['default'], quiet);
 const pull = usePuller(database, sandbox);
 
 const watch = (...skus: string[]) =>
-  database.query('insert into fulfilment.stock_watch (sku) select * from unnest($1::text[])', [skus]);
+  database.query('insert into fulfilment.stock_watch (sku) select * from unnest($1::text[])', [
+    skus,
+  ]);
 const levels = () => database.query('select sku, stock from fulfilment.stock_levels order by sku');
 const setStockAnswer = (result: unknown) =>
-  sandbox.faults({ operation: 'oldest.stock.get', effect: { set: [{ path: ['result'], value: result }] } });
+  sandbox.faults({
+    operation: 'oldest.stock.get',
+    effect: { set: [{ path: ['result'], value: result }] },
+  });
 
 test('the stock of watched articles is stored, and removed when nobody watches them any more', async () => {
   await watch('MUG-RED', 'MUG-BLUE');
@@ -19,12 +24,19 @@ test('the stock of watched articles is stored, and removed when nobody watches t
   const before = await levels();
   expect(before).toMatchObject([{ sku: 'MUG-BLUE' }, { sku: 'MUG-RED' }]);
   for (const { stock } of before) expect(stock).toBeGreaterThan(0);
-  expect(done(await pull('pull-stock'))).toMatchObject({ fetched: 2, created: 0, updated: 0, unchanged: 2 });
+  expect(done(await pull('pull-stock'))).toMatchObject({
+    fetched: 2,
+    created: 0,
+    updated: 0,
+    unchanged: 2,
+  });
   await setStockAnswer(3);
   await database.query(`delete from fulfilment.stock_watch where sku = 'MUG-BLUE'`);
   expect(done(await pull('pull-stock'))).toMatchObject({ fetched: 1, updated: 1, removed: 1 });
   expect(await levels()).toEqual([{ sku: 'MUG-RED', stock: 3 }]);
-  expect(await database.query('select entity, key, operation from fulfilment.changes order by seq')).toEqual([
+  expect(
+    await database.query('select entity, key, operation from fulfilment.changes order by seq'),
+  ).toEqual([
     { entity: 'stock_levels', key: 'MUG-BLUE', operation: 'created' },
     { entity: 'stock_levels', key: 'MUG-RED', operation: 'created' },
     { entity: 'stock_levels', key: 'MUG-RED', operation: 'updated' },
@@ -46,7 +58,9 @@ test('requests are a quarter of a second apart', async () => {
   // Three requests have two pauses. A busy machine only makes them longer.
   expect(tookMs).toBeGreaterThanOrEqual(500);
   expect(report.warnings).toEqual([
-    expect.stringMatching(/^the service gave no stock for 1 of 3 articles, such as no such \/ one\?: .*NOK/),
+    expect.stringMatching(
+      /^the service gave no stock for 1 of 3 articles, such as no such \/ one\?: .*NOK/,
+    ),
   ]);
 });
 
@@ -66,18 +80,26 @@ test('the role that writes to the outbox may watch articles, but not change thei
   const runAsWriter = (text: string) => database.query(`set local role fulfilment_writer; ${text}`);
   await runAsWriter(`insert into fulfilment.stock_watch (client, sku) values ('default', 'A')`);
   await runAsWriter(`delete from fulfilment.stock_watch where sku = 'A'`);
-  await expect(runAsWriter(`update fulfilment.stock_watch set sku = 'B'`)).rejects.toThrow('permission denied');
+  await expect(runAsWriter(`update fulfilment.stock_watch set sku = 'B'`)).rejects.toThrow(
+    'permission denied',
+  );
   await expect(
-    runAsWriter(`insert into fulfilment.stock_levels (client, sku, asked_at) values ('x', 'y', now())`),
+    runAsWriter(
+      `insert into fulfilment.stock_levels (client, sku, asked_at) values ('x', 'y', now())`,
+    ),
   ).rejects.toThrow('permission denied');
   await expect(watch('')).rejects.toThrow('stock_watch_sku_check');
 });
 
 test('sync.watched_articles follows every change of stock_watch', async () => {
   const listFollowed = async () =>
-    (await database.query<{ sku: string }>('select sku from sync.watched_articles order by sku')).map(({ sku }) => sku);
+    (
+      await database.query<{ sku: string }>('select sku from sync.watched_articles order by sku')
+    ).map(({ sku }) => sku);
   await watch('A', 'B', 'C');
-  await database.query(`insert into fulfilment.stock_watch (sku) values ('A'), ('D') on conflict do nothing`);
+  await database.query(
+    `insert into fulfilment.stock_watch (sku) values ('A'), ('D') on conflict do nothing`,
+  );
   await database.query(`update fulfilment.stock_watch set sku = 'E' where sku = 'B'`);
   await database.query(`delete from fulfilment.stock_watch where sku = 'C'`);
   expect(await listFollowed()).toEqual(['A', 'D', 'E']);
@@ -88,7 +110,11 @@ test('sync.watched_articles follows every change of stock_watch', async () => {
 test('an article whose sku is a dot segment of a path is refused; the others are asked for', async () => {
   await watch('..', '.', 'MUG-BLUE');
   const place = await sandbox.lastPlace();
-  expect(done(await pull('pull-stock')).warnings).toEqual([expect.stringContaining('for 2 of 3 articles')]);
-  const paths = (await sandbox.requests(place)).map(({ path }) => path).filter((path) => path.startsWith('/stock'));
+  expect(done(await pull('pull-stock')).warnings).toEqual([
+    expect.stringContaining('for 2 of 3 articles'),
+  ]);
+  const paths = (await sandbox.requests(place))
+    .map(({ path }) => path)
+    .filter((path) => path.startsWith('/stock'));
   expect(paths).toEqual(['/stock/get/MUG-BLUE']);
 });

@@ -49,7 +49,11 @@ test('the list is stored with an event for each change, and again an hour later'
   expect(first.created).toBeGreaterThan(20);
   expect(await events()).toHaveLength(first.created);
   await passAnHour();
-  expect(done(await pull('track-trace'))).toMatchObject({ created: 0, updated: 0, unchanged: first.created });
+  expect(done(await pull('track-trace'))).toMatchObject({
+    created: 0,
+    updated: 0,
+    unchanged: first.created,
+  });
   expect(await events()).toHaveLength(first.created);
   await sandbox.advance(86_400);
   await passAnHour();
@@ -59,8 +63,12 @@ test('the list is stored with an event for each change, and again an hour later'
   await passAnHour();
   done(await pull('track-trace'));
   const { result } = (await (
-    await fetch(new URL(path, sandbox.url), { headers: { authorization: `bearer ${await token()}` } })
-  ).json()) as { result: { shipmentId: number; packageNumber: string | null; currentTrackTraceStatus: number }[] };
+    await fetch(new URL(path, sandbox.url), {
+      headers: { authorization: `bearer ${await token()}` },
+    })
+  ).json()) as {
+    result: { shipmentId: number; packageNumber: string | null; currentTrackTraceStatus: number }[];
+  };
   const listed = (await traces()).filter(({ gone }) => !gone);
   expect(listed).toEqual(
     result
@@ -75,8 +83,14 @@ test('the list is stored with an event for each change, and again an hour later'
 });
 
 async function token(): Promise<string> {
-  const body = new URLSearchParams({ grant_type: 'password', username: 'default', password: 'default' });
-  const answer = (await (await fetch(new URL('/token', sandbox.url), { method: 'POST', body })).json()) as {
+  const body = new URLSearchParams({
+    grant_type: 'password',
+    username: 'default',
+    password: 'default',
+  });
+  const answer = (await (
+    await fetch(new URL('/token', sandbox.url), { method: 'POST', body })
+  ).json()) as {
     access_token: string;
   };
   return answer.access_token;
@@ -88,7 +102,10 @@ test('the list is requested once an hour; a run before that is skipped, counted,
   expect(refused).toMatchObject({ status: 'skipped', reason: 'not_yet' });
   const [job] = await database.query<{ minutes: number; skips: number; last_skip_reason: string }>(`
     select extract(epoch from due_at - now()) / 60 as minutes, skips, last_skip_reason from sync.jobs where job = 'track-trace'`);
-  expect(job).toMatchObject({ skips: 1, last_skip_reason: 'track-trace may be requested only once an hour' });
+  expect(job).toMatchObject({
+    skips: 1,
+    last_skip_reason: 'track-trace may be requested only once an hour',
+  });
   expect(Number(job?.minutes)).toBeGreaterThan(59);
   expect(Number(job?.minutes)).toBeLessThan(61);
   await setScheduleClock(database, 3_590);
@@ -111,29 +128,36 @@ test.each([
   ['an expired token', { expireTokens: true, status: 401 }],
   ['a connection that breaks', { reset: true }],
   ['an answer that is no list', { set: [{ path: ['result'], value: 'x' }] }],
-])('after %s the list is not requested again within the hour, and the tables stay', async (_name, effect) => {
-  await answerWith([item(1)]);
-  done(await pull('track-trace'));
-  await passAnHour();
-  await sandbox.faults({ operation, effect });
-  expect(await pull('track-trace')).toMatchObject({ status: 'failed' });
-  expect(await asked()).toBe(2);
-  await sandbox.clearFaults();
-  expect(await pull('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
-  expect(await asked()).toBe(2);
-  expect(await traces()).toEqual([{ id: 1, package: '3S1', status: 10, gone: false }]);
-});
+])(
+  'after %s the list is not requested again within the hour, and the tables stay',
+  async (_name, effect) => {
+    await answerWith([item(1)]);
+    done(await pull('track-trace'));
+    await passAnHour();
+    await sandbox.faults({ operation, effect });
+    expect(await pull('track-trace')).toMatchObject({ status: 'failed' });
+    expect(await asked()).toBe(2);
+    await sandbox.clearFaults();
+    expect(await pull('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
+    expect(await asked()).toBe(2);
+    expect(await traces()).toEqual([{ id: 1, package: '3S1', status: 10, gone: false }]);
+  },
+);
 
 test('if the service cannot be reached, the job is due again after a minute', async () => {
   const { process, control } = await startSandbox(processes.cli);
   const never = new AbortController().signal;
-  const report = await runInProcess(makeConfig(database, control), database, async (deps, client) => {
-    done(await runJob(deps, 'refresh-settings', client, 'manual', never));
-    process.kill('SIGKILL');
-    await process.ended;
-    // The token is still valid, so the run passes the gate before it finds that the service is down.
-    return runJob(deps, 'track-trace', client, 'manual', never);
-  });
+  const report = await runInProcess(
+    makeConfig(database, control),
+    database,
+    async (deps, client) => {
+      done(await runJob(deps, 'refresh-settings', client, 'manual', never));
+      process.kill('SIGKILL');
+      await process.ended;
+      // The token is still valid, so the run passes the gate before it finds that the service is down.
+      return runJob(deps, 'track-trace', client, 'manual', never);
+    },
+  );
   expect(report).toMatchObject({ status: 'failed', error: { code: 'connect_failed' } });
   const [gate] = await database.query(`
     select g.next_at < now() + interval '61 seconds' as soon, g.next_at > now() + interval '50 seconds' as later,
@@ -160,10 +184,17 @@ test('a package that leaves the list is marked, until it is back; the feed has b
     { id: 2, status: 10 },
     { id: 2, status: 20 },
   ]);
-  expect(await feed()).toEqual(['1:3S1 created', '2:3S1 created', '2:3S1 updated', '1:3S1 unlisted', '1:3S1 updated']);
+  expect(await feed()).toEqual([
+    '1:3S1 created',
+    '2:3S1 created',
+    '2:3S1 updated',
+    '1:3S1 unlisted',
+    '1:3S1 updated',
+  ]);
 });
 
-const many = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => item(from + index));
+const many = (from: number, to: number) =>
+  Array.from({ length: to - from + 1 }, (_, index) => item(from + index));
 const goneIds = async () => (await traces()).filter(({ gone }) => gone).map(({ id }) => id);
 
 test.each([
@@ -189,15 +220,28 @@ test.each([
   expect((await feed()).filter((change) => change.endsWith('unlisted'))).toHaveLength(gone.length);
   // Shipments 1 to 4 are missing for the first time in the third case.
   expect(
-    await database.query('select shipment_id from fulfilment.track_traces where missing_since is not null'),
+    await database.query(
+      'select shipment_id from fulfilment.track_traces where missing_since is not null',
+    ),
   ).toHaveLength(9 - gone.length);
 });
 
 test('nulls, numbers as text, contradictions and duplicates are accepted', async () => {
   await answerWith([
-    item(1, { packageNumber: null, currentTrackTraceStatusDateTime: null, currentTrackTraceExceptionLevel: null }),
-    item('2', { packageNumber: 77, currentTrackTraceStatus: '30', currentTrackTraceExceptionLevel: '' }),
-    item(3, { currentTrackTraceStatus: 50, currentTrackTraceStatusDateTime: '2026-05-05T10:00:00' }),
+    item(1, {
+      packageNumber: null,
+      currentTrackTraceStatusDateTime: null,
+      currentTrackTraceExceptionLevel: null,
+    }),
+    item('2', {
+      packageNumber: 77,
+      currentTrackTraceStatus: '30',
+      currentTrackTraceExceptionLevel: '',
+    }),
+    item(3, {
+      currentTrackTraceStatus: 50,
+      currentTrackTraceStatusDateTime: '2026-05-05T10:00:00',
+    }),
     item(3, { currentTrackTraceStatus: 40 }),
     item(4),
     item(4),
@@ -205,7 +249,9 @@ test('nulls, numbers as text, contradictions and duplicates are accepted', async
   expect(done(await pull('track-trace'))).toMatchObject({
     created: 4,
     quarantined: 0,
-    warnings: ['1 packages were listed more than once with different data; the latest entry is stored'],
+    warnings: [
+      '1 packages were listed more than once with different data; the latest entry is stored',
+    ],
   });
   expect(await traces()).toEqual([
     { id: 1, package: '', status: 10, gone: false },

@@ -46,9 +46,13 @@ const upsert = (readNo: number, ...families: Family[]) =>
   });
 
 const rows = () =>
-  database.query<{ id: number; status: string }>('select id, status from fulfilment.shipments order by id');
+  database.query<{ id: number; status: string }>(
+    'select id, status from fulfilment.shipments order by id',
+  );
 const items = () =>
-  database.query<{ id: number; quantity: number }>('select id, quantity from fulfilment.shipment_items order by id');
+  database.query<{ id: number; quantity: number }>(
+    'select id, quantity from fulfilment.shipment_items order by id',
+  );
 const versions = () =>
   database.query(
     'select ctid::text, xmin::text from fulfilment.shipments union all select ctid::text, xmin::text from fulfilment.shipment_items',
@@ -66,7 +70,9 @@ describe('upsertFamilies', () => {
       updated: 2,
       stale: [],
     });
-    expect(await database.query('select entity, id, operation from fulfilment.changes order by seq')).toEqual([
+    expect(
+      await database.query('select entity, id, operation from fulfilment.changes order by seq'),
+    ).toEqual([
       { entity: 'shipments', id: 1, operation: 'created' },
       { entity: 'shipments', id: 2, operation: 'created' },
       { entity: 'shipment_items', id: 11, operation: 'created' },
@@ -102,7 +108,11 @@ describe('upsertFamilies', () => {
   test('does not write an unchanged row', async () => {
     await upsert(1, shipment(1, 'A', [[11, 1]]));
     const before = await versions();
-    expect(await upsert(2, shipment(1, 'A', [[11, 1]]))).toMatchObject({ created: 0, updated: 0, changes: [] });
+    expect(await upsert(2, shipment(1, 'A', [[11, 1]]))).toMatchObject({
+      created: 0,
+      updated: 0,
+      changes: [],
+    });
     expect(await versions()).toEqual(before);
   });
 
@@ -116,7 +126,9 @@ describe('upsertFamilies', () => {
       changes: [],
       unchanged: [1],
     });
-    expect(await upsert(3, raw('{"a": {"c": [2, 1], "b": 1.1}, "id": 1}'))).toMatchObject({ changed: [1] });
+    expect(await upsert(3, raw('{"a": {"c": [2, 1], "b": 1.1}, "id": 1}'))).toMatchObject({
+      changed: [1],
+    });
   });
 
   test('an older reading of the former parent does not bring back a line that moved', async () => {
@@ -159,7 +171,9 @@ describe('upsertFamilies', () => {
       ]),
       shipment(2, 'A', [[21, 1]]),
     );
-    expect(await upsert(2, shipment(1, 'A', [[11, 1]], { complete: false }))).toMatchObject({ removed: 0 });
+    expect(await upsert(2, shipment(1, 'A', [[11, 1]], { complete: false }))).toMatchObject({
+      removed: 0,
+    });
     expect(await upsert(3, shipment(1, 'A', [[11, 1]]))).toMatchObject({
       removed: 1,
       changes: [{ entity: 'shipment_items', id: 12, operation: 'removed' }],
@@ -179,15 +193,21 @@ describe('upsertFamilies', () => {
     await upsert(1, shipment(1, 'A'));
     await database.query('update fulfilment.shipments set unlisted_since = now()');
     expect(await upsert(2, shipment(1, 'A'))).toMatchObject({ updated: 1 });
-    expect(await database.query('select unlisted_since from fulfilment.shipments')).toEqual([{ unlisted_since: null }]);
+    expect(await database.query('select unlisted_since from fulfilment.shipments')).toEqual([
+      { unlisted_since: null },
+    ]);
   });
 
   test('keeps raw with every digit', async () => {
     const raw = parseExact('{"price":12345678901234567890.10,"small":1.50}');
     await upsert(1, { ...shipment(1, 'A'), parent: { id: 1, raw, status: 'A' } });
-    const [row] = await database.query<{ raw: string }>('select raw::text from fulfilment.shipments');
+    const [row] = await database.query<{ raw: string }>(
+      'select raw::text from fulfilment.shipments',
+    );
     expect(row?.raw).toBe('{"price": 12345678901234567890.10, "small": 1.50}');
-    expect(await upsert(2, { ...shipment(1, 'A'), parent: { id: 1, raw, status: 'A' } })).toMatchObject({ updated: 0 });
+    expect(
+      await upsert(2, { ...shipment(1, 'A'), parent: { id: 1, raw, status: 'A' } }),
+    ).toMatchObject({ updated: 0 });
   });
 });
 
@@ -201,14 +221,21 @@ test('the feed grows in the order of commits, not of writes', async () => {
     });
     void second.then(() => order.push(2));
     const waiting = () =>
-      database.query(`select 1 from pg_locks where relation = 'sync.feed_lock'::regclass and not granted`);
+      database.query(
+        `select 1 from pg_locks where relation = 'sync.feed_lock'::regclass and not granted`,
+      );
 
-    await waitFor('the second writer to wait for the first', async () => (await waiting()).length > 0);
+    await waitFor(
+      'the second writer to wait for the first',
+      async () => (await waiting()).length > 0,
+    );
     order.push(1);
   });
 
   await waitFor('both to commit', () => order.length === 2);
   expect(order).toEqual([1, 2]);
-  const seqs = await database.query<{ id: number }>('select id from fulfilment.changes order by seq');
+  const seqs = await database.query<{ id: number }>(
+    'select id from fulfilment.changes order by seq',
+  );
   expect(seqs.map(({ id }) => id)).toEqual([1, 2]);
 });

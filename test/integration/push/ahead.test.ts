@@ -15,11 +15,17 @@ async function claimAhead(delayMs: number, env: Record<string, string>) {
   await insertOrders(database, 1, 16);
   const worker = await outbox.start({ PUSH_CONCURRENCY: '16', ...env });
   // From these rows the worker learns that a request takes almost no time.
-  await waitFor('the first rows to be done', async () => (await outbox.rows("status = 'done'")).length === 16);
+  await waitFor(
+    'the first rows to be done',
+    async () => (await outbox.rows("status = 'done'")).length === 16,
+  );
   await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs } });
   await insertOrders(database, 17, 56);
   worker.pusher.wake();
-  await waitFor('rows to be claimed ahead', async () => (await outbox.rows("status = 'sending'")).length > 16);
+  await waitFor(
+    'rows to be claimed ahead',
+    async () => (await outbox.rows("status = 'sending'")).length > 16,
+  );
   return worker;
 }
 
@@ -52,7 +58,10 @@ test('rows that were claimed ahead are given back if another worker puts their k
     values ('default', 'order.create', 'kind_failing', 'x', now() + interval '1 hour')`);
   worker.pusher.wake();
   // The hold began after the first requests. Their success may end it later.
-  await waitFor('the rows to be given back', async () => (await outbox.rows("status = 'pending'")).length === 24);
+  await waitFor(
+    'the rows to be given back',
+    async () => (await outbox.rows("status = 'pending'")).length === 24,
+  );
   for (const row of await outbox.rows("status = 'pending'")) expect(row).toMatchObject(untouched);
   await worker.stop(0);
 });

@@ -19,7 +19,9 @@ const statements = [...docs.matchAll(/```sql\n(.*?)```/gs)].map(([, text = '']) 
 function listMembers(schema: object): string[] {
   return Object.entries(schema).flatMap(([key, value]: [string, unknown]) => {
     if (typeof value !== 'object' || value === null) return [];
-    return key === 'properties' ? [...Object.keys(value), ...listMembers(value)] : listMembers(value);
+    return key === 'properties'
+      ? [...Object.keys(value), ...listMembers(value)]
+      : listMembers(value);
   });
 }
 
@@ -68,8 +70,12 @@ test('the SQL of docs/outbox.md works for a role that may only write to the outb
 });
 
 test('every kind has a schema in docs/outbox-payloads.json and in the database', async () => {
-  const schemas = Object.fromEntries(listPayloadSchemas(operations).map(({ kind, schema }) => [kind, schema]));
-  await expect(`${JSON.stringify(schemas, null, 2)}\n`).toMatchFileSnapshot('../../../docs/outbox-payloads.json');
+  const schemas = Object.fromEntries(
+    listPayloadSchemas(operations).map(({ kind, schema }) => [kind, schema]),
+  );
+  await expect(`${JSON.stringify(schemas, null, 2)}\n`).toMatchFileSnapshot(
+    '../../../docs/outbox-payloads.json',
+  );
   for (const [kind, schema] of Object.entries(schemas)) {
     const [row] = await database.query('select fulfilment.outbox_schema($1) as schema', [kind]);
     expect(row?.schema).toEqual(schema);
@@ -82,7 +88,9 @@ test('every kind has a schema in docs/outbox-payloads.json and in the database',
     const inRow = new Set(row?.match(/\w+/g));
     expect({
       name,
-      missing: listMembers(z.toJSONSchema(schema, { io: 'input' })).filter((member) => !inRow.has(member)),
+      missing: listMembers(z.toJSONSchema(schema, { io: 'input' })).filter(
+        (member) => !inRow.has(member),
+      ),
     }).toEqual({ name, missing: [] });
   }
   await expect(database.query("select fulfilment.outbox_schema('order.crate')")).rejects.toThrow(

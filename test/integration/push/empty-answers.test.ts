@@ -29,10 +29,22 @@ const createOrder = (number: string, more: object = {}) =>
 test('a change of an order that is answered without a body is settled by reading the order', async () => {
   const { result } = await createOrder('SO-1', { onHold: true });
   const orderId = result?.orderId;
-  await answerEmpty('v3.orders.update', 'v2.order.release', 'v3.orderItems.cancel', 'v3.orders.cancel');
+  await answerEmpty(
+    'v3.orders.update',
+    'v2.order.release',
+    'v3.orderItems.cancel',
+    'v3.orders.cancel',
+  );
 
-  expect(await push('order.update', 'SO-1', { reference: 'new' })).toMatchObject({ status: 'done', attempts: 1 });
-  expect(await push('order.release', 'SO-1')).toMatchObject({ status: 'done', attempts: 1, result: {} });
+  expect(await push('order.update', 'SO-1', { reference: 'new' })).toMatchObject({
+    status: 'done',
+    attempts: 1,
+  });
+  expect(await push('order.release', 'SO-1')).toMatchObject({
+    status: 'done',
+    attempts: 1,
+    result: {},
+  });
   expect(await push('order_item.cancel', 'SO-1', { sku: 'MUG-RED' })).toMatchObject({
     status: 'done',
     attempts: 1,
@@ -55,7 +67,9 @@ test('a change of an order that is answered without a body is settled by reading
       ],
     },
   });
-  expect(await push('order.cancel', 'SO-2')).toMatchObject({ result: { modified: false, modifiedItemIds: [] } });
+  expect(await push('order.cancel', 'SO-2')).toMatchObject({
+    result: { modified: false, modifiedItemIds: [] },
+  });
   expect(await database.query('select reference, on_hold from fulfilment.orders')).toEqual([
     { reference: 'new', on_hold: false },
   ]);
@@ -67,7 +81,10 @@ test('an order is replaced although no step is answered with a body', async () =
   const id = await outbox.insert('order.replace', 'SO-1', orderPayload('SO-1'));
   await outbox.push(short);
   await outbox.pushRounds(2);
-  expect(await outbox.row(id)).toMatchObject({ status: 'done', result: { replacedOrderId: result?.orderId } });
+  expect(await outbox.row(id)).toMatchObject({
+    status: 'done',
+    result: { replacedOrderId: result?.orderId },
+  });
   expect(await sandbox.count('v3.orders.create')).toBe(2);
 });
 
@@ -87,7 +104,9 @@ test('a return and a product are replaced, deleted and saved although the answer
   await createOrder('SO-1');
   await sandbox.advance(2 * 86_400);
   await pull('pull-shipments');
-  const [line] = await database.query('select id, shipment_id from fulfilment.shipment_items order by id');
+  const [line] = await database.query(
+    'select id, shipment_id from fulfilment.shipment_items order by id',
+  );
   const announce = (reason: string) => ({
     shipmentId: line?.shipment_id,
     items: [{ shipmentItemId: line?.id, quantity: 1, reason }],
@@ -106,9 +125,17 @@ test('a return and a product are replaced, deleted and saved although the answer
     status: 'done',
     result: { returnMerchandiseAuthorizationId: id, items: [{ shipmentItemId: line?.id }] },
   });
-  expect(await push('return.delete', 'RET-1')).toMatchObject({ status: 'done', attempts: 1, result: { id } });
-  expect(await push('product.save', 'VASE', { name: 'Vase' })).toMatchObject({ result: { action: 'added' } });
-  expect(await push('product.save', 'VASE', { name: 'Tall' })).toMatchObject({ result: { action: 'edited' } });
+  expect(await push('return.delete', 'RET-1')).toMatchObject({
+    status: 'done',
+    attempts: 1,
+    result: { id },
+  });
+  expect(await push('product.save', 'VASE', { name: 'Vase' })).toMatchObject({
+    result: { action: 'added' },
+  });
+  expect(await push('product.save', 'VASE', { name: 'Tall' })).toMatchObject({
+    result: { action: 'edited' },
+  });
 });
 
 test('what an empty answer does not prove is left to a person', async () => {

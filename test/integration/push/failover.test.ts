@@ -1,7 +1,12 @@
 import { expect, test } from 'vitest';
 import { compareMarks } from '../../../src/core/database-mark.ts';
 import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
-import { markAlive, markEnded, noteDatabase, type SentRow } from '../../../src/push/sql/push-database.ts';
+import {
+  markAlive,
+  markEnded,
+  noteDatabase,
+  type SentRow,
+} from '../../../src/push/sql/push-database.ts';
 import { useDatabase } from '../../helpers/database.ts';
 
 const database = useDatabase();
@@ -9,9 +14,11 @@ const database = useDatabase();
 /** Stores another timeline than the present one, as if a standby had been promoted. */
 const failOver = () =>
   database.query(`update sync.push_database set mark = regexp_replace(mark, '[^/]*$', '00000000')`);
-const note = (worker: string, sent: readonly SentRow[] = []) => noteDatabase(database.db, worker, sent);
+const note = (worker: string, sent: readonly SentRow[] = []) =>
+  noteDatabase(database.db, worker, sent);
 /** Moves the change back in time, so that the span in which workers report missing rows is over. */
-const endReports = () => database.query("update sync.push_database set changed_at = now() - interval '11 seconds'");
+const endReports = () =>
+  database.query("update sync.push_database set changed_at = now() - interval '11 seconds'");
 /** Registers a worker that sends rows. */
 const startWorker = async (worker: string) => {
   expect(await note(worker)).toMatchObject({ change: 'none' });
@@ -19,7 +26,13 @@ const startWorker = async (worker: string) => {
 };
 /** Inserts a row that a worker has claimed, and returns what the worker remembers of it. */
 async function sendRow(columns: Record<string, string> = {}): Promise<SentRow> {
-  const values = { status: "'sending'", lease_until: 'now()', sent_at: 'now()', attempts: '1', ...columns };
+  const values = {
+    status: "'sending'",
+    lease_until: 'now()',
+    sent_at: 'now()',
+    attempts: '1',
+    ...columns,
+  };
   const [row] = await database.query<SentRow>(`
     insert into fulfilment.outbox (kind, reference, next_attempt_at, claim_no, ${Object.keys(values).join(', ')})
     values ('order.create', 'SO-1', null, nextval('sync.read_no'), ${Object.values(values).join(', ')})
@@ -35,7 +48,11 @@ test('the new primary is accepted if the worker finds every row that it has sent
   expect(await note('a', [sent])).toMatchObject({ change: 'timeline' });
   await endReports();
   expect(await note('a', [sent])).toMatchObject({ change: 'none', acceptedAs: 'failover' });
-  expect(await note('a', [sent])).toMatchObject({ change: 'none', acceptedAs: 'failover', changedAt: null });
+  expect(await note('a', [sent])).toMatchObject({
+    change: 'none',
+    acceptedAs: 'failover',
+    changedAt: null,
+  });
 });
 
 test.each<[string, Record<string, string> | null]>([
@@ -63,7 +80,10 @@ test.each<[string, Record<string, string> | null]>([
         .join(', ')}`,
     );
   await failOver();
-  expect(await note('a', [sent])).toMatchObject({ change: 'timeline', changedAt: expect.any(Date) });
+  expect(await note('a', [sent])).toMatchObject({
+    change: 'timeline',
+    changedAt: expect.any(Date),
+  });
   // A worker that misses no row cannot accept the new primary for the other worker.
   await endReports();
   expect(await note('b')).toMatchObject({ change: 'timeline' });
@@ -74,7 +94,9 @@ test.each<[string, Record<string, string> | null]>([
 test('the new primary is accepted after every worker reports, except stopped and silent ones', async () => {
   for (const worker of ['a', 'b', 'stopped', 'silent']) await startWorker(worker);
   await markEnded(database.db, 'stopped');
-  await database.query("update sync.push_workers set seen_at = now() - interval '3 minutes' where worker = 'silent'");
+  await database.query(
+    "update sync.push_workers set seen_at = now() - interval '3 minutes' where worker = 'silent'",
+  );
   await failOver();
   expect(await note('a')).toMatchObject({ change: 'timeline' });
   await endReports();

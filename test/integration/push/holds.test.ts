@@ -10,9 +10,12 @@ const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 
 const readHolds = () =>
-  database.query('select client, kind, code, until > now() as held from sync.push_holds order by kind');
+  database.query(
+    'select client, kind, code, until > now() as held from sync.push_holds order by kind',
+  );
 /** Ends the time of all holds. */
-const expireHolds = () => database.query("update sync.push_holds set until = now() - interval '1 second'");
+const expireHolds = () =>
+  database.query("update sync.push_holds set until = now() - interval '1 second'");
 
 test('wrong credentials hold the client without using attempts; correct ones end the hold', async () => {
   const wrong = { WAREHOUSE_PASSWORD: 'wrong' };
@@ -21,13 +24,20 @@ test('wrong credentials hold the client without using attempts; correct ones end
     await outbox.insert('product.save', 'X', { name: 'X' }),
   ];
   await outbox.push(wrong);
-  expect(await readHolds()).toEqual([{ client: 'default', kind: '', code: 'credentials_refused', held: true }]);
-  for (const id of ids) expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
+  expect(await readHolds()).toEqual([
+    { client: 'default', kind: '', code: 'credentials_refused', held: true },
+  ]);
+  for (const id of ids)
+    expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
   const tokens = (await sandbox.requestsTo('/token')).length;
   await outbox.push(wrong);
   expect((await sandbox.requestsTo('/token')).length).toBe(tokens);
-  const [open] = await database.query('select because from fulfilment.outbox_open order by id limit 1');
-  expect(open?.because).toBe('The service refused the user name and password; check them with the issuer');
+  const [open] = await database.query(
+    'select because from fulfilment.outbox_open order by id limit 1',
+  );
+  expect(open?.because).toBe(
+    'The service refused the user name and password; check them with the issuer',
+  );
   await expireHolds();
   await outbox.push(wrong);
   expect((await readHolds())[0]).toMatchObject({ code: 'credentials_refused', held: true });
@@ -36,8 +46,11 @@ test('wrong credentials hold the client without using attempts; correct ones end
   await outbox.push();
   for (const id of ids) expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
   // Two rows are done, so the send window is three. A few more successes end the hold.
-  expect(await database.query('select send_window from sync.push_holds')).toEqual([{ send_window: 3 }]);
-  for (let index = 0; index < 13; index++) await outbox.insert('product.save', `P-${index}`, { name: 'X' });
+  expect(await database.query('select send_window from sync.push_holds')).toEqual([
+    { send_window: 3 },
+  ]);
+  for (let index = 0; index < 13; index++)
+    await outbox.insert('product.save', `P-${index}`, { name: 'X' });
   await outbox.push();
   expect(await readHolds()).toEqual([]);
 });
@@ -46,7 +59,8 @@ test('a hold has begun with its own cause, not with that of an outage that is ov
   const [{ at } = { at: '' }] = await database.query<{ at: string }>(`
     insert into sync.push_holds (client, kind, code, reason, since, until, failures, send_window)
     values ('default', '', 'breaker_open', 'away', now() - interval '20 minutes', now(), 0, 3) returning since as at`);
-  const readSince = async () => (await database.query('select since from sync.push_holds'))[0]?.since;
+  const readSince = async () =>
+    (await database.query('select since from sync.push_holds'))[0]?.since;
   await outbox.insert('product.save', 'X', { name: 'X' });
   await outbox.push();
   expect(await readSince()).toEqual(at);
@@ -59,7 +73,11 @@ test('a hold has begun with its own cause, not with that of an outage that is ov
 test('an assumed path that the service does not have holds its kind, and no other', async () => {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
   const release = await outbox.insert('order.release', 'SO-1');
-  await sandbox.faults({ operation: 'v2.order.release', count: 1, effect: { status: 404, html: true } });
+  await sandbox.faults({
+    operation: 'v2.order.release',
+    count: 1,
+    effect: { status: 404, html: true },
+  });
   const other = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
   await outbox.push();
   expect(await outbox.row(release)).toMatchObject({ status: 'pending', attempts: 0 });
@@ -67,7 +85,9 @@ test('an assumed path that the service does not have holds its kind, and no othe
     /^v2\.order\.release: answered 404: its method and path are assumed .* Set the right method and path in WAREHOUSE_OPERATIONS_FILE, or confirm the assumed ones there with "documented": true$/,
   );
   expect(await outbox.row(other)).toMatchObject({ status: 'done' });
-  expect(await readHolds()).toEqual([{ client: 'default', kind: 'order.release', code: 'kind_parked', held: true }]);
+  expect(await readHolds()).toEqual([
+    { client: 'default', kind: 'order.release', code: 'kind_parked', held: true },
+  ]);
   await outbox.push();
   expect(await outbox.row(release)).toMatchObject({ status: 'pending' });
   await expireHolds();
@@ -79,47 +99,59 @@ test('an assumed path that the service does not have holds its kind, and no othe
 
 test('an outage holds the client: waiting rows use no attempt, and only status/get is asked', async () => {
   await sandbox.faults({ operation: '*', effect: { status: 502, html: true } });
-  for (let index = 0; index < 40; index++) await outbox.insert('product.save', `P-${index}`, { name: 'P' });
+  for (let index = 0; index < 40; index++)
+    await outbox.insert('product.save', `P-${index}`, { name: 'P' });
   await outbox.push({ PUSH_CONCURRENCY: '4' });
-  expect(await readHolds()).toEqual([{ client: 'default', kind: '', code: 'breaker_open', held: true }]);
-  const [total] = await database.query('select sum(attempts)::int as attempts from fulfilment.outbox');
+  expect(await readHolds()).toEqual([
+    { client: 'default', kind: '', code: 'breaker_open', held: true },
+  ]);
+  const [total] = await database.query(
+    'select sum(attempts)::int as attempts from fulfilment.outbox',
+  );
   expect(total?.attempts).toBeLessThan(20);
   const reason = await database.query('select reason from sync.push_holds');
   expect(reason).toEqual([{ reason: 'common.status.get: answered 502' }]);
   await expireHolds();
   const place = await sandbox.lastPlace();
   await outbox.push();
-  expect((await sandbox.requests(place)).map(({ operation }) => operation)).toEqual(['common.status.get']);
+  expect((await sandbox.requests(place)).map(({ operation }) => operation)).toEqual([
+    'common.status.get',
+  ]);
   await sandbox.clearFaults();
   await expireHolds();
   await outbox.hurry();
   await outbox.push();
-  expect(await database.query('select status, count(*)::int from fulfilment.outbox group by 1')).toEqual([
-    { status: 'done', count: 40 },
-  ]);
+  expect(
+    await database.query('select status, count(*)::int from fulfilment.outbox group by 1'),
+  ).toEqual([{ status: 'done', count: 40 }]);
   expect(await readHolds()).toEqual([]);
 });
 
 test('failing rows of a kind hold only that kind; after one success the others are sent', async () => {
   await sandbox.faults({ operation: 'oldest.product.search', effect: { status: 500 } });
-  for (let index = 0; index < 20; index++) await outbox.insert('product.save', `P-${index}`, { name: 'P' });
+  for (let index = 0; index < 20; index++)
+    await outbox.insert('product.save', `P-${index}`, { name: 'P' });
   const other = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await outbox.push({ PUSH_CONCURRENCY: '4' });
   expect(await outbox.row(other)).toMatchObject({ status: 'done' });
-  expect(await readHolds()).toEqual([{ client: 'default', kind: 'product.save', code: 'kind_failing', held: true }]);
+  expect(await readHolds()).toEqual([
+    { client: 'default', kind: 'product.save', code: 'kind_failing', held: true },
+  ]);
   const [total] = await database.query(
     "select sum(attempts)::int as attempts from fulfilment.outbox where kind = 'product.save'",
   );
   expect(total?.attempts).toBeLessThan(10);
-  const [open] = await database.query('select because from fulfilment.outbox_open where attempts = 0 limit 1');
+  const [open] = await database.query(
+    'select because from fulfilment.outbox_open where attempts = 0 limit 1',
+  );
   expect(open?.because).toMatch(/^oldest\.product\.search: answered 500/);
   await sandbox.clearFaults();
   await expireHolds();
   await outbox.hurry();
   await outbox.push({ PUSH_CONCURRENCY: '4' });
-  expect(await database.query('select status, count(*)::int from fulfilment.outbox group by 1')).toEqual([
-    { status: 'done', count: 21 },
-  ]);
+  expect(
+    await database.query('select status, count(*)::int from fulfilment.outbox group by 1'),
+  ).toEqual([{ status: 'done', count: 21 }]);
   expect(await readHolds()).toEqual([]);
 });
 
@@ -140,13 +172,18 @@ test('when the hold of a kind ends, its rows are sent even if many rows of other
 });
 
 test('Retry-After holds all pushes of the client, for 15 minutes at most', async () => {
-  await sandbox.faults({ operation: 'oldest.product.add', count: 1, effect: { status: 429, retryAfter: '7200' } });
+  await sandbox.faults({
+    operation: 'oldest.product.add',
+    count: 1,
+    effect: { status: 429, retryAfter: '7200' },
+  });
   const first = await outbox.insert('product.save', 'A', { name: 'A' });
   await outbox.push();
   const second = await outbox.insert('product.save', 'B', { name: 'B' });
   await outbox.push();
   // A 429 does not count as an attempt of the row.
-  for (const id of [first, second]) expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
+  for (const id of [first, second])
+    expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
   const [hold] = await database.query(
     "select code, until < now() + interval '15 minutes' as bounded, until > now() + interval '14 minutes' as held from sync.push_holds",
   );
@@ -173,7 +210,9 @@ test('a row that fails too often is dead and says why; a new payload starts a ne
   await database.query('select fulfilment.outbox_replace($1, \'{"name": "A"}\')', [id]);
   await outbox.push({ PUSH_MAX_ATTEMPTS: '3' });
   expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 4 });
-  await database.query("update fulfilment.outbox set limits_from = now() - interval '4 days', next_attempt_at = now()");
+  await database.query(
+    "update fulfilment.outbox set limits_from = now() - interval '4 days', next_attempt_at = now()",
+  );
   await outbox.push();
   expect((await outbox.row(id)).last_error).toContain('given up after 96 hours (PUSH_MAX_AGE)');
 });
@@ -185,6 +224,12 @@ test('a worker that starts ends all holds, except those that Retry-After asked f
     from (values ('', 'credentials_refused'), ('order.release', 'kind_parked'), ('order.update', 'kind_failing'),
       ('product.save', 'retry_after')) as h (kind, code)`);
   await endHoldWaits(database.db, ['default']);
-  const due = await database.query('select code from sync.push_holds where until <= clock_timestamp() order by code');
-  expect(due.map(({ code }) => code)).toEqual(['credentials_refused', 'kind_failing', 'kind_parked']);
+  const due = await database.query(
+    'select code from sync.push_holds where until <= clock_timestamp() order by code',
+  );
+  expect(due.map(({ code }) => code)).toEqual([
+    'credentials_refused',
+    'kind_failing',
+    'kind_parked',
+  ]);
 });

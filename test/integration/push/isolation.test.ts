@@ -63,7 +63,10 @@ describe('a transaction that the ERP keeps open', () => {
       await sql`select fulfilment.outbox_replace(${behind}, '{"reference": "new"}')`.execute(erp);
       const pushed = outbox.push();
       const done = async () => (await outbox.rows(`status = 'done'`)).map(({ id }) => id);
-      await waitFor('the first rows of all lanes to be settled', async () => (await done()).length === 21);
+      await waitFor(
+        'the first rows of all lanes to be settled',
+        async () => (await done()).length === 21,
+      );
       expect(await done()).toEqual([head, ...others]);
       expect((await outbox.row(behind)).status).toBe('pending');
       return pushed;
@@ -76,10 +79,15 @@ describe('a transaction that the ERP keeps open', () => {
     const gate = await startGate();
     outbox.connect(openQuickConnections());
     const locked = await outbox.insert('order.create', 'SO-0', orderPayload('SO-0'));
-    const others = [1, 2, 3].map((index) => outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`)));
+    const others = [1, 2, 3].map((index) =>
+      outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`)),
+    );
     const ids = await Promise.all(others);
     const pushed = outbox.push({ WAREHOUSE_BASE_URL: gate.url, HTTP_TIMEOUT_MS: '120000' });
-    await waitFor('the rows to be sent', async () => (await sandbox.requestsTo('/v3/orders')).length === 4);
+    await waitFor(
+      'the rows to be sent',
+      async () => (await sandbox.requestsTo('/v3/orders')).length === 4,
+    );
     await database.db.transaction().execute(async (erp) => {
       await sql`set local idle_in_transaction_session_timeout = 0`.execute(erp);
       await sql`select 1 from fulfilment.outbox where id = ${locked} for update`.execute(erp);
@@ -91,26 +99,40 @@ describe('a transaction that the ERP keeps open', () => {
     await pushed;
     gate.close();
     expect(await outbox.row(locked)).toMatchObject({ status: 'done', attempts: 1 });
-    expect((await sandbox.requestsTo('/v3/orders')).filter(({ method }) => method === 'POST')).toHaveLength(4);
+    expect(
+      (await sandbox.requestsTo('/v3/orders')).filter(({ method }) => method === 'POST'),
+    ).toHaveLength(4);
   });
 });
 
 describe('a client that this worker does not push for', () => {
   test('keeps its rows if any worker was ever set up with it', async () => {
-    await registerClients(database.db, [{ client: 'shop-b', identity: 'x', baseUrl: 'https://b.test/' }]);
+    await registerClients(database.db, [
+      { client: 'shop-b', identity: 'x', baseUrl: 'https://b.test/' },
+    ]);
     const id = await outbox.insert('order.cancel', 'SO-1', {}, 'shop-b');
     await database.query("update fulfilment.outbox set created_at = now() - interval '1 day'");
     await outbox.push();
-    expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0, last_error: null });
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'pending',
+      attempts: 0,
+      last_error: null,
+    });
   });
 
   test('that no worker knows has ten minutes to be set up, and its rows say so at once', async () => {
     const id = await outbox.insert('order.cancel', 'SO-1', {}, 'shop-z');
     await outbox.push();
     expect(await database.query('select id, status, because from fulfilment.outbox_open')).toEqual([
-      { id, status: 'pending', because: 'no worker was ever set up with client shop-z; known are default' },
+      {
+        id,
+        status: 'pending',
+        because: 'no worker was ever set up with client shop-z; known are default',
+      },
     ]);
-    await database.query("update fulfilment.outbox set created_at = now() - interval '601 seconds'");
+    await database.query(
+      "update fulfilment.outbox set created_at = now() - interval '601 seconds'",
+    );
     await outbox.push();
     expect(await outbox.row(id)).toMatchObject({
       status: 'dead',
@@ -155,10 +177,9 @@ test("base64 with line breaks, as Postgres' encode() makes it, is accepted", asy
     ['done', null],
     ['done', null],
   ]);
-  const { clients } = await sandbox.call<{ clients: { orders: { attachments: { content?: string }[] }[] }[] }>(
-    'GET',
-    '/_sandbox/state?lists=orders',
-  );
+  const { clients } = await sandbox.call<{
+    clients: { orders: { attachments: { content?: string }[] }[] }[];
+  }>('GET', '/_sandbox/state?lists=orders');
   expect(clients[0]?.orders[0]?.attachments).toHaveLength(1);
 });
 
@@ -175,9 +196,18 @@ test('an order whose rows take too long to write does not stop the others; it is
   outbox.connect({ main, claims });
   await outbox.push();
   const done = await outbox.rows("status = 'done'");
-  expect(done.map(({ reference }) => reference)).toEqual(['SO-1', 'SO-2', 'SO-3', 'SO-4', 'SO-5', 'SO-6']);
+  expect(done.map(({ reference }) => reference)).toEqual([
+    'SO-1',
+    'SO-2',
+    'SO-3',
+    'SO-4',
+    'SO-5',
+    'SO-6',
+  ]);
   const slow = done[2]?.result?.orderId;
-  expect(await database.query('select stream, id from sync.rereads')).toEqual([{ stream: 'orders', id: slow }]);
+  expect(await database.query('select stream, id from sync.rereads')).toEqual([
+    { stream: 'orders', id: slow },
+  ]);
   expect(await database.query('select id from fulfilment.orders')).toHaveLength(5);
 });
 
@@ -203,15 +233,20 @@ describe('a row whose worker is lost five times in a row', () => {
     expect(await outbox.row(id)).toMatchObject({
       status: 'dead',
       attempts,
-      last_error: expect.stringMatching(/^its worker was lost 5 times in a row, perhaps because of this payload/),
+      last_error: expect.stringMatching(
+        /^its worker was lost 5 times in a row, perhaps because of this payload/,
+      ),
     });
   });
 
   test('is looked up, if it can be, and dead unless it was carried out', async () => {
-    const [there, absent] = [1, 2].map((n) => outbox.insert('order.create', `SO-${n}`, orderPayload(`SO-${n}`)));
-    await database.query("update fulfilment.outbox set next_attempt_at = now() + interval '1 hour' where id = $1", [
-      await absent,
-    ]);
+    const [there, absent] = [1, 2].map((n) =>
+      outbox.insert('order.create', `SO-${n}`, orderPayload(`SO-${n}`)),
+    );
+    await database.query(
+      "update fulfilment.outbox set next_attempt_at = now() + interval '1 hour' where id = $1",
+      [await absent],
+    );
     await outbox.push();
     await database.query('delete from sync.outbox_attempts');
     for (let round = 1; round <= 5; round++) {
@@ -267,20 +302,32 @@ test('a database that stalls just before a request is written makes no row unkno
 
 describe('a row beyond the size limits', () => {
   const text = (length: number) => 'x'.repeat(length);
-  test.each<[string, string, { client?: string; kind?: string; reference?: string; payload?: string }]>([
+  test.each<
+    [string, string, { client?: string; kind?: string; reference?: string; payload?: string }]
+  >([
     ['client', '65 characters', { client: text(65) }],
     ['kind', '65 characters', { kind: text(65) }],
     ['reference', '201 characters', { reference: text(201) }],
     ['payload', '16777217 bytes', { payload: JSON.stringify(text(16_777_215)) }],
   ])('is refused by the INSERT because of its %s', async (field, size, row) => {
     const { client = 'default', kind = 'order.cancel', reference = 'SO-1', payload = '{}' } = row;
-    await expect(outbox.insert(kind, reference, payload, client)).rejects.toThrow(`${field} has ${size}; at most`);
+    await expect(outbox.insert(kind, reference, payload, client)).rejects.toThrow(
+      `${field} has ${size}; at most`,
+    );
     expect(await outbox.rows()).toEqual([]);
   });
 
   test('is refused by outbox_replace; a row of exactly the maximum size is accepted', async () => {
-    const id = await outbox.insert('order.cancel', text(200), JSON.stringify(text(16_777_214)), text(64));
-    const replaced = database.query('select fulfilment.outbox_replace($1, $2)', [id, JSON.stringify(text(16_777_215))]);
+    const id = await outbox.insert(
+      'order.cancel',
+      text(200),
+      JSON.stringify(text(16_777_214)),
+      text(64),
+    );
+    const replaced = database.query('select fulfilment.outbox_replace($1, $2)', [
+      id,
+      JSON.stringify(text(16_777_215)),
+    ]);
     await expect(replaced).rejects.toThrow('payload has 16777217 bytes');
   });
 });

@@ -24,7 +24,14 @@ test('an order is created completely, and is in the tables when the row is done'
     metadata: { extra1: 'one', extra5: null },
     items: [
       { sku: 'MUG-BLUE', quantity: 2, price: '9.95', vat: 0.21, metadata: { extra6: 'six' } },
-      { sku: 'DISCOUNT', quantity: 1, price: -1.5, vat: '0.21', name: 'Voucher', channelIdentifier: null },
+      {
+        sku: 'DISCOUNT',
+        quantity: 1,
+        price: -1.5,
+        vat: '0.21',
+        name: 'Voucher',
+        channelIdentifier: null,
+      },
     ],
     billingAddress: { lastName: 'Bakker', street1: 'Rue Neuve', countryCode: 'FR' },
     pickUpPoint: { code: 'PUP-7' },
@@ -49,21 +56,31 @@ test('an order is created completely, and is in the tables when the row is done'
     metadata: { extra1: 'one' },
     pick_up_point: { attributes: { code: 'PUP-7' } },
   });
-  const items = await database.query('select id, sku, quantity, price, vat from fulfilment.order_items order by id');
+  const items = await database.query(
+    'select id, sku, quantity, price, vat from fulfilment.order_items order by id',
+  );
   expect(items.map(({ id: itemId, sku }) => ({ id: itemId, sku }))).toEqual(row.result?.orderItems);
   expect(items).toMatchObject([
     { price: '9.95', vat: '0.21' },
     { price: '-1.5', vat: '0.21' },
   ]);
-  const addresses = await database.query('select role, last_name from fulfilment.order_addresses order by role');
+  const addresses = await database.query(
+    'select role, last_name from fulfilment.order_addresses order by role',
+  );
   expect(addresses).toEqual([
     { role: 'billing', last_name: 'Bakker' },
     { role: 'delivery', last_name: 'de Vries' },
   ]);
   // The first document is sent with the order. A follow-up row sends the second one.
   const [, attachment] = await outbox.rows();
-  expect(attachment).toMatchObject({ kind: 'order_attachment.create', reference: 'SO-1', status: 'done' });
-  const changes = await database.query("select entity, operation from fulfilment.changes where entity like 'order%'");
+  expect(attachment).toMatchObject({
+    kind: 'order_attachment.create',
+    reference: 'SO-1',
+    status: 'done',
+  });
+  const changes = await database.query(
+    "select entity, operation from fulfilment.changes where entity like 'order%'",
+  );
   expect(changes).toHaveLength(5);
   // The next poll reads the same order that the push stored.
   expect(done(await pull('pull-orders'))).toMatchObject({ created: 0, updated: 0, unchanged: 1 });
@@ -97,10 +114,15 @@ test('update, release, item cancellation and cancellation reach the order', asyn
   const item = await outbox.insert('order_item.cancel', 'SO-1', { sku: 'MUG-RED' });
   const cancel = await outbox.insert('order.cancel', 'SO-1');
   await outbox.push();
-  const [order] = await database.query('select id, reference, phone_number, metadata, email from fulfilment.orders');
+  const [order] = await database.query(
+    'select id, reference, phone_number, metadata, email from fulfilment.orders',
+  );
   expect(await outbox.row(update)).toMatchObject({
     status: 'done',
-    result: { orderId: order?.id, note: 'preferredShippingDate 2026-05-06 had passed and was sent as null' },
+    result: {
+      orderId: order?.id,
+      note: 'preferredShippingDate 2026-05-06 had passed and was sent as null',
+    },
   });
   expect(order).toMatchObject({
     reference: 'new',
@@ -121,7 +143,9 @@ test('update, release, item cancellation and cancellation reach the order', asyn
       { sku: 'MUG-RED', quantity: 0 },
     ],
   });
-  expect(await database.query('select distinct quantity from fulfilment.order_items')).toEqual([{ quantity: 0 }]);
+  expect(await database.query('select distinct quantity from fulfilment.order_items')).toEqual([
+    { quantity: 0 },
+  ]);
 });
 
 test('a return is announced, replaced and deleted', async () => {
@@ -147,7 +171,10 @@ test('a return is announced, replaced and deleted', async () => {
     status: 'done',
     result: { status: 'PENDING', items: [{ id: expect.any(Number), shipmentItemId }] },
   });
-  expect((await outbox.row(label)).result).toMatchObject({ mimeType: 'application/pdf', shippingMethodId: '21' });
+  expect((await outbox.row(label)).result).toMatchObject({
+    mimeType: 'application/pdf',
+    shippingMethodId: '21',
+  });
   const replace = await outbox.insert('return.replace', 'RET-1', {
     ...payload,
     comments: 'all of it',
@@ -172,15 +199,23 @@ test('a return is announced, replaced and deleted', async () => {
   });
   const remove = await outbox.insert('return.delete', 'RET-1');
   await outbox.push();
-  expect((await outbox.row(remove)).result).toEqual({ id: created.result?.returnMerchandiseAuthorizationId });
+  expect((await outbox.row(remove)).result).toEqual({
+    id: created.result?.returnMerchandiseAuthorizationId,
+  });
   expect(await stored()).toMatchObject([{ gone: true }]);
-  const removeAgain = await outbox.insert('return.delete', 'RET-1', { returnMerchandiseAuthorizationId: mirrored?.id });
+  const removeAgain = await outbox.insert('return.delete', 'RET-1', {
+    returnMerchandiseAuthorizationId: mirrored?.id,
+  });
   await outbox.push();
   expect(await outbox.row(removeAgain)).toMatchObject({ status: 'done' });
 });
 
 test('the next poll reads what an answer does not show: a release, a return label', async () => {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true, orderedOn: '2026-01-01' }));
+  await outbox.insert(
+    'order.create',
+    'SO-1',
+    orderPayload('SO-1', { onHold: true, orderedOn: '2026-01-01' }),
+  );
   await outbox.insert('order.release', 'SO-1');
   await outbox.push();
   const onHold = () => database.query('select on_hold from fulfilment.orders');
@@ -195,9 +230,9 @@ test('the next poll reads what an answer does not show: a release, a return labe
   await outbox.insert('return_label.create', 'SO-1', { shipmentId: shipment?.id });
   await outbox.push();
   await pull('pull-shipments');
-  expect(await database.query('select return_label is not null as labelled from fulfilment.shipments')).toEqual([
-    { labelled: true },
-  ]);
+  expect(
+    await database.query('select return_label is not null as labelled from fulfilment.shipments'),
+  ).toEqual([{ labelled: true }]);
   expect(await database.query('select * from sync.rereads')).toEqual([]);
 });
 
@@ -213,13 +248,16 @@ test('an announced return is read again until its lines have their return items'
   });
   await outbox.push();
   await sandbox.advance(30 * 86_400);
-  const returned = () => database.query('select return_item_id from fulfilment.return_merchandise_authorization_items');
+  const returned = () =>
+    database.query('select return_item_id from fulfilment.return_merchandise_authorization_items');
   expect(await returned()).toEqual([{ return_item_id: null }]);
   done(await pull('reconcile'));
   expect(await returned()).toEqual([{ return_item_id: expect.any(Number) }]);
   const place = await sandbox.lastPlace();
   done(await pull('reconcile'));
-  expect((await sandbox.requests(place)).filter(({ path }) => path.includes('Authorizations'))).toEqual([]);
+  expect(
+    (await sandbox.requests(place)).filter(({ path }) => path.includes('Authorizations')),
+  ).toEqual([]);
 });
 
 test('an inbound packing slip is announced; a product is added, then changed', async () => {
@@ -229,10 +267,16 @@ test('an inbound packing slip is announced; a product is added, then changed', a
     metadata: { purchases: 'P-1' },
     items: [{ sku: 'MUG-BLUE', quantity: 40 }],
   });
-  const add = await outbox.insert('product.save', 'VASE', { name: 'Vase', weight: '1.20', barcode: '871' });
+  const add = await outbox.insert('product.save', 'VASE', {
+    name: 'Vase',
+    weight: '1.20',
+    barcode: '871',
+  });
   const edit = await outbox.insert('product.save', 'VASE', { name: 'Vase, tall' });
   await outbox.push();
-  const [stored] = await database.query('select id, reference, expected_in from fulfilment.inbound_packing_slips');
+  const [stored] = await database.query(
+    'select id, reference, expected_in from fulfilment.inbound_packing_slips',
+  );
   expect(stored).toMatchObject({ reference: 'PO-7', expected_in: 'AMS' });
   expect((await outbox.row(slip)).result).toEqual({
     inboundPackingSlipId: stored?.id,
@@ -266,6 +310,9 @@ describe('a product that the search does not show', () => {
   ])('is changed if the service answers to the add that it exists: %s', async (_answer, faults) => {
     await save({ name: 'Vase' });
     await sandbox.faults(hidden, ...faults);
-    expect(await save({ name: 'Vase, tall' })).toMatchObject({ status: 'done', result: { action: 'edited' } });
+    expect(await save({ name: 'Vase, tall' })).toMatchObject({
+      status: 'done',
+      result: { action: 'edited' },
+    });
   });
 });

@@ -15,7 +15,11 @@ const outbox = usePusher(database, sandbox);
 
 /** Pushes an order that cannot be sent, an update and a cancellation behind it, and an order of another lane. */
 async function pushDeadOrder() {
-  const head = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { locale: undefined }));
+  const head = await outbox.insert(
+    'order.create',
+    'SO-1',
+    orderPayload('SO-1', { locale: undefined }),
+  );
   const update = await outbox.insert('order.update', 'SO-1', { reference: 'new' });
   const cancel = await outbox.insert('order.cancel', 'SO-1');
   const other = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
@@ -25,18 +29,35 @@ async function pushDeadOrder() {
 
 test('a dead row blocks the rows behind it until it is replaced, and is shown as the reason', async () => {
   const { head, update, cancel, other } = await pushDeadOrder();
-  expect((await outbox.rows()).map(({ status }) => status)).toEqual(['dead', 'pending', 'pending', 'done']);
-  const open = await database.query('select id, waits_for, because from fulfilment.outbox_open order by id');
+  expect((await outbox.rows()).map(({ status }) => status)).toEqual([
+    'dead',
+    'pending',
+    'pending',
+    'done',
+  ]);
+  const open = await database.query(
+    'select id, waits_for, because from fulfilment.outbox_open order by id',
+  );
   const reason = `row ${head} (order.create) of the same reference comes first and is dead: the payload cannot be sent: locale: is missing`;
   expect(open).toEqual([
     { id: head, waits_for: null, because: 'the payload cannot be sent: locale: is missing' },
     { id: update, waits_for: head, because: reason },
     { id: cancel, waits_for: head, because: reason },
   ]);
-  await database.query('select fulfilment.outbox_replace($1, $2)', [head, JSON.stringify(orderPayload('SO-1'))]);
+  await database.query('select fulfilment.outbox_replace($1, $2)', [
+    head,
+    JSON.stringify(orderPayload('SO-1')),
+  ]);
   await outbox.push();
-  expect((await outbox.rows()).map(({ status }) => status)).toEqual(['done', 'done', 'done', 'done']);
-  const calls = (await sandbox.requests()).map(({ operation }) => operation).filter((name) => name !== 'v3.orders.get');
+  expect((await outbox.rows()).map(({ status }) => status)).toEqual([
+    'done',
+    'done',
+    'done',
+    'done',
+  ]);
+  const calls = (await sandbox.requests())
+    .map(({ operation }) => operation)
+    .filter((name) => name !== 'v3.orders.get');
   expect(calls.slice(-3)).toEqual(['v3.orders.create', 'v3.orders.update', 'v3.orders.cancel']);
   const history = await database.query(
     'select step, became from sync.outbox_attempts where outbox_id = $1 order by id',
@@ -55,16 +76,21 @@ test('a cancelled row unblocks its lane at once', async () => {
   await database.query('select fulfilment.outbox_cancel($1)', [head]);
   await outbox.push();
   // The service has no order to update. So the update is dead, and blocks the cancellation behind it.
-  expect((await outbox.rows()).map(({ status }) => status)).toEqual(['cancelled', 'dead', 'pending', 'done']);
+  expect((await outbox.rows()).map(({ status }) => status)).toEqual([
+    'cancelled',
+    'dead',
+    'pending',
+    'done',
+  ]);
   await expect(database.query('select fulfilment.outbox_cancel($1)', [head])).rejects.toThrow(
     `outbox row ${head} is cancelled: only pending and dead rows can be cancelled`,
   );
   await expect(database.query("select fulfilment.outbox_replace(999999, '{}')")).rejects.toThrow(
     'outbox row 999999 does not exist',
   );
-  await expect(database.query('select fulfilment.outbox_replace($1, null)', [update])).rejects.toThrow(
-    'payload must not be null',
-  );
+  await expect(
+    database.query('select fulfilment.outbox_replace($1, null)', [update]),
+  ).rejects.toThrow('payload must not be null');
 });
 
 test('a failed attachment holds only the rows that need it', async () => {
@@ -73,7 +99,10 @@ test('a failed attachment holds only the rows that need it', async () => {
   await sandbox.advance(86_400);
   done(await pull('pull-shipments'));
   const [shipment] = await database.query<{ id: number }>('select id from fulfilment.shipments');
-  const attachment = await outbox.insert('order_attachment.create', 'SO-1', { filename: 'a.pdf', content: 'bm8=' });
+  const attachment = await outbox.insert('order_attachment.create', 'SO-1', {
+    filename: 'a.pdf',
+    content: 'bm8=',
+  });
   const label = await outbox.insert('return_label.create', 'SO-1', { shipmentId: shipment?.id });
   const cancel = await outbox.insert('order_item.cancel', 'SO-1', { sku: 'MUG-BLUE' });
   const release = await outbox.insert('order.release', 'SO-1');
@@ -88,7 +117,9 @@ test('a failed attachment holds only the rows that need it', async () => {
     'order.release pending',
     'return_label.create pending',
   ]);
-  expect(await database.query('select id, waits_for from fulfilment.outbox_open order by id')).toEqual([
+  expect(
+    await database.query('select id, waits_for from fulfilment.outbox_open order by id'),
+  ).toEqual([
     { id: attachment, waits_for: null },
     { id: release, waits_for: attachment },
     { id: behind, waits_for: release },
@@ -96,13 +127,19 @@ test('a failed attachment holds only the rows that need it', async () => {
   expect(label).toBeLessThan(cancel);
   await database.query('select fulfilment.outbox_cancel($1)', [attachment]);
   await outbox.push();
-  expect((await readStatuses()).slice(3)).toEqual(['order.release done', 'return_label.create done']);
+  expect((await readStatuses()).slice(3)).toEqual([
+    'order.release done',
+    'return_label.create done',
+  ]);
 });
 
 test('an attachment that a person has to decide holds only the rows that need it', async () => {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await outbox.push();
-  const attachment = await outbox.insert('order_attachment.create', 'SO-1', { filename: 'a.pdf', content: 'bm8=' });
+  const attachment = await outbox.insert('order_attachment.create', 'SO-1', {
+    filename: 'a.pdf',
+    content: 'bm8=',
+  });
   await database.query(
     "update fulfilment.outbox set status = 'unknown', written_at = now() - interval '1 day', next_attempt_at = null where id = $1",
     [attachment],
@@ -123,7 +160,11 @@ test('a row that is marked as done unblocks its lane, and its follow-ups are ins
     { filename: 'a.pdf', content },
     { filename: 'b.pdf', content },
   ];
-  const head = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { locale: undefined, attachments }));
+  const head = await outbox.insert(
+    'order.create',
+    'SO-1',
+    orderPayload('SO-1', { locale: undefined, attachments }),
+  );
   const behind = await outbox.insert('order.cancel', 'SO-1');
   await outbox.push();
   expect(await outbox.row(behind)).toMatchObject({ status: 'pending', attempts: 0 });
@@ -147,17 +188,23 @@ test('a row that is marked as done unblocks its lane, and its follow-ups are ins
 
 test('rows whose payloads cannot be read can be marked as done', async () => {
   const nested = `{"items": ${'['.repeat(2_500)}${']'.repeat(2_500)}}`;
-  const payloads = [nested, '{"attachments": [{}, null, {"filename": "b.pdf"}]}', '{"attachments": 7}', '[]'];
+  const payloads = [
+    nested,
+    '{"attachments": [{}, null, {"filename": "b.pdf"}]}',
+    '{"attachments": 7}',
+    '[]',
+  ];
   const ids: number[] = [];
   for (const [index, payload] of payloads.entries())
     ids.push(await outbox.insert('order.create', `SO-${index}`, payload));
   await outbox.push();
   expect(new Set((await outbox.rows()).map(({ status }) => status))).toEqual(new Set(['dead']));
-  expect(await actOnOutbox(database.db, 'done', { ids }, { by: 'test', followUps: followUpRules })).toEqual(ids);
-  const followUps = (await outbox.rows(`kind = 'order_attachment.create'`)).map(({ reference, payload }) => [
-    reference,
-    payload,
-  ]);
+  expect(
+    await actOnOutbox(database.db, 'done', { ids }, { by: 'test', followUps: followUpRules }),
+  ).toEqual(ids);
+  const followUps = (await outbox.rows(`kind = 'order_attachment.create'`)).map(
+    ({ reference, payload }) => [reference, payload],
+  );
   expect(followUps).toEqual([
     ['SO-1', null],
     ['SO-1', { filename: 'b.pdf' }],
@@ -173,14 +220,19 @@ test('a row that is inserted after a long blocked lane does not wait for it', as
   const other = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
   await outbox.push();
   expect(await outbox.row(other)).toMatchObject({ status: 'done' });
-  const postponed = "fulfilment.outbox where status = 'pending' and next_attempt_at > now() + interval '9 minutes'";
+  const postponed =
+    "fulfilment.outbox where status = 'pending' and next_attempt_at > now() + interval '9 minutes'";
   expect(await database.count(postponed)).toBe(1500);
 });
 
 test('later rows wait until an attempt that was cut off can no longer undo them', async () => {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await outbox.push();
-  await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { reset: true, effectAfterMs: 500 } });
+  await sandbox.faults({
+    operation: 'v3.orders.update',
+    count: 1,
+    effect: { reset: true, effectAfterMs: 500 },
+  });
   const first = await outbox.insert('order.update', 'SO-1', { reference: 'first' });
   const second = await outbox.insert('order.update', 'SO-1', { reference: 'second' });
   await outbox.push();
@@ -196,9 +248,14 @@ test('later rows wait until an attempt that was cut off can no longer undo them'
   expect(waiting).toEqual([{ status: 'pending', later: true }]);
   // A row that is inserted now waits too.
   const third = await outbox.insert('order.update', 'SO-1', { phoneNumber: '020' });
-  const updates = (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.update');
+  const updates = (await sandbox.requests()).filter(
+    ({ operation }) => operation === 'v3.orders.update',
+  );
   expect(updates).toHaveLength(2);
-  await waitFor('the effect of the first attempt', () => Date.now() > (updates[0]?.atMs ?? 0) + 1_000);
+  await waitFor(
+    'the effect of the first attempt',
+    () => Date.now() > (updates[0]?.atMs ?? 0) + 1_000,
+  );
   await outbox.hurry();
   await outbox.push();
   await outbox.push();

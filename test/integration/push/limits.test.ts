@@ -11,9 +11,11 @@ const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 
 const readHoldCodes = async () =>
-  (await database.query("select code from sync.push_holds where send_window is not null or kind = '' order by 1")).map(
-    ({ code }) => code,
-  );
+  (
+    await database.query(
+      "select code from sync.push_holds where send_window is not null or kind = '' order by 1",
+    )
+  ).map(({ code }) => code);
 const countPosts = () => sandbox.count('v3.orders.create');
 
 /** Starts a proxy in front of the sandbox that refuses requests beyond `limit` a second. */
@@ -38,16 +40,24 @@ async function startLimiter(limit: number) {
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return { url, refused: () => refused, close: () => new Promise((resolve) => server.close(resolve)) };
+  return {
+    url,
+    refused: () => refused,
+    close: () => new Promise((resolve) => server.close(resolve)),
+  };
 }
 
 test('a limit without Retry-After slows the rows down: few are refused, and no attempt is used', async () => {
   const limiter = await startLimiter(20);
   for (let index = 0; index < 100; index++)
     await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`));
-  const open = () => database.query("select from fulfilment.outbox where status in ('pending', 'sending') limit 1");
-  while ((await open()).length > 0) await outbox.push({ WAREHOUSE_BASE_URL: limiter.url, PUSH_MAX_ATTEMPTS: '2' });
-  const counts = await database.query('select status, attempts, count(*)::int from fulfilment.outbox group by 1, 2');
+  const open = () =>
+    database.query("select from fulfilment.outbox where status in ('pending', 'sending') limit 1");
+  while ((await open()).length > 0)
+    await outbox.push({ WAREHOUSE_BASE_URL: limiter.url, PUSH_MAX_ATTEMPTS: '2' });
+  const counts = await database.query(
+    'select status, attempts, count(*)::int from fulfilment.outbox group by 1, 2',
+  );
   expect(counts).toEqual([{ status: 'done', attempts: 1, count: 100 }]);
   expect(limiter.refused()).toBeLessThan(50);
   await limiter.close();
@@ -55,7 +65,10 @@ test('a limit without Retry-After slows the rows down: few are refused, and no a
 
 describe('a look-up', () => {
   const pushUnknownOrders = async (count = 1) => {
-    await sandbox.faults({ operation: 'v3.orders.create', effect: { status: 500, afterEffect: true } });
+    await sandbox.faults({
+      operation: 'v3.orders.create',
+      effect: { status: 500, afterEffect: true },
+    });
     for (let index = 0; index < count; index++)
       await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`));
     await outbox.push(short);
@@ -63,7 +76,10 @@ describe('a look-up', () => {
 
   test('that gets Retry-After holds all pushes of the client', async () => {
     await pushUnknownOrders();
-    await sandbox.faults({ operation: 'v3.orders.list', effect: { status: 429, retryAfter: '600' } });
+    await sandbox.faults({
+      operation: 'v3.orders.list',
+      effect: { status: 429, retryAfter: '600' },
+    });
     await outbox.hurry();
     await outbox.push(short);
     expect(await readHoldCodes()).toEqual(['retry_after']);
@@ -116,7 +132,9 @@ describe('a look-up', () => {
       await outbox.push(wrong);
     }
     expect(await readHoldCodes()).toEqual(['credentials_refused']);
-    expect((await sandbox.requests(place)).map(({ operation }) => operation)).toEqual(['common.token']);
+    expect((await sandbox.requests(place)).map(({ operation }) => operation)).toEqual([
+      'common.token',
+    ]);
     // Only look-ups are due. They find out whether the service accepts the credentials again.
     await database.query('update sync.push_holds set until = now()');
     await outbox.hurry();
@@ -146,13 +164,16 @@ describe('an operation that is refused', () => {
     await sandbox.faults({ operation: 'v2.order.release', effect: { status: 401 } });
     const place = await sandbox.lastPlace();
     const release = await outbox.insert('order.release', 'SO-1');
-    const others = [2, 3, 4].map((index) => outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`)));
+    const others = [2, 3, 4].map((index) =>
+      outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`)),
+    );
     for (let round = 0; round < 3; round++) {
       await outbox.push();
       await outbox.hurry();
     }
     expect(await outbox.row(release)).toMatchObject({ status: 'pending', attempts: 0 });
-    for (const id of await Promise.all(others)) expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+    for (const id of await Promise.all(others))
+      expect(await outbox.row(id)).toMatchObject({ status: 'done' });
     // Each of the three workers needs a token at its start, and possibly another one after the refusal.
     expect(await sandbox.count('common.token', place)).toBeLessThan(7);
   });
@@ -164,7 +185,11 @@ describe('an operation that is refused', () => {
     expect(await database.query('select kind, method, path from sync.proven_kinds')).toEqual([
       { kind: 'order.release', method: 'POST', path: '/v2/order/release' },
     ]);
-    await sandbox.faults({ operation: 'v2.order.release', count: 1, effect: { status: 404, html: true } });
+    await sandbox.faults({
+      operation: 'v2.order.release',
+      count: 1,
+      effect: { status: 404, html: true },
+    });
     await outbox.insert('order.create', 'SO-2', orderPayload('SO-2', { onHold: true }));
     const id = await outbox.insert('order.release', 'SO-2');
     await outbox.push();

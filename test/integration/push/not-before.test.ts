@@ -21,14 +21,30 @@ test('a row is not sent before its not_before, whatever wakes it, and then witho
   // The settlement of the first row wakes the lane.
   await outbox.push();
   expect(await outbox.row(first)).toMatchObject({ status: 'done' });
-  expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0, next_attempt_at: later?.not_before });
+  expect(await outbox.row(id)).toMatchObject({
+    status: 'pending',
+    attempts: 0,
+    next_attempt_at: later?.not_before,
+  });
   expect(await outbox.row(behind)).toMatchObject({ status: 'pending', attempts: 0 });
-  const [open] = await database.query('select because from fulfilment.outbox_open where id = $1', [id]);
+  const [open] = await database.query('select because from fulfilment.outbox_open where id = $1', [
+    id,
+  ]);
   expect(open).toEqual({ because: expect.stringMatching(/^it is not to be sent before \d{4}-/) });
-  await database.query('select fulfilment.outbox_replace($1, $2)', [id, '{"reference": "still later"}']);
+  await database.query('select fulfilment.outbox_replace($1, $2)', [
+    id,
+    '{"reference": "still later"}',
+  ]);
   await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0, next_attempt_at: later?.not_before });
-  await database.query('update fulfilment.outbox set not_before = now(), next_attempt_at = now() where id = $1', [id]);
+  expect(await outbox.row(id)).toMatchObject({
+    status: 'pending',
+    attempts: 0,
+    next_attempt_at: later?.not_before,
+  });
+  await database.query(
+    'update fulfilment.outbox set not_before = now(), next_attempt_at = now() where id = $1',
+    [id],
+  );
   await outbox.push();
   expect(await outbox.row(id)).toMatchObject({ status: 'done' });
 });

@@ -22,7 +22,10 @@ afterAll(() => postgres.stop());
 /** Connects as a role that may only connect, listens, and keeps a transaction open. */
 async function holdUpQueue(owner: pg.Client): Promise<pg.Client> {
   await owner.query(`create role connects_only login password 'connects'`);
-  const url = Object.assign(new URL(postgres.url), { username: 'connects_only', password: 'connects' });
+  const url = Object.assign(new URL(postgres.url), {
+    username: 'connects_only',
+    password: 'connects',
+  });
   const stranger = new pg.Client(url.href);
   await stranger.connect();
   await stranger.query('listen held');
@@ -34,7 +37,8 @@ async function holdUpQueue(owner: pg.Client): Promise<pg.Client> {
 /** Notifies until the queue is full. */
 async function fillQueue(owner: pg.Client): Promise<void> {
   const fill = async () => {
-    for (let count = 0; ; count++) await owner.query(`select pg_notify('held', repeat('a', 7000) || $1)`, [count]);
+    for (let count = 0; ; count++)
+      await owner.query(`select pg_notify('held', repeat('a', 7000) || $1)`, [count]);
   };
   await expect(fill()).rejects.toThrow('too many notifications');
 }
@@ -48,19 +52,29 @@ test('a full NOTIFY queue stops no write, and doctor and an alert say so', async
   const stranger = await holdUpQueue(owner);
   try {
     await fillQueue(owner);
-    await owner.query(`insert into fulfilment.outbox (kind, reference, payload) values ('no.such', 'A', '{}')`);
+    await owner.query(
+      `insert into fulfilment.outbox (kind, reference, payload) values ('no.such', 'A', '{}')`,
+    );
     await owner.query(`select fulfilment.outbox_cancel(id) from fulfilment.outbox`);
     await owner.query(
       `insert into fulfilment.changes (client, entity, id, operation) values ('a', 'orders', 1, 'created')`,
     );
     await notifyPushers(db);
     const problems = findProblems(await readCurrentState(db, config), config);
-    expect(problems.map(({ code, severity }) => `${severity} ${code}`)).toContain('bad notify_queue');
-    const found = { check: 'notifications', state: 'warn', found: expect.stringMatching('100 % of the NOTIFY queue') };
+    expect(problems.map(({ code, severity }) => `${severity} ${code}`)).toContain(
+      'bad notify_queue',
+    );
+    const found = {
+      check: 'notifications',
+      state: 'warn',
+      found: expect.stringMatching('100 % of the NOTIFY queue'),
+    };
     expect(await checkDatabase(db)).toContainEqual(expect.objectContaining(found));
     await stranger.end();
     await waitFor('the queue to be empty again', async () =>
-      findProblems(await readCurrentState(db, config), config).every(({ code }) => code !== 'notify_queue'),
+      findProblems(await readCurrentState(db, config), config).every(
+        ({ code }) => code !== 'notify_queue',
+      ),
     );
   } finally {
     await Promise.allSettled([stranger.end(), owner.end(), close()]);

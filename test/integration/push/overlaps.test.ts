@@ -16,7 +16,8 @@ const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 const pull = usePuller(database, sandbox);
 
-const readStoredReference = async () => (await database.query('select reference from fulfilment.orders'))[0]?.reference;
+const readStoredReference = async () =>
+  (await database.query('select reference from fulfilment.orders'))[0]?.reference;
 const countRereads = async () => (await database.query('select id from sync.rereads')).length;
 
 /** Pushes an order, so that the service and the tables have it. */
@@ -27,7 +28,11 @@ async function createOrder(): Promise<void> {
 
 test('a new payload waits until an attempt with the former one can no longer take effect', async () => {
   await createOrder();
-  await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { reset: true, effectAfterMs: 500 } });
+  await sandbox.faults({
+    operation: 'v3.orders.update',
+    count: 1,
+    effect: { reset: true, effectAfterMs: 500 },
+  });
   const id = await outbox.insert('order.update', 'SO-1', { reference: 'older' });
   await outbox.push();
   await database.query('select fulfilment.outbox_replace($1, $2)', [id, '{"reference": "newer"}']);
@@ -55,13 +60,20 @@ describe('a poll and a push of one order at the same time', () => {
   test('if the poll writes first, the pushed order is read again at once', async () => {
     await createOrder();
     await pull('pull-orders');
-    await database.query("update sync.jobs set due_at = now() + interval '10 minutes' where job = 'pull-orders'");
+    await database.query(
+      "update sync.jobs set due_at = now() + interval '10 minutes' where job = 'pull-orders'",
+    );
     await outbox.insert('order.update', 'SO-1', { reference: 'new' });
     await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { delayMs: 1_500 } });
     const pushing = outbox.push();
-    await waitFor('the change to be under way', async () => (await sandbox.count('v3.orders.update')) > 0);
+    await waitFor(
+      'the change to be under way',
+      async () => (await sandbox.count('v3.orders.update')) > 0,
+    );
     // Simulates a poll that asked meanwhile and stored the order without the pushed change.
-    await database.query("update fulfilment.orders set read_no = nextval('sync.read_no'), locale = 'x'");
+    await database.query(
+      "update fulfilment.orders set read_no = nextval('sync.read_no'), locale = 'x'",
+    );
     await pushing;
     expect(await readStoredReference()).toBe('old');
     expect(await countRereads()).toBe(1);
@@ -82,11 +94,17 @@ describe('a poll and a push of one order at the same time', () => {
     await sandbox.faults({
       operation: 'v3.orders.list',
       count: 1,
-      effect: { delayMs: 4_000, set: [{ path: ['data', 0, 'attributes', 'reference'], value: 'old' }] },
+      effect: {
+        delayMs: 4_000,
+        set: [{ path: ['data', 0, 'attributes', 'reference'], value: 'old' }],
+      },
     });
     const place = await sandbox.lastPlace();
     const polling = pull('pull-orders');
-    await waitFor('the poll to have asked', async () => (await sandbox.count('v3.orders.list', place)) > 0);
+    await waitFor(
+      'the poll to have asked',
+      async () => (await sandbox.count('v3.orders.list', place)) > 0,
+    );
     await outbox.insert('order.update', 'SO-1', { reference: 'new' });
     await outbox.push();
     expect(await readStoredReference()).toBe('new');
@@ -110,18 +128,27 @@ describe('an order', () => {
     await outbox.push();
     expect(await outbox.row(product)).toMatchObject({ status: 'pending', attempts: 1 });
     expect(await outbox.row(order)).toMatchObject({ status: 'pending', attempts: 0 });
-    const open = await database.query('select waits_for, because from fulfilment.outbox_open where id = $1', [order]);
+    const open = await database.query(
+      'select waits_for, because from fulfilment.outbox_open where id = $1',
+      [order],
+    );
     expect(open).toEqual([
       {
         waits_for: product,
-        because: expect.stringMatching(`^row ${product} \\(product.save of NEW\\) comes first and is pending`),
+        because: expect.stringMatching(
+          `^row ${product} \\(product.save of NEW\\) comes first and is pending`,
+        ),
       },
     ]);
-    await database.query('update fulfilment.outbox set next_attempt_at = now() where id = $1', [product]);
+    await database.query('update fulfilment.outbox set next_attempt_at = now() where id = $1', [
+      product,
+    ]);
     await outbox.push();
     expect(await outbox.row(order)).toMatchObject({ status: 'done' });
     const calls = (await sandbox.requests()).map(({ operation }) => operation);
-    expect(calls.indexOf('v3.orders.create')).toBeGreaterThan(calls.lastIndexOf('oldest.product.add'));
+    expect(calls.indexOf('v3.orders.create')).toBeGreaterThan(
+      calls.lastIndexOf('oldest.product.add'),
+    );
     expect(await database.query('select * from sync.outbox_waits')).toEqual([]);
   });
 
@@ -130,7 +157,13 @@ describe('an order', () => {
     const cancelled = await outbox.insert('product.save', 'SOCKS-M', { name: 'Socks' });
     const ids = [];
     for (const sku of ['MUG-RED', 'SOCKS-M'])
-      ids.push(await outbox.insert('order.create', sku, orderPayload(sku, { items: [{ sku, quantity: 1 }] })));
+      ids.push(
+        await outbox.insert(
+          'order.create',
+          sku,
+          orderPayload(sku, { items: [{ sku, quantity: 1 }] }),
+        ),
+      );
     await database.query('select fulfilment.outbox_cancel($1)', [cancelled]);
     await outbox.push();
     expect(await outbox.row(dead)).toMatchObject({ status: 'dead' });
@@ -167,7 +200,8 @@ test('the commit of a cancellation wakes a row that was inserted behind it befor
 });
 
 const readIdentity = async () =>
-  (await database.query<{ identity: string }>('select identity from sync.clients'))[0]?.identity ?? '';
+  (await database.query<{ identity: string }>('select identity from sync.clients'))[0]?.identity ??
+  '';
 const claim = async (maxRows: number, db: Kysely<DB> = database.db) =>
   claimRows(db, {
     client: 'default',
@@ -226,6 +260,8 @@ test('a claim counts the bytes of payloads as text, not as they are stored', asy
     select 'order.update', 'SO-' || n, (select jsonb_agg('1e131071'::jsonb) from generate_series(1, 8))
     from generate_series(1, 20) n`);
   const { rows } = await claim(20);
-  expect(rows.map(({ payloadBytes }) => payloadBytes)).toEqual(rows.map(({ payload }) => payload.length));
+  expect(rows.map(({ payloadBytes }) => payloadBytes)).toEqual(
+    rows.map(({ payload }) => payload.length),
+  );
   expect(rows).toHaveLength(7);
 });

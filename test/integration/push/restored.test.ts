@@ -13,10 +13,16 @@ const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 const pull = usePuller(database, sandbox);
 
-const lookedUp = outboxKinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name);
+const lookedUp = outboxKinds
+  .filter(({ unknown }) => unknown.do === 'look up')
+  .map(({ name }) => name);
 const accept = (as: OperatorAnswer) =>
   acceptDatabase(database.db, { as, by: 'operator', lookedUp, advice: 'see the service' });
-const slip = { expectedIn: 'AMS', expectedOn: '2026-06-01', items: [{ sku: 'MUG-BLUE', quantity: 5 }] };
+const slip = {
+  expectedIn: 'AMS',
+  expectedOn: '2026-06-01',
+  items: [{ sku: 'MUG-BLUE', quantity: 5 }],
+};
 
 interface ResourceCounts {
   readonly orders: number;
@@ -25,7 +31,10 @@ interface ResourceCounts {
 }
 /** Counts the resources that the service has. */
 async function countAtService(): Promise<ResourceCounts> {
-  const { clients } = await sandbox.call<{ clients: Record<string, unknown[]>[] }>('GET', '/_sandbox/state');
+  const { clients } = await sandbox.call<{ clients: Record<string, unknown[]>[] }>(
+    'GET',
+    '/_sandbox/state',
+  );
   const [lists = {}] = clients;
   return {
     orders: lists.orders?.length ?? 0,
@@ -34,7 +43,8 @@ async function countAtService(): Promise<ResourceCounts> {
   };
 }
 /** Reads kind and status of the rows, in the order of their ids. */
-const readStatuses = async () => (await outbox.rows()).map(({ kind, status }) => `${kind} ${status}`);
+const readStatuses = async () =>
+  (await outbox.rows()).map(({ kind, status }) => `${kind} ${status}`);
 
 /** Inserts one row for each way in which an unknown row is settled. */
 async function insertRows(): Promise<void> {
@@ -77,8 +87,13 @@ describe('a database that was restored from a backup', () => {
     await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
     await outbox.push();
     expect((await sandbox.requests(place)).filter(({ method }) => method !== 'GET')).toEqual([]);
-    expect(await readPushDatabase(database.db)).toMatchObject({ change: 'database', changedAt: expect.any(Date) });
-    const open = await database.query<{ because: string }>('select distinct because from fulfilment.outbox_open');
+    expect(await readPushDatabase(database.db)).toMatchObject({
+      change: 'database',
+      changedAt: expect.any(Date),
+    });
+    const open = await database.query<{ because: string }>(
+      'select distinct because from fulfilment.outbox_open',
+    );
     expect(open).toEqual([{ because: expect.stringContaining('database accept') }]);
     done(await pull('pull-shipments'));
     expect(await countAtService()).toEqual(countsAfterOneSend());
@@ -104,14 +119,18 @@ describe('a database that was restored from a backup', () => {
 
   test('restored: a row that the service does not know is sent after two look-ups', async () => {
     await outbox.insert('order.create', 'SO-3', orderPayload('SO-3'));
-    await database.query("update fulfilment.outbox set database_mark = '1/2/3/4' where reference = 'SO-3'");
+    await database.query(
+      "update fulfilment.outbox set database_mark = '1/2/3/4' where reference = 'SO-3'",
+    );
     await outbox.push();
     await accept('restored');
     for (let round = 0; round < 4; round++) {
       await outbox.push();
       await outbox.hurry();
     }
-    expect(await outbox.rows("reference = 'SO-3'")).toMatchObject([{ status: 'done', attempts: 1 }]);
+    expect(await outbox.rows("reference = 'SO-3'")).toMatchObject([
+      { status: 'done', attempts: 1 },
+    ]);
     expect(await countAtService()).toEqual({ ...countsAfterOneSend(), orders: before.orders + 2 });
   });
 
@@ -120,9 +139,14 @@ describe('a database that was restored from a backup', () => {
     await accept('copy');
     await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
     await outbox.push();
-    expect(new Set((await outbox.rows()).map(({ status }) => status))).toEqual(new Set(['pending']));
+    expect(new Set((await outbox.rows()).map(({ status }) => status))).toEqual(
+      new Set(['pending']),
+    );
     expect(await countAtService()).toEqual(countsAfterOneSend());
-    expect(await readPushDatabase(database.db)).toMatchObject({ change: 'none', acceptedAs: 'copy' });
+    expect(await readPushDatabase(database.db)).toMatchObject({
+      change: 'none',
+      acceptedAs: 'copy',
+    });
   });
 });
 
@@ -190,6 +214,8 @@ test('track-trace is not requested within an hour after the restore', async () =
   await database.backUp();
   await database.restore();
   await outbox.push();
-  const [gate] = await database.query("select next_at > now() + interval '59 minutes' as waits from sync.gates");
+  const [gate] = await database.query(
+    "select next_at > now() + interval '59 minutes' as waits from sync.gates",
+  );
   expect(gate).toEqual({ waits: true });
 });

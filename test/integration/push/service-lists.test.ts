@@ -13,7 +13,10 @@ const pull = usePuller(database, sandbox);
 const countListRequests = async () => (await sandbox.requestsTo('/settings/get')).length;
 /** Replaces one list in the answers of settings/get. */
 const answerWith = (list: string, value: unknown) =>
-  sandbox.faults({ operation: 'common.settings.get', effect: { set: [{ path: ['result', list], value }] } });
+  sandbox.faults({
+    operation: 'common.settings.get',
+    effect: { set: [{ path: ['result', list], value }] },
+  });
 /** Moves the last reading of the service lists back in time. */
 const ageLists = (span: string) =>
   database.query(
@@ -39,8 +42,18 @@ test('the service lists are read once for many rows, and stored with the methods
 });
 
 test('the daily job writes changes, marks removed entries, and keeps a list that came empty', async () => {
-  expect(done(await pull('refresh-settings'))).toMatchObject({ fetched: 21, created: 25, updated: 0, warnings: [] });
-  expect(done(await pull('refresh-settings'))).toMatchObject({ fetched: 21, created: 0, updated: 0, removed: 0 });
+  expect(done(await pull('refresh-settings'))).toMatchObject({
+    fetched: 21,
+    created: 25,
+    updated: 0,
+    warnings: [],
+  });
+  expect(done(await pull('refresh-settings'))).toMatchObject({
+    fetched: 21,
+    created: 0,
+    updated: 0,
+    removed: 0,
+  });
   const faults = {
     operation: 'common.settings.get',
     effect: {
@@ -80,8 +93,13 @@ test.each([[['returnShippingMethods', 'returnReasons']], [['mainShippingMethods'
     done(await pull('refresh-settings'));
     const present = 'countries';
     const read = async () => [
-      await database.query('select * from fulfilment.setting_options where list = any($1) order by id', [absent]),
-      await database.query('select * from fulfilment.main_shipping_method_warehouses order by 2, 3, 4'),
+      await database.query(
+        'select * from fulfilment.setting_options where list = any($1) order by id',
+        [absent],
+      ),
+      await database.query(
+        'select * from fulfilment.main_shipping_method_warehouses order by 2, 3, 4',
+      ),
     ];
     const before = await read();
     await sandbox.clearFaults();
@@ -94,19 +112,26 @@ test.each([[['returnShippingMethods', 'returnReasons']], [['mainShippingMethods'
       warnings: [`the service lists lack ${absent.join(', ')}; the stored entries are kept`],
     });
     expect(await read()).toEqual(before);
-    expect((await readOptions(present)).filter(({ removed }) => !removed)).toEqual([{ code: 'NEW', removed: false }]);
+    expect((await readOptions(present)).filter(({ removed }) => !removed)).toEqual([
+      { code: 'NEW', removed: false },
+    ]);
   },
 );
 
 test('an answer without any service list fails the run and changes nothing', async () => {
   done(await pull('refresh-settings'));
   const before = await database.query('select * from fulfilment.setting_options order by list, id');
-  await sandbox.faults({ operation: 'common.settings.get', effect: { set: [{ path: ['result'], value: {} }] } });
+  await sandbox.faults({
+    operation: 'common.settings.get',
+    effect: { set: [{ path: ['result'], value: {} }] },
+  });
   expect(await pull('refresh-settings')).toMatchObject({
     status: 'failed',
     error: { message: expect.stringContaining('has none of the lists') },
   });
-  expect(await database.query('select * from fulfilment.setting_options order by list, id')).toEqual(before);
+  expect(
+    await database.query('select * from fulfilment.setting_options order by list, id'),
+  ).toEqual(before);
 });
 
 test('an unknown code makes a worker read the service lists again, at most every ten minutes', async () => {
@@ -115,7 +140,9 @@ test('an unknown code makes a worker read the service lists again, at most every
     await outbox.push();
     return outbox.row(id);
   };
-  expect((await push('SO-1', 'NEW')).last_error).toContain('there is no code NEW (known codes: B2B, B2C)');
+  expect((await push('SO-1', 'NEW')).last_error).toContain(
+    'there is no code NEW (known codes: B2B, B2C)',
+  );
   await answerWith('orderTypes', [{ id: 31, name: 'New', code: 'NEW' }]);
   expect((await push('SO-2', 'NEW')).status).toBe('dead');
   expect(await countListRequests()).toBe(1);
@@ -130,13 +157,19 @@ test('an unknown code makes a worker read the service lists again, at most every
   ]);
   // A removed entry is not a valid code any more.
   await ageLists('20 minutes');
-  expect((await push('SO-5', 'B2B')).last_error).toContain('there is no code B2B (known codes: NEW)');
+  expect((await push('SO-5', 'B2B')).last_error).toContain(
+    'there is no code B2B (known codes: NEW)',
+  );
 });
 
 const ofPallet = { shippingMethod: 'PALLET', fulfillFrom: 'AMS' };
 const notInAms = 'shipping method PALLET is not offered in AMS (offered in: EIN)';
 const unlisted: [string, Record<string, unknown>, string][] = [
-  ['locale', { locale: 'xx-XX' }, 'locale: there is no code xx-XX (known codes: de-DE, fr-BE, nl-NL)'],
+  [
+    'locale',
+    { locale: 'xx-XX' },
+    'locale: there is no code xx-XX (known codes: de-DE, fr-BE, nl-NL)',
+  ],
   [
     'country',
     { deliveryAddress: { ...orderPayload('').deliveryAddress, countryCode: 'ZZ' } },
@@ -167,18 +200,25 @@ test.each(unlisted)(
       last_error: `the payload cannot be sent: ${problem}`,
     });
     expect(await sandbox.requestsTo('/v3/orders')).toEqual([]);
-    const check = 'select path || $2 || problem as problem from fulfilment.outbox_check($1, $3, $4)';
-    expect(await database.query(check, ['order.create', ': ', JSON.stringify(payload), 'default'])).toEqual([
-      { problem },
-    ]);
-    expect(await database.query(check, ['order.create', ': ', JSON.stringify(payload), 'other'])).toEqual([
+    const check =
+      'select path || $2 || problem as problem from fulfilment.outbox_check($1, $3, $4)';
+    expect(
+      await database.query(check, ['order.create', ': ', JSON.stringify(payload), 'default']),
+    ).toEqual([{ problem }]);
+    expect(
+      await database.query(check, ['order.create', ': ', JSON.stringify(payload), 'other']),
+    ).toEqual([
       { problem: 'client: no worker was ever set up with client other; known are default' },
     ]);
   },
 );
 
 test('an update to a locale or a warehouse that the service does not list for the order is not sent', async () => {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { shippingMethodId: 13, fulfillFrom: 'EIN' }));
+  await outbox.insert(
+    'order.create',
+    'SO-1',
+    orderPayload('SO-1', { shippingMethodId: 13, fulfillFrom: 'EIN' }),
+  );
   await outbox.push();
   const update = async (change: object) => {
     const id = await outbox.insert('order.update', 'SO-1', change);
@@ -197,7 +237,9 @@ test('an update to a locale or a warehouse that the service does not list for th
 test('an unlisted locale, country or warehouse makes a worker read the service lists again', async () => {
   done(await pull('refresh-settings'));
   await ageLists('1 hour');
-  const methods = [{ id: 13, name: 'Pallet', code: 'PALLET', shippingMethods: [{ id: 131, warehouse: 'AMS' }] }];
+  const methods = [
+    { id: 13, name: 'Pallet', code: 'PALLET', shippingMethods: [{ id: 131, warehouse: 'AMS' }] },
+  ];
   await sandbox.faults({
     operation: 'common.settings.get',
     effect: {
@@ -207,7 +249,11 @@ test('an unlisted locale, country or warehouse makes a worker read the service l
       ],
     },
   });
-  const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { ...ofPallet, locale: 'xx-XX' }));
+  const id = await outbox.insert(
+    'order.create',
+    'SO-1',
+    orderPayload('SO-1', { ...ofPallet, locale: 'xx-XX' }),
+  );
   await outbox.push();
   expect(await outbox.row(id)).toMatchObject({ status: 'done' });
   expect(await countListRequests()).toBe(2);
@@ -216,7 +262,11 @@ test('an unlisted locale, country or warehouse makes a worker read the service l
 test.each([
   ['languages', [], { locale: 'xx-XX' }],
   ['languages', [{ id: 51, name: 'Dutch', code: 'nl' }], { locale: 'xx-XX' }],
-  ['mainShippingMethods', [{ id: 13, name: 'Pallet', code: 'PALLET', shippingMethods: [] }], ofPallet],
+  [
+    'mainShippingMethods',
+    [{ id: 13, name: 'Pallet', code: 'PALLET', shippingMethods: [] }],
+    ofPallet,
+  ],
 ])('a list %s that is %j is not compared', async (list, value, changes) => {
   await answerWith(list, value);
   const payload = orderPayload('SO-1', changes);
@@ -243,32 +293,37 @@ const namesOf = [
   ['return.create', 'returnReasons', 'items[0].reason', 'reasonId', returnOf],
 ] as const;
 
-test.each(namesOf)('%s: a code of %s without one id is refused with the member for ids', async (...names) => {
-  const [kind, list, path, idMember, toPayload] = names;
-  await answerWith(list, [
-    { id: 91, name: 'a', code: 'TWICE' },
-    { id: 92, name: 'b', code: 'TWICE' },
-    { id: 93, name: 'c', code: 'ONCE' },
-    { id: 94, name: 'd', code: null },
-    { id: 95, name: 'e', code: '' },
-  ]);
-  const member = path.replace('items[0].', '');
-  const push = async (code: Record<string, unknown>) => {
-    await database.query("update fulfilment.outbox set status = 'cancelled' where status = 'dead'");
-    const id = await outbox.insert(kind, 'R', toPayload(code));
-    await outbox.push();
-    return (await outbox.row(id)).last_error;
-  };
-  expect(await push({ [member]: 'TWICE' })).toBe(
-    `the payload cannot be sent: ${path}: several entries have the code TWICE (ids 91, 92), so use ${idMember} instead`,
-  );
-  expect(await push({ [member]: 'NEVER' })).toBe(
-    `the payload cannot be sent: ${path}: there is no code NEVER (known codes: ONCE, TWICE; entries without a code: ids 94, 95, which ${idMember} takes)`,
-  );
-  expect(await push({ [member]: 'ONCE', [idMember]: 93 })).toBe(
-    `the payload cannot be sent: ${path}: give either ${member} (code) or ${idMember}`,
-  );
-});
+test.each(namesOf)(
+  '%s: a code of %s without one id is refused with the member for ids',
+  async (...names) => {
+    const [kind, list, path, idMember, toPayload] = names;
+    await answerWith(list, [
+      { id: 91, name: 'a', code: 'TWICE' },
+      { id: 92, name: 'b', code: 'TWICE' },
+      { id: 93, name: 'c', code: 'ONCE' },
+      { id: 94, name: 'd', code: null },
+      { id: 95, name: 'e', code: '' },
+    ]);
+    const member = path.replace('items[0].', '');
+    const push = async (code: Record<string, unknown>) => {
+      await database.query(
+        "update fulfilment.outbox set status = 'cancelled' where status = 'dead'",
+      );
+      const id = await outbox.insert(kind, 'R', toPayload(code));
+      await outbox.push();
+      return (await outbox.row(id)).last_error;
+    };
+    expect(await push({ [member]: 'TWICE' })).toBe(
+      `the payload cannot be sent: ${path}: several entries have the code TWICE (ids 91, 92), so use ${idMember} instead`,
+    );
+    expect(await push({ [member]: 'NEVER' })).toBe(
+      `the payload cannot be sent: ${path}: there is no code NEVER (known codes: ONCE, TWICE; entries without a code: ids 94, 95, which ${idMember} takes)`,
+    );
+    expect(await push({ [member]: 'ONCE', [idMember]: 93 })).toBe(
+      `the payload cannot be sent: ${path}: give either ${member} (code) or ${idMember}`,
+    );
+  },
+);
 
 test('settings that cannot be read make no row dead and change no stored entry', async () => {
   await sandbox.faults({
@@ -302,8 +357,14 @@ test('settings that cannot be read make no row dead and change no stored entry',
     await sandbox.clearFaults();
     await answerWith(list, value);
     await ageLists('1 hour');
-    await outbox.insert('order.create', `SO-${list}`, orderPayload(`SO-${list}`, { orderType: 'UNKNOWN' }));
+    await outbox.insert(
+      'order.create',
+      `SO-${list}`,
+      orderPayload(`SO-${list}`, { orderType: 'UNKNOWN' }),
+    );
     await outbox.push();
-    expect(await database.query('select * from fulfilment.setting_options order by list, id')).toEqual(before);
+    expect(
+      await database.query('select * from fulfilment.setting_options order by list, id'),
+    ).toEqual(before);
   }
 });

@@ -37,7 +37,10 @@ const readEntries = () =>
 const entryOf = (id: number) => ({ client: 'default', id, key: null, operation: 'updated' });
 
 /** Inserts a row in the state that the columns say. */
-async function insertAs(reference: string, columns: Readonly<Record<string, string>>): Promise<number> {
+async function insertAs(
+  reference: string,
+  columns: Readonly<Record<string, string>>,
+): Promise<number> {
   const names = Object.keys(columns).map((name) => `, ${name}`);
   const values = Object.values(columns).map((value) => `, ${value}`);
   const [row] = await database.query<{ id: number }>(
@@ -63,18 +66,28 @@ describe('an entry of the feed and a notification', () => {
     await outbox.push({ HTTP_TIMEOUT_MS: '300' });
     const done = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
     await outbox.push();
-    const dead = await outbox.insert('order.create', 'SO "3"', orderPayload('SO "3"', { locale: undefined }));
+    const dead = await outbox.insert(
+      'order.create',
+      'SO "3"',
+      orderPayload('SO "3"', { locale: undefined }),
+    );
     await outbox.push();
     expect(await readEntries()).toEqual([unknown, done, dead].map(entryOf));
     expect(
-      await database.query('select changed_columns as columns from fulfilment.changes where id = $1', [done]),
+      await database.query(
+        'select changed_columns as columns from fulfilment.changes where id = $1',
+        [done],
+      ),
     ).toEqual([{ columns: ['status', 'result', 'finished_at'] }]);
     await waitFor('three notifications', () => readHeard().length === 3);
     expect(readHeard()).toEqual([unknown, done, dead]);
   });
 
   test('are written for what the ERP cancels, and for a replaced row once it is settled', async () => {
-    const [cancelled, replaced] = [await outbox.insert('order.cancel', 'A'), await outbox.insert('order.cancel', 'B')];
+    const [cancelled, replaced] = [
+      await outbox.insert('order.cancel', 'A'),
+      await outbox.insert('order.cancel', 'B'),
+    ];
     await database.db.transaction().execute(async (trx) => {
       await sql`set local role fulfilment_writer`.execute(trx);
       await sql`select fulfilment.outbox_cancel(${cancelled})`.execute(trx);
@@ -111,7 +124,12 @@ test('an ERP that cancels a row and stays in its transaction holds up no writer 
   await sql`select fulfilment.outbox_cancel(${id})`.execute(erp);
   const writer = database.open(1);
   await sql`set lock_timeout = '1s'`.execute(writer);
-  const change = { entity: 'shipments', id: 7, operation: 'updated', changedColumns: ['status'] } as const;
+  const change = {
+    entity: 'shipments',
+    id: 7,
+    operation: 'updated',
+    changedColumns: ['status'],
+  } as const;
   await writer.transaction().execute((trx) => appendChanges(trx, 'default', [change]));
   await erp.commit().execute();
   await sweepOutcomes(database.db);

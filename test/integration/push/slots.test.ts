@@ -21,12 +21,19 @@ test('a slot sends further rows before the first is settled, up to 256', async (
     create trigger refuse before update on fulfilment.outbox for each row when (new.status = 'done')
       execute function public.refuse()`);
   const countRefusals = async () =>
-    (await database.query<{ count: number }>('select last_value::int as count from public.refusals'))[0]?.count ?? 0;
+    (
+      await database.query<{ count: number }>(
+        'select last_value::int as count from public.refusals',
+      )
+    )[0]?.count ?? 0;
   const pushed = outbox.push({ PUSH_CONCURRENCY: '1' });
   try {
     await waitFor('the slot to be used again', async () => (await countPosts()) >= 256);
     const before = await countRefusals();
-    await waitFor('two more settlements to fail', async () => (await countRefusals()) >= before + 2);
+    await waitFor(
+      'two more settlements to fail',
+      async () => (await countRefusals()) >= before + 2,
+    );
     expect(await countPosts()).toBe(256);
     expect(await outbox.rows("status = 'done'")).toEqual([]);
   } finally {

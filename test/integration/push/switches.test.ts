@@ -22,12 +22,19 @@ describe('members that WAREHOUSE_OPERATIONS_FILE makes optional', () => {
   test('may be missing in an order, which the service takes', async () => {
     const id = await outbox.insert('order.create', 'SO-1', payload);
     await push({ 'v3.orders.create': { optional } });
-    expect(await outbox.row(id)).toMatchObject({ status: 'done', result: { orderId: expect.any(Number) } });
-    const other = await outbox.insert('order.create', 'SO-2', { ...payload, externalOrderNumber: 'SO-2' });
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'done',
+      result: { orderId: expect.any(Number) },
+    });
+    const other = await outbox.insert('order.create', 'SO-2', {
+      ...payload,
+      externalOrderNumber: 'SO-2',
+    });
     await outbox.push();
     expect(await outbox.row(other)).toMatchObject({
       status: 'dead',
-      last_error: 'the payload cannot be sent: locale: is missing; deliveryAddress.lastName: is missing',
+      last_error:
+        'the payload cannot be sent: locale: is missing; deliveryAddress.lastName: is missing',
     });
   });
 
@@ -40,7 +47,12 @@ describe('members that WAREHOUSE_OPERATIONS_FILE makes optional', () => {
       { path: 'deliveryAddress.lastName', problem: 'is missing' },
       { path: 'locale', problem: 'must be a string' },
     ]);
-    await migrateDatabase(database.url, silentLogger, undefined, withSwitches({ 'v3.orders.create': { optional } }));
+    await migrateDatabase(
+      database.url,
+      silentLogger,
+      undefined,
+      withSwitches({ 'v3.orders.create': { optional } }),
+    );
     expect(await check()).toEqual([]);
     await migrateDatabase(database.url, silentLogger);
     expect(await check()).toHaveLength(2);
@@ -55,5 +67,8 @@ test('the attributes that cancel an order item are those of the switch', async (
   await database.query('select fulfilment.outbox_cancel($1)', [refused]);
   const taken = await outbox.insert('order_item.cancel', 'SO-1', { sku: 'MUG-BLUE' });
   await push({ 'v3.orderItems.cancel': { attributes: { quantity: 0, cancelled: true } } });
-  expect(await outbox.row(taken)).toMatchObject({ status: 'done', result: { modified: true, quantity: 0 } });
+  expect(await outbox.row(taken)).toMatchObject({
+    status: 'done',
+    result: { modified: true, quantity: 0 },
+  });
 });

@@ -22,12 +22,19 @@ describe('an order whose outcome is unknown', () => {
   test.each<[string, FaultRule['effect']]>([
     ['no answer', { noAnswer: true, afterEffect: true }],
     ['a truncated answer', { truncate: true }],
-    ['an answer with another order', { set: [{ path: ['data', 'attributes', 'externalOrderNumber'], value: 'X' }] }],
+    [
+      'an answer with another order',
+      { set: [{ path: ['data', 'attributes', 'externalOrderNumber'], value: 'X' }] },
+    ],
   ])('is found by a look-up and not sent again: %s', async (_name, effect) => {
     await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect });
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.push(short);
-    expect(await outbox.row(id)).toMatchObject({ status: 'unknown', attempts: 1, written_at: expect.any(Date) });
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'unknown',
+      attempts: 1,
+      written_at: expect.any(Date),
+    });
     await outbox.pushRounds(1);
     await outbox.pushRounds(1);
     expect(await outbox.row(id)).toMatchObject({
@@ -75,9 +82,15 @@ describe('an order whose outcome is unknown', () => {
       {
         operation: 'v3.orders.list',
         count: 1,
-        effect: { set: [{ path: ['data', 0, 'attributes', 'externalOrderNumber'], value: 'so-1' }] },
+        effect: {
+          set: [{ path: ['data', 0, 'attributes', 'externalOrderNumber'], value: 'so-1' }],
+        },
       },
-      { operation: 'v3.orders.list', count: 1, effect: { set: [{ path: ['data', 0, 'attributes'], value: 7 }] } },
+      {
+        operation: 'v3.orders.list',
+        count: 1,
+        effect: { set: [{ path: ['data', 0, 'attributes'], value: 7 }] },
+      },
     );
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.push(short);
@@ -92,7 +105,9 @@ describe('an order whose outcome is unknown', () => {
     expect(errors).toEqual([
       'v3.orders.list: answered 500: «A fault of the sandbox»; the look-up is tried again',
       'the answer to the look-up has another order number; the look-up is tried again',
-      expect.stringMatching(/^an order in the answer cannot be read: attributes: .*; the look-up is tried again$/),
+      expect.stringMatching(
+        /^an order in the answer cannot be read: attributes: .*; the look-up is tried again$/,
+      ),
     ]);
     await outbox.pushRounds(2);
     expect(await outbox.row(id)).toMatchObject({ status: 'done' });
@@ -100,7 +115,11 @@ describe('an order whose outcome is unknown', () => {
   });
 
   test('is left to a person if its payload was replaced after the attempt', async () => {
-    await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { status: 500, afterEffect: true } });
+    await sandbox.faults({
+      operation: 'v3.orders.create',
+      count: 1,
+      effect: { status: 500, afterEffect: true },
+    });
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.push(short);
     await database.query(
@@ -130,7 +149,9 @@ describe('an order whose outcome is unknown', () => {
     expect(await outbox.row(id)).toMatchObject({ status: 'unknown' });
     await pushing;
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
-    const history = await database.query('select step, became from sync.outbox_attempts order by id');
+    const history = await database.query(
+      'select step, became from sync.outbox_attempts order by id',
+    );
     expect(history).toEqual([
       { step: 'taken over', became: 'unknown' },
       { step: 'sent', became: 'done' },
@@ -168,7 +189,11 @@ describe('a kind that cannot be looked up', () => {
   });
 
   describe('a return label', () => {
-    const labelFault = { operation: 'v2.returnLabel.get', count: 1, effect: { reset: true, afterEffect: true } };
+    const labelFault = {
+      operation: 'v2.returnLabel.get',
+      count: 1,
+      effect: { reset: true, afterEffect: true },
+    };
     const countLabels = () => sandbox.count('v2.returnLabel.get');
     const insertLabel = async () => {
       await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
@@ -184,9 +209,10 @@ describe('a kind that cannot be looked up', () => {
       await sandbox.faults({ operation: 'v2.returnLabel.get', effect: { delayMs: 1_500 } });
       const pushing = outbox.push();
       await waitFor('the request', countLabels);
-      await database.query("update fulfilment.outbox set lease_until = now() - interval '1 second' where id = $1", [
-        id,
-      ]);
+      await database.query(
+        "update fulfilment.outbox set lease_until = now() - interval '1 second' where id = $1",
+        [id],
+      );
       await outbox.push();
       expect(await outbox.row(id)).toMatchObject({ status: 'unknown', next_attempt_at: null });
       await pushing;
@@ -198,7 +224,11 @@ describe('a kind that cannot be looked up', () => {
       const id = await insertLabel();
       await sandbox.faults(labelFault);
       await outbox.push({ ...short, WAREHOUSE_OPERATIONS_FILE: file });
-      expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 1, written_at: expect.any(Date) });
+      expect(await outbox.row(id)).toMatchObject({
+        status: 'pending',
+        attempts: 1,
+        written_at: expect.any(Date),
+      });
       await outbox.hurry();
       await outbox.push({ ...short, WAREHOUSE_OPERATIONS_FILE: file });
       expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
@@ -207,7 +237,11 @@ describe('a kind that cannot be looked up', () => {
 });
 
 describe('an inbound packing slip whose outcome is unknown', () => {
-  const slip = { expectedIn: 'AMS', expectedOn: '2026-05-11', items: [{ sku: 'MUG-BLUE', quantity: 40 }] };
+  const slip = {
+    expectedIn: 'AMS',
+    expectedOn: '2026-05-11',
+    items: [{ sku: 'MUG-BLUE', quantity: 40 }],
+  };
   const createFault = { operation: 'v3.inboundPackingSlips.create', count: 1 };
 
   test('is found among the open slips by reference and warehouse', async () => {
@@ -231,11 +265,18 @@ describe('an inbound packing slip whose outcome is unknown', () => {
       status: 'unknown',
       attempts: 1,
       next_attempt_at: null,
-      last_error: expect.stringMatching(/^not found at the service, looked up twice\. It may have been carried out/),
+      last_error: expect.stringMatching(
+        /^not found at the service, looked up twice\. It may have been carried out/,
+      ),
     });
-    expect(await actOnOutbox(database.db, 'retry', { ids: [id] }, { by: 'test', followUps: followUpRules })).toEqual([
-      id,
-    ]);
+    expect(
+      await actOnOutbox(
+        database.db,
+        'retry',
+        { ids: [id] },
+        { by: 'test', followUps: followUpRules },
+      ),
+    ).toEqual([id]);
     await outbox.push();
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
   });

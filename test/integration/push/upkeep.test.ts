@@ -47,5 +47,7 @@ test('claims are renewed even while the other upkeep waits for a lock', async ()
   });
   await waiting;
   await upkeep.stop();
-  expect(await database.query('select served_at is not null as served from sync.clients')).toEqual([{ served: true }]);
+  expect(await database.query('select served_at is not null as served from sync.clients')).toEqual([
+    { served: true },
+  ]);
 });

@@ -10,7 +10,9 @@ const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 
 const address = orderPayload('?').deliveryAddress;
-const withAddress = (changes: Record<string, unknown>) => ({ deliveryAddress: { ...address, ...changes } });
+const withAddress = (changes: Record<string, unknown>) => ({
+  deliveryAddress: { ...address, ...changes },
+});
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
 const olderOnly = 'exists only in the older order operation, which this program does not call';
@@ -19,8 +21,16 @@ const noRate = 'must be a rate from 0 to 1, such as 0.21 for 21 %';
 
 /** Changes to a valid payload of order.create, each with the problem that is reported for it. */
 const orders: [string, Record<string, unknown>, string][] = [
-  ['no order type', { orderType: undefined }, 'orderType: give either orderType (code) or orderTypeId'],
-  ['unknown order type', { orderType: 'B2X' }, 'orderType: there is no code B2X (known codes: B2B, B2C)'],
+  [
+    'no order type',
+    { orderType: undefined },
+    'orderType: give either orderType (code) or orderTypeId',
+  ],
+  [
+    'unknown order type',
+    { orderType: 'B2X' },
+    'orderType: there is no code B2X (known codes: B2B, B2C)',
+  ],
   [
     'a read-only member',
     { channelIdentifier: 'web' },
@@ -46,7 +56,12 @@ const orders: [string, Record<string, unknown>, string][] = [
   ],
   [
     'several at once',
-    { orderType: 'X', locale: undefined, items: [{ sku: '', quantity: 1.5 }], ...withAddress({ postcode: null }) },
+    {
+      orderType: 'X',
+      locale: undefined,
+      items: [{ sku: '', quantity: 1.5 }],
+      ...withAddress({ postcode: null }),
+    },
     'locale: is missing; items[0].sku: must not be empty; items[0].quantity: must be a whole number; orderType: there is no code X (known codes: B2B, B2C); deliveryAddress.postcode: is required for NL',
   ],
   [
@@ -60,7 +75,11 @@ const orders: [string, Record<string, unknown>, string][] = [
     { items: [{ sku: 'A', quantity: 1, vat: '1.00000000000000000001' }] },
     `items[0].vat: ${noRate}`,
   ],
-  ['a rate in percent, as a text', { items: [{ sku: 'A', quantity: 1, vat: '21.00' }] }, `items[0].vat: ${noRate}`],
+  [
+    'a rate in percent, as a text',
+    { items: [{ sku: 'A', quantity: 1, vat: '21.00' }] },
+    `items[0].vat: ${noRate}`,
+  ],
   [
     'no house number',
     withAddress({ houseNumber: undefined, street1: 'Keizersgracht' }),
@@ -130,14 +149,21 @@ test('addresses and ids that the service can use are accepted', async () => {
   expect((await outbox.rows()).map(({ status, last_error }) => [status, last_error])).toEqual(
     accepted.map(() => ['done', null]),
   );
-  const notes = (await outbox.rows()).flatMap(({ result }) => (result as { note?: string }).note ?? []);
+  const notes = (await outbox.rows()).flatMap(
+    ({ result }) => (result as { note?: string }).note ?? [],
+  );
   expect(notes).toHaveLength(streetsWithDoubt.length);
   expect(notes[0]).toContain('street1 does not end with a number');
 });
 
 /** Rows that are refused by the worker or the service: kind, reference, payload and `last_error`. */
 const others: [string, string, unknown, string][] = [
-  ['order.update', 'SO-1', {}, 'the payload cannot be sent: payload: must name at least one member to change'],
+  [
+    'order.update',
+    'SO-1',
+    {},
+    'the payload cannot be sent: payload: must name at least one member to change',
+  ],
   [
     'order.update',
     'SO-404',
@@ -172,7 +198,9 @@ const others: [string, string, unknown, string][] = [
     'order_item.cancel',
     'SO-1',
     { sku: 'MUG-BLUE', quantity: 1 },
-    expect.stringMatching(/quantity: the interface cancels all that is left of an item.*order\.replace/),
+    expect.stringMatching(
+      /quantity: the interface cancels all that is left of an item.*order\.replace/,
+    ),
   ],
   [
     'order.crate',
@@ -213,13 +241,20 @@ test('an item that an order has twice must be named by its id', async () => {
   expect((await outbox.row(bySku)).last_error).toMatch(
     /^order SO-1 has several items with the sku MUG-BLUE; name one by orderItemId: \d+ \(MUG-BLUE\), \d+ \(MUG-BLUE\)$/,
   );
-  await database.query('select fulfilment.outbox_replace($1, $2)', [bySku, JSON.stringify({ orderItemId: first?.id })]);
+  await database.query('select fulfilment.outbox_replace($1, $2)', [
+    bySku,
+    JSON.stringify({ orderItemId: first?.id }),
+  ]);
   await outbox.push();
-  expect(await outbox.row(bySku)).toMatchObject({ status: 'done', result: { orderItemId: first?.id, quantity: 0 } });
+  expect(await outbox.row(bySku)).toMatchObject({
+    status: 'done',
+    result: { orderItemId: first?.id, quantity: 0 },
+  });
 });
 
 describe('a payload with more problems than anybody can read', () => {
-  const readErrors = async () => (await outbox.rows()).map((row) => [row.status, row.last_error ?? '']);
+  const readErrors = async () =>
+    (await outbox.rows()).map((row) => [row.status, row.last_error ?? '']);
 
   test('such as 740,000 empty items, is dead with a short reason', async () => {
     await database.query(
@@ -228,19 +263,27 @@ describe('a payload with more problems than anybody can read', () => {
          (select jsonb_agg('{}'::jsonb) from generate_series(1, 740000)))`,
     );
     await outbox.push();
-    expect(await readErrors()).toEqual([['dead', expect.stringMatching(/payload: holds more than 100000 values/)]]);
+    expect(await readErrors()).toEqual([
+      ['dead', expect.stringMatching(/payload: holds more than 100000 values/)],
+    ]);
   });
 
   test('is dead with the first 100 of them, in at most 4 KB', async () => {
     const items = Array.from({ length: 4_000 }, () => ({}));
     await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { items }));
-    const members = Object.fromEntries(Array.from({ length: 4_000 }, (_, n) => [`ü${'x'.repeat(90)}${n}`, n]));
+    const members = Object.fromEntries(
+      Array.from({ length: 4_000 }, (_, n) => [`ü${'x'.repeat(90)}${n}`, n]),
+    );
     await outbox.insert('order.update', 'SO-2', members);
     await outbox.push();
     const [first, second] = (await readErrors()) as [string, string][];
-    expect(first).toEqual(['dead', expect.stringMatching(/items\[49\]\.quantity: is missing; and more$/)]);
+    expect(first).toEqual([
+      'dead',
+      expect.stringMatching(/items\[49\]\.quantity: is missing; and more$/),
+    ]);
     expect(second?.[0]).toBe('dead');
-    for (const error of [first?.[1] ?? '', second?.[1] ?? '']) expect(Buffer.byteLength(error)).toBeLessThan(4_097);
+    for (const error of [first?.[1] ?? '', second?.[1] ?? ''])
+      expect(Buffer.byteLength(error)).toBeLessThan(4_097);
     expect(second?.[1]).toMatch(/x…$/);
   });
 });
@@ -248,7 +291,10 @@ describe('a payload with more problems than anybody can read', () => {
 describe('attempts of a row that was never sent', () => {
   /** Reads the attempts and the history of a row. */
   const readTries = async (id: number) => {
-    const steps = await database.query('select step, became from sync.outbox_attempts where outbox_id = $1', [id]);
+    const steps = await database.query(
+      'select step, became from sync.outbox_attempts where outbox_id = $1',
+      [id],
+    );
     const { status, attempts } = await outbox.row(id);
     return { status, attempts, history: steps.map(({ step, became }) => `${step} ${became}`) };
   };

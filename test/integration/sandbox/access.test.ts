@@ -12,7 +12,11 @@ import {
 } from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
-const sandbox = useSandbox(['default', 'other'], { ...quiet, strict: false, unknownProducts: 'accept' });
+const sandbox = useSandbox(['default', 'other'], {
+  ...quiet,
+  strict: false,
+  unknownProducts: 'accept',
+});
 const owner = useClient(sandbox);
 const stranger = useClient(sandbox, 'other');
 
@@ -57,7 +61,8 @@ async function makeResources(): Promise<void> {
   const body = orderBody(number, { attributes: { reference: 'OWN-REF' }, included });
   const order = (await owner.ask('v3.orders.create', { body })).body.data as unknown as Resource;
   await owner.ask('v3.inboundPackingSlips.create', { body: slip('OWN-SKU') });
-  const shipments = async () => (await owner.ask('v3.shipments.list', { query: 'include=shipmentItems' })).body.data;
+  const shipments = async () =>
+    (await owner.ask('v3.shipments.list', { query: 'include=shipmentItems' })).body.data;
   await sandbox.advanceUntil(async () => (await shipments())[0]?.attributes.status === 'SHIPPED');
   const [shipment] = await shipments();
   const shipmentItem = shipment?.included?.[0]?.id ?? 0;
@@ -68,17 +73,20 @@ async function makeResources(): Promise<void> {
     return (rma.body.data as unknown as Resource).id;
   };
   await announce();
-  await sandbox.advanceUntil(async () => (await owner.ask('v3.returnItems.list')).body.data.length > 0);
+  await sandbox.advanceUntil(
+    async () => (await owner.ask('v3.returnItems.list')).body.data.length > 0,
+  );
   // An order that waits, so that the robot does nothing with it.
   const onHold = { attributes: { onHold: true }, included };
-  const second = (await owner.ask('v3.orders.create', { body: orderBody(waitingNumber, onHold) })).body
-    .data as unknown as Resource;
+  const second = (await owner.ask('v3.orders.create', { body: orderBody(waitingNumber, onHold) }))
+    .body.data as unknown as Resource;
   // A parcel that is with a carrier.
   await owner.ask('v3.orders.create', { body: orderBody('OWN-3', { included }) });
   await sandbox.advanceUntil(
     async () => ((await owner.ask('v2.shipment.trackTrace')).body.result as unknown[]).length > 0,
   );
-  const [inbound] = (await owner.ask('v3.inbounds.list', { query: 'include=inboundItems' })).body.data;
+  const [inbound] = (await owner.ask('v3.inbounds.list', { query: 'include=inboundItems' })).body
+    .data;
   owned = {
     order: order.id,
     waitingOrder: second.id,
@@ -104,16 +112,28 @@ const patch = (type: string, id: number, attributes: object) => ({
 /** Requests for resources of the owner, by operation. Those that end the waiting order come after its other requests. */
 const attempts: Record<string, Attempt> = {
   'oldest.product.search': ask('oldest.product.search', () => ({ body: { Sku: 'OWN-SKU' } })),
-  'oldest.product.edit': ask('oldest.product.edit', () => ({ body: { Sku: 'OWN-SKU', Name: 'Stolen' } })),
+  'oldest.product.edit': ask('oldest.product.edit', () => ({
+    body: { Sku: 'OWN-SKU', Name: 'Stolen' },
+  })),
   'oldest.stock.get': ask('oldest.stock.get', () => ({ path: { sku: 'OWN-SKU' } })),
-  'oldest.order.search': ask('oldest.order.search', () => ({ body: { ExternalOrderNumber: number } })),
+  'oldest.order.search': ask('oldest.order.search', () => ({
+    body: { ExternalOrderNumber: number },
+  })),
   'v2.order.search': ask('v2.order.search', () => ({ query: `externalOrderNumber=${number}` })),
-  'v2.order.searchByBody': ask('v2.order.searchByBody', () => ({ body: { externalOrderNumber: number } })),
-  'v2.order.release': ask('v2.order.release', () => ({ body: { externalOrderNumber: waitingNumber } })),
+  'v2.order.searchByBody': ask('v2.order.searchByBody', () => ({
+    body: { externalOrderNumber: number },
+  })),
+  'v2.order.release': ask('v2.order.release', () => ({
+    body: { externalOrderNumber: waitingNumber },
+  })),
   'v2.shipment.trackTrace': ask('v2.shipment.trackTrace'),
   'v2.shipment.list': ask('v2.shipment.list'),
-  'v2.shipment.listByStatus': ask('v2.shipment.listByStatus', () => ({ path: { status: 'SHIPPED' } })),
-  'v2.shipment.listByOrderTypes': ask('v2.shipment.listByOrderTypes', () => ({ body: { orderTypes: [31] } })),
+  'v2.shipment.listByStatus': ask('v2.shipment.listByStatus', () => ({
+    path: { status: 'SHIPPED' },
+  })),
+  'v2.shipment.listByOrderTypes': ask('v2.shipment.listByOrderTypes', () => ({
+    body: { orderTypes: [31] },
+  })),
   'v2.shipment.listByOrderTypesAndStatus': ask('v2.shipment.listByOrderTypesAndStatus', () => ({
     path: { status: 'SHIPPED' },
     body: { orderTypes: [31] },
@@ -126,9 +146,13 @@ const attempts: Record<string, Attempt> = {
     },
   })),
   'v2.returnLabel.get': ask('v2.returnLabel.get', () => ({ path: { shipmentId: owned.shipment } })),
-  'v3.orders.list': ask('v3.orders.list', () => ({ query: `filter[externalOrderNumber][in]=${number}` })),
+  'v3.orders.list': ask('v3.orders.list', () => ({
+    query: `filter[externalOrderNumber][in]=${number}`,
+  })),
   'v3.orders.get': ask('v3.orders.get', () => ({ path: { id: owned.order } })),
-  'v3.orders.update': ask('v3.orders.update', () => patch('order', owned.waitingOrder, { reference: 'stolen' })),
+  'v3.orders.update': ask('v3.orders.update', () =>
+    patch('order', owned.waitingOrder, { reference: 'stolen' }),
+  ),
   'v3.orderItems.get': ask('v3.orderItems.get', () => ({ path: { id: owned.waitingItem } })),
   'v3.orderAttachments.create': ask('v3.orderAttachments.create', () => ({
     body: {
@@ -138,23 +162,36 @@ const attempts: Record<string, Attempt> = {
       },
     },
   })),
-  'v3.orderItems.cancel': ask('v3.orderItems.cancel', () => patch('orderItem', owned.waitingItem, { quantity: 0 })),
+  'v3.orderItems.cancel': ask('v3.orderItems.cancel', () =>
+    patch('orderItem', owned.waitingItem, { quantity: 0 }),
+  ),
   'v3.orders.cancel': ask('v3.orders.cancel', () => ({ path: { id: owned.waitingOrder } })),
-  'v3.shipments.list': ask('v3.shipments.list', () => ({ query: `filter[orderId]=${owned.order}` })),
-  'v3.shipments.get': ask('v3.shipments.get', () => ({ path: { id: owned.shipment } })),
-  'v3.returnMerchandiseAuthorizations.create': ask('v3.returnMerchandiseAuthorizations.create', () => ({
-    body: authorization(owned.shipment, owned.shipmentItem),
+  'v3.shipments.list': ask('v3.shipments.list', () => ({
+    query: `filter[orderId]=${owned.order}`,
   })),
+  'v3.shipments.get': ask('v3.shipments.get', () => ({ path: { id: owned.shipment } })),
+  'v3.returnMerchandiseAuthorizations.create': ask(
+    'v3.returnMerchandiseAuthorizations.create',
+    () => ({
+      body: authorization(owned.shipment, owned.shipmentItem),
+    }),
+  ),
   'v3.returnMerchandiseAuthorizations.get': ask('v3.returnMerchandiseAuthorizations.get', () => ({
     path: { id: owned.authorization },
   })),
-  'v3.returnMerchandiseAuthorizations.replace': ask('v3.returnMerchandiseAuthorizations.replace', () => ({
-    path: { id: owned.authorization },
-    body: authorization(owned.shipment, owned.shipmentItem),
-  })),
-  'v3.returnMerchandiseAuthorizations.delete': ask('v3.returnMerchandiseAuthorizations.delete', () => ({
-    path: { id: owned.authorization },
-  })),
+  'v3.returnMerchandiseAuthorizations.replace': ask(
+    'v3.returnMerchandiseAuthorizations.replace',
+    () => ({
+      path: { id: owned.authorization },
+      body: authorization(owned.shipment, owned.shipmentItem),
+    }),
+  ),
+  'v3.returnMerchandiseAuthorizations.delete': ask(
+    'v3.returnMerchandiseAuthorizations.delete',
+    () => ({
+      path: { id: owned.authorization },
+    }),
+  ),
   'v3.returnItems.list': ask('v3.returnItems.list'),
   'v3.inbounds.list': ask('v3.inbounds.list'),
   'v3.inbounds.get': ask('v3.inbounds.get', () => ({ path: { id: owned.inbound } })),
@@ -198,7 +235,9 @@ const creators: Record<string, Attempt> = {
     },
   })),
   'v3.orders.create': ask('v3.orders.create', () => ({ body: orderBody('SAME') })),
-  'v3.inboundPackingSlips.create': ask('v3.inboundPackingSlips.create', () => ({ body: slip('MUG-RED') })),
+  'v3.inboundPackingSlips.create': ask('v3.inboundPackingSlips.create', () => ({
+    body: slip('MUG-RED'),
+  })),
 };
 const openOperations = ['common.token', 'common.status.get'];
 /** Operations that answer all clients in the same way. */
@@ -235,7 +274,10 @@ describe('a client never sees the data of another client', () => {
     await makeResources();
     const [mine, theirs] = [await list(owner), await list(stranger)];
     expect(JSON.stringify(mine.body)).toContain('OWN-SKU');
-    expect([theirs.status, JSON.stringify(theirs.body)]).toEqual([200, expect.not.stringContaining('OWN-SKU')]);
+    expect([theirs.status, JSON.stringify(theirs.body)]).toEqual([
+      200,
+      expect.not.stringContaining('OWN-SKU'),
+    ]);
     expect(JSON.stringify(theirs.body)).toContain('MUG-BLUE');
   });
 
@@ -251,7 +293,9 @@ describe('a client never sees the data of another client', () => {
 describe('a token', () => {
   test('is needed for every operation but those that are open', async () => {
     const asker = new ServiceClient(sandbox, 'default');
-    for (const { name, method, path } of operations.filter((one) => !openOperations.includes(one.name)))
+    for (const { name, method, path } of operations.filter(
+      (one) => !openOperations.includes(one.name),
+    ))
       for (const token of ['', 'made-up']) {
         asker.token = token;
         const { status } = await asker.fetch(method, path.replaceAll(/:\w+/g, '1'));
@@ -260,7 +304,11 @@ describe('a token', () => {
   });
 
   test('is refused after it has expired', async () => {
-    await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { expireTokens: true } });
+    await sandbox.faults({
+      operation: 'v3.shipments.list',
+      count: 1,
+      effect: { expireTokens: true },
+    });
     expect((await owner.ask('v3.shipments.list')).status).toBe(401);
     await owner.logIn();
     expect((await owner.ask('v3.shipments.list')).status).toBe(200);

@@ -9,7 +9,11 @@ describeOperation('common.token', () => {
   const ask = (form: Record<string, string>) => client.ask('common.token', { form });
 
   test('answers a token with all its fields for the right name and password', async () => {
-    const { body } = await ask({ grant_type: 'password', username: 'default', password: 'default' });
+    const { body } = await ask({
+      grant_type: 'password',
+      username: 'default',
+      password: 'default',
+    });
     expect(body).toEqual({
       access_token: expect.any(String),
       token_type: 'bearer',
@@ -23,11 +27,17 @@ describeOperation('common.token', () => {
   test.each([
     [{ grant_type: 'password', username: 'default', password: 'wrong' }, 'invalid_grant'],
     [{ grant_type: 'password', username: 'stranger', password: 'stranger' }, 'invalid_grant'],
-    [{ grant_type: 'client_credentials', username: 'default', password: 'default' }, 'invalid_request'],
+    [
+      { grant_type: 'client_credentials', username: 'default', password: 'default' },
+      'invalid_request',
+    ],
     [{ grant_type: 'password', username: 'default' }, 'invalid_request'],
   ])('%j is refused: %s', async (form, error) => {
     const answer = await ask(form as Record<string, string>);
-    expect([answer.status, (answer.body as unknown as { error: string }).error]).toEqual([400, error]);
+    expect([answer.status, (answer.body as unknown as { error: string }).error]).toEqual([
+      400,
+      error,
+    ]);
   });
 
   test('refuses a body that is not a form', async () => {
@@ -39,14 +49,19 @@ describeOperation('common.token', () => {
     await sandbox.switches({ tokenSeconds: 1 });
     await client.logIn();
     expect((await client.ask('common.settings.get')).status).toBe(200);
-    await expect.poll(async () => (await client.ask('common.settings.get')).status, { timeout: 120_000 }).toBe(401);
+    await expect
+      .poll(async () => (await client.ask('common.settings.get')).status, { timeout: 120_000 })
+      .toBe(401);
   });
 });
 
 describeOperation('common.status.get', () => {
   test('answers without a token', async () => {
     client.token = '';
-    expect((await client.ask('common.status.get')).body).toMatchObject({ messageCode: 'OK', result: null });
+    expect((await client.ask('common.status.get')).body).toMatchObject({
+      messageCode: 'OK',
+      result: null,
+    });
   });
 });
 

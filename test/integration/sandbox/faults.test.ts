@@ -9,7 +9,9 @@ const client = useClient(sandbox);
 
 const create = (number: string) => client.ask('v3.orders.create', { body: orderBody(number) });
 const readNumbers = async () =>
-  (await client.ask('v3.orders.list')).body.data.map(({ attributes }) => attributes.externalOrderNumber);
+  (await client.ask('v3.orders.list')).body.data.map(
+    ({ attributes }) => attributes.externalOrderNumber,
+  );
 const fault = (effect: object, rule: object = {}) =>
   sandbox.faults({ operation: 'v3.orders.create', count: 1, effect, ...rule });
 
@@ -35,9 +37,10 @@ describe('lists and searches lag behind writes', () => {
     expect((await client.ask('v3.orders.list', { query })).body.data).toEqual([]);
     const body = { externalOrderNumber: 'A-1' };
     expect((await client.ask('v2.order.searchByBody', { body })).body.messageCode).toBe('NOK');
-    expect((await client.ask('oldest.order.search', { body: { ExternalOrderNumber: 'A-1' } })).body.messageCode).toBe(
-      'NOK',
-    );
+    expect(
+      (await client.ask('oldest.order.search', { body: { ExternalOrderNumber: 'A-1' } })).body
+        .messageCode,
+    ).toBe('NOK');
     expect((await client.ask('v3.orders.get', { path: { id } })).status).toBe(200);
     await sandbox.clearFaults();
     expect(await readNumbers()).toEqual(['A-1']);
@@ -57,9 +60,17 @@ describe('rows of a list', () => {
   test('can be repeated and reversed', async () => {
     await sandbox.seed(3);
     const usual = await readIds();
-    await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { duplicateRow: true } });
+    await sandbox.faults({
+      operation: 'v3.shipments.list',
+      count: 1,
+      effect: { duplicateRow: true },
+    });
     expect(await readIds()).toEqual([...usual, usual[0]]);
-    await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { reverseRows: true } });
+    await sandbox.faults({
+      operation: 'v3.shipments.list',
+      count: 1,
+      effect: { reverseRows: true },
+    });
     expect(await readIds()).toEqual([...usual].reverse());
     expect(await readIds()).toEqual(usual);
     await sandbox.faults({
@@ -68,7 +79,10 @@ describe('rows of a list', () => {
       effect: { reverseRows: true, duplicateRow: true },
     });
     const { result } = (await client.ask('v2.shipment.list')).body;
-    expect((result as { id: number }[]).map(({ id }) => id)).toEqual([usual[0], ...[...usual].reverse()]);
+    expect((result as { id: number }[]).map(({ id }) => id)).toEqual([
+      usual[0],
+      ...[...usual].reverse(),
+    ]);
   });
 
   test('can appear late with a low id, and do not exist before', async () => {
@@ -81,7 +95,9 @@ describe('rows of a list', () => {
     await sandbox.advance(3_000);
     expect(await readIds()).toEqual(usual.filter((id) => id !== lateId));
     expect((await client.ask('v3.shipments.get', { path: { id: lateId } })).status).toBe(404);
-    expect((await client.ask('v2.shipment.search', { body: { id: lateId } })).body.result).toEqual([]);
+    expect((await client.ask('v2.shipment.search', { body: { id: lateId } })).body.result).toEqual(
+      [],
+    );
     await sandbox.advance(700);
     expect(await readIds()).toEqual(usual);
   });
@@ -89,7 +105,13 @@ describe('rows of a list', () => {
 
 describe('the bytes of an answer', () => {
   /** Sends a GET with plain node:http and returns what arrives, and in how many pieces. */
-  function receive(): Promise<{ status: number; type: string; text: string; pieces: number; broken: boolean }> {
+  function receive(): Promise<{
+    status: number;
+    type: string;
+    text: string;
+    pieces: number;
+    broken: boolean;
+  }> {
     return new Promise((resolve, reject) => {
       const headers = { authorization: `bearer ${client.token}` };
       const sent = request(new URL('/v3/shipments', sandbox.url), { headers }, (answer) => {
@@ -126,7 +148,8 @@ describe('the bytes of an answer', () => {
 
 describe('a rule', () => {
   test('applies after n requests, a number of times, with a probability, or for one client', async () => {
-    const isFailing = async (asker = client) => (await asker.ask('v3.shipments.list')).status === 500;
+    const isFailing = async (asker = client) =>
+      (await asker.ask('v3.shipments.list')).status === 500;
     await sandbox.faults({
       operation: 'v3.shipments.list',
       client: 'default',
@@ -144,7 +167,9 @@ describe('a rule', () => {
     for (let index = 0; index < 60; index++) if (await isFailing()) hits++;
     expect(hits).toBeGreaterThan(10);
     expect(hits).toBeLessThan(50);
-    expect(await sandbox.call('GET', '/_sandbox/faults')).toMatchObject([{ operation: 'v3.*', hits }]);
+    expect(await sandbox.call('GET', '/_sandbox/faults')).toMatchObject([
+      { operation: 'v3.*', hits },
+    ]);
   });
 
   test.each<[object, RegExp]>([

@@ -60,7 +60,9 @@ clients:
   shop-b:
     orderTypes: [{id: 509, name: Only, code: ONLY}]
 `;
-const orderType = (id: number) => ({ relationships: { orderType: { data: { id, type: 'orderType' } } } });
+const orderType = (id: number) => ({
+  relationships: { orderType: { data: { id, type: 'orderType' } } },
+});
 
 describe('a settings file', () => {
   test('replaces the lists that it names, for all clients or for one', async () => {
@@ -89,14 +91,22 @@ describe('a settings file', () => {
     const web = await create('S-2', orderType(501));
     expect(web.body.data).toMatchObject({ attributes: { allowPartialDelivery: true } });
     const market = await create('S-3', { ...orderType(502), attributes: { locale: undefined } });
-    expect(market.body.data).toMatchObject({ attributes: { allowPartialDelivery: false, locale: 'en-GB' } });
-    const elsewhere = await create('S-4', { ...orderType(501), attributes: { fulfillFrom: 'AMS' } });
+    expect(market.body.data).toMatchObject({
+      attributes: { allowPartialDelivery: false, locale: 'en-GB' },
+    });
+    const elsewhere = await create('S-4', {
+      ...orderType(501),
+      attributes: { fulfillFrom: 'AMS' },
+    });
     expect(titles(elsewhere)).toMatch(/strategy \(UTR, GNT\)/);
   });
 
   test('is shown in docs/sandbox.md', () => {
     const page = readFileSync(new URL('../../../docs/sandbox.md', import.meta.url), 'utf8');
-    const { orderTypes } = readListsFile(write(/```yaml\n(.*?)```/s.exec(page)?.[1] ?? ''), clients);
+    const { orderTypes } = readListsFile(
+      write(/```yaml\n(.*?)```/s.exec(page)?.[1] ?? ''),
+      clients,
+    );
     expect(orderTypes).toHaveLength(1);
   });
 

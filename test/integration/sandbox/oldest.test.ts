@@ -5,14 +5,23 @@ import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 const sandbox = useSandbox(['default', 'other'], quiet);
 const client = useClient(sandbox);
 const notFound = { messageCode: 'NOK', message: expect.stringMatching(/not found/i), result: null };
-const mug = { Sku: 'MUG-XL', Weight: 0.5, Name: 'Mug, XL', Description: 'Large', EncodedImage: 'aGVsbG8=' };
+const mug = {
+  Sku: 'MUG-XL',
+  Weight: 0.5,
+  Name: 'Mug, XL',
+  Description: 'Large',
+  EncodedImage: 'aGVsbG8=',
+};
 const add = (changes = {}) => client.ask('oldest.product.add', { body: { ...mug, ...changes } });
 const search = (body: object) => client.ask('oldest.product.search', { body });
 
 describeOperation('oldest.product.search', () => {
   test('finds a product by sku or barcode; an unknown product is NOK', async () => {
     const { body } = await search({ Sku: 'MUG-BLUE', Barcode: null });
-    expect(body).toMatchObject({ messageCode: 'OK', result: { sku: 'MUG-BLUE', name: 'Mug, blue', weight: 0.35 } });
+    expect(body).toMatchObject({
+      messageCode: 'OK',
+      result: { sku: 'MUG-BLUE', name: 'Mug, blue', weight: 0.35 },
+    });
     const { barcode } = body.result as { barcode: string };
     expect((await search({ Barcode: barcode })).body.result).toEqual(body.result);
     expect((await search({ Sku: 'none', Barcode: null })).body).toEqual(notFound);
@@ -22,8 +31,14 @@ describeOperation('oldest.product.search', () => {
 describeOperation('oldest.product.add', () => {
   test('adds a product; adding it again is NOK, and the message names edit', async () => {
     expect((await add()).body).toMatchObject({ messageCode: 'OK', result: expect.any(Number) });
-    expect((await search({ Sku: 'MUG-XL' })).body.result).toMatchObject({ name: 'Mug, XL', description: 'Large' });
-    expect((await add()).body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('edit') });
+    expect((await search({ Sku: 'MUG-XL' })).body.result).toMatchObject({
+      name: 'Mug, XL',
+      description: 'Large',
+    });
+    expect((await add()).body).toMatchObject({
+      messageCode: 'NOK',
+      message: expect.stringContaining('edit'),
+    });
   });
 
   test.each([
@@ -31,7 +46,11 @@ describeOperation('oldest.product.add', () => {
     [{ EncodedImage: '***' }, 'EncodedImage'],
   ])('%j is NOK, and the message says why', async (changes, member) => {
     const answer = await add(changes);
-    expect([answer.status, answer.body.messageCode, answer.body.result]).toEqual([200, 'NOK', null]);
+    expect([answer.status, answer.body.messageCode, answer.body.result]).toEqual([
+      200,
+      'NOK',
+      null,
+    ]);
     expect(answer.body.message).toContain(member);
   });
 });
@@ -51,7 +70,8 @@ describeOperation('oldest.product.edit', () => {
 });
 
 describeOperation('oldest.stock.get', () => {
-  const stock = async (sku: string) => (await client.ask('oldest.stock.get', { path: { sku } })).body;
+  const stock = async (sku: string) =>
+    (await client.ask('oldest.stock.get', { path: { sku } })).body;
 
   test('answers an integer over all warehouses, which falls when goods are shipped', async () => {
     const before = (await stock('MUG-BLUE')).result as number;
@@ -89,11 +109,13 @@ const order = {
   BillingAddressCityName: 'Amsterdam',
   BillingAddressCountryIso: 'NL',
 };
-const addOrder = (changes: object = {}) => client.ask('oldest.order.add', { body: { ...order, ...changes } });
+const addOrder = (changes: object = {}) =>
+  client.ask('oldest.order.add', { body: { ...order, ...changes } });
 
 describeOperation('oldest.order.search', () => {
   test('answers the numbers of an order; an unknown order is NOK with result null', async () => {
-    const find = (number: string) => client.ask('oldest.order.search', { body: { ExternalOrderNumber: number } });
+    const find = (number: string) =>
+      client.ask('oldest.order.search', { body: { ExternalOrderNumber: number } });
     expect((await find('O-1')).body).toEqual(notFound);
     const { result } = (await addOrder()).body;
     expect((await find('O-1')).body).toMatchObject({
@@ -108,30 +130,54 @@ describeOperation('oldest.order.add', () => {
     const { body } = await addOrder();
     expect(body).toMatchObject({ messageCode: 'OK', result: expect.any(Number) });
     const query = 'include=orderItems,deliveryAddress';
-    const made = readOne(await client.ask('v3.orders.get', { path: { id: Number(body.result) }, query }));
-    expect(made.attributes).toMatchObject({ externalOrderNumber: 'O-1', locale: 'nl-NL', email: 'anna@example.com' });
+    const made = readOne(
+      await client.ask('v3.orders.get', { path: { id: Number(body.result) }, query }),
+    );
+    expect(made.attributes).toMatchObject({
+      externalOrderNumber: 'O-1',
+      locale: 'nl-NL',
+      email: 'anna@example.com',
+    });
     expect(made.relationships.preferredShippingMethod?.data.id).toBe(11);
     const [item, delivery] = made.included ?? [];
-    expect(item?.attributes).toMatchObject({ sku: 'MUG-BLUE', quantity: 2, price: 9.95, vat: 0.21 });
-    expect(delivery?.attributes).toMatchObject({ street1: 'Keizersgracht', houseNumber: '12', countryCode: 'NL' });
+    expect(item?.attributes).toMatchObject({
+      sku: 'MUG-BLUE',
+      quantity: 2,
+      price: 9.95,
+      vat: 0.21,
+    });
+    expect(delivery?.attributes).toMatchObject({
+      street1: 'Keizersgracht',
+      houseNumber: '12',
+      countryCode: 'NL',
+    });
   });
 
   test('accepts a form, and a country by its id in the settings', async () => {
     const { OrderItems: _, ...flat } = order;
-    const fields = Object.fromEntries(Object.entries(flat).map(([name, value]) => [name, String(value)]));
+    const fields = Object.fromEntries(
+      Object.entries(flat).map(([name, value]) => [name, String(value)]),
+    );
     const items = { 'OrderItems[0].Sku': 'MUG-RED', 'OrderItems[0].Quantity': '1' };
     const form = { ...fields, ...items, BillingAddressCountryIso: '62' };
     const { body } = await client.ask('oldest.order.add', { form });
     const query = 'include=orderItems,billingAddress';
-    const made = readOne(await client.ask('v3.orders.get', { path: { id: Number(body.result) }, query }));
-    expect(made.included?.map(({ attributes }) => attributes.sku ?? attributes.countryCode)).toEqual(['MUG-RED', 'DE']);
+    const made = readOne(
+      await client.ask('v3.orders.get', { path: { id: Number(body.result) }, query }),
+    );
+    expect(
+      made.included?.map(({ attributes }) => attributes.sku ?? attributes.countryCode),
+    ).toEqual(['MUG-RED', 'DE']);
   });
 
   test.each([
     [{ LanguageId: 99 }, 'language 99'],
     [{ ShippingMethodId: 11 }, 'shipping method 11'],
     [{ BillingAddressCountryIso: 'Nederland' }, 'country Nederland'],
-    [{ OrderItems: [{ Sku: 'NEW-1', Quantity: 1 }] }, 'no product with the sku NEW-1: add it first'],
+    [
+      { OrderItems: [{ Sku: 'NEW-1', Quantity: 1 }] },
+      'no product with the sku NEW-1: add it first',
+    ],
   ])('%j is NOK, and the message says why', async (changes, words) => {
     const { status, body } = await addOrder(changes);
     expect([status, body.messageCode]).toEqual([200, 'NOK']);
@@ -146,5 +192,8 @@ test.each([
 ])('the form %s is refused: %s', async (form, words) => {
   const headers = { 'content-type': 'application/x-www-form-urlencoded' };
   const answer = await client.fetch('POST', '/product/search', { body: form, headers });
-  expect(answer.body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining(words) });
+  expect(answer.body).toMatchObject({
+    messageCode: 'NOK',
+    message: expect.stringContaining(words),
+  });
 });

@@ -65,15 +65,19 @@ describe('the OpenAPI document', () => {
     const checked = await new Validator().validate(document);
     expect(checked.errors ?? []).toEqual([]);
     expect([checked.valid, document.openapi]).toEqual([true, '3.1.0']);
-    const ids = Object.values<Record<string, { operationId: string }>>(document.paths).flatMap((methods) =>
-      Object.values(methods).map(({ operationId }) => operationId),
+    const ids = Object.values<Record<string, { operationId: string }>>(document.paths).flatMap(
+      (methods) => Object.values(methods).map(({ operationId }) => operationId),
     );
     expect(ids.sort()).toEqual(described.map(({ name }) => name).sort());
     expect(document.paths['/v3/shipments'].get.parameters).toContainEqual(
-      expect.objectContaining({ name: 'page[size]', schema: expect.objectContaining({ maximum: 100, default: 100 }) }),
+      expect.objectContaining({
+        name: 'page[size]',
+        schema: expect.objectContaining({ maximum: 100, default: 100 }),
+      }),
     );
     expect(
-      document.paths['/v2/order/add'].post.requestBody.content['application/json'].schema.properties,
+      document.paths['/v2/order/add'].post.requestBody.content['application/json'].schema
+        .properties,
     ).toHaveProperty('DeliveryAddressCityName');
   });
 });
@@ -88,15 +92,29 @@ describe('a state file', () => {
   afterEach(() => rmSync(folder, { recursive: true }));
 
   const zone = 'Europe/Amsterdam';
-  const options = { clients: ['default', 'other'], seed: 4, speed: 0, startMs, zone, ordersPerDay: 6 };
-  const readState = async (world: World, change?: (control: SandboxControl) => Promise<unknown>) => {
+  const options = {
+    clients: ['default', 'other'],
+    seed: 4,
+    speed: 0,
+    startMs,
+    zone,
+    ordersPerDay: 6,
+  };
+  const readState = async (
+    world: World,
+    change?: (control: SandboxControl) => Promise<unknown>,
+  ) => {
     const app = createSandbox(world);
     try {
       const control = new SandboxControl(new URL(await app.listen({ host: '127.0.0.1', port: 0 })));
       await change?.(control);
       const { store } = world.getUnadvancedClient('default').simulation;
       const listed = [...store.listedShipments.all].map(({ id }) => id);
-      return [await control.call('GET', '/_sandbox/state'), await control.call('GET', '/_sandbox/faults'), listed];
+      return [
+        await control.call('GET', '/_sandbox/state'),
+        await control.call('GET', '/_sandbox/faults'),
+        listed,
+      ];
     } finally {
       await app.close();
     }
@@ -107,9 +125,17 @@ describe('a state file', () => {
     const other = new ServiceClient(control, 'default');
     await other.logIn();
     await other.ask('v3.orders.create', { body: orderBody('A\u2028B') });
-    await control.faults({ operation: 'v3.shipments.list', count: 1, effect: { hideRow: { index: 0, seconds: 1e9 } } });
+    await control.faults({
+      operation: 'v3.shipments.list',
+      count: 1,
+      effect: { hideRow: { index: 0, seconds: 1e9 } },
+    });
     await other.ask('v3.shipments.list');
-    await control.faults({ operation: 'v3.inbounds.list', probability: 0.5, effect: { status: 500 } });
+    await control.faults({
+      operation: 'v3.inbounds.list',
+      probability: 0.5,
+      effect: { status: 500 },
+    });
   };
 
   test('restores a world that continues exactly like the saved one', async () => {

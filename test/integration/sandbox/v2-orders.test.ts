@@ -27,9 +27,12 @@ const order = {
   orderTypeId: 32,
   pickUpPointId: 'PP',
   pickUpPointHouseNumber: 3,
-  orderItems: [{ sku: 'MUG-BLUE', quantity: 2, name: 'Mug', price: 9.95, vat: 0.21, extra6: 'six' }],
+  orderItems: [
+    { sku: 'MUG-BLUE', quantity: 2, name: 'Mug', price: 9.95, vat: 0.21, extra6: 'six' },
+  ],
 };
-const add = (changes: object = {}) => client.ask('v2.order.add', { body: { ...order, ...changes } });
+const add = (changes: object = {}) =>
+  client.ask('v2.order.add', { body: { ...order, ...changes } });
 const read = async (id: unknown) => {
   const query = 'include=orderItems,deliveryAddress,billingAddress,pickUpPoint';
   return readOne(await client.ask('v3.orders.get', { path: { id: Number(id) }, query }));
@@ -52,8 +55,16 @@ describeOperation('v2.order.add', () => {
     });
     expect(made.relationships.preferredShippingMethod?.data.id).toBe(12);
     const [item, delivery, billing, point] = made.included ?? [];
-    expect(item?.attributes).toMatchObject({ sku: 'MUG-BLUE', price: 9.95, metadata: { extra6: 'six' } });
-    expect(delivery?.attributes).toMatchObject({ city: 'Amsterdam', houseNumber: '12', lastName: 'de Vries' });
+    expect(item?.attributes).toMatchObject({
+      sku: 'MUG-BLUE',
+      price: 9.95,
+      metadata: { extra6: 'six' },
+    });
+    expect(delivery?.attributes).toMatchObject({
+      city: 'Amsterdam',
+      houseNumber: '12',
+      lastName: 'de Vries',
+    });
     expect(billing?.attributes).toEqual(delivery?.attributes);
     expect(point?.attributes).toEqual({ id: 'PP', houseNumber: 3 });
   });
@@ -69,15 +80,26 @@ describeOperation('v2.order.add', () => {
       warehouseId: 2,
     });
     const made = await read(body.result);
-    expect(made.attributes).toMatchObject({ currency: 'SEK', preferredShippingDate: '2040-01-02', fulfillFrom: 'EIN' });
-    expect(made.included?.[2]?.attributes).toMatchObject({ lastName: 'Becker', houseNumber: '3', countryCode: 'DE' });
+    expect(made.attributes).toMatchObject({
+      currency: 'SEK',
+      preferredShippingDate: '2040-01-02',
+      fulfillFrom: 'EIN',
+    });
+    expect(made.included?.[2]?.attributes).toMatchObject({
+      lastName: 'Becker',
+      houseNumber: '3',
+      countryCode: 'DE',
+    });
   });
 
   test('says Not Valid if the house number is missing, in its field and in the street', async () => {
     const street = { deliveryAddressHouseNumber: null, deliveryAddressStreet: 'Keizersgracht 12' };
     expect((await add(street)).body.message).not.toContain('Not Valid');
     const none = (await add({ externalOrderNumber: 'V-2', deliveryAddressHouseNumber: null })).body;
-    expect(none).toMatchObject({ messageCode: 'OK', message: expect.stringContaining('Not Valid') });
+    expect(none).toMatchObject({
+      messageCode: 'OK',
+      message: expect.stringContaining('Not Valid'),
+    });
   });
 
   test.each<[object, string]>([
@@ -117,8 +139,14 @@ describeOperation('v2.order.search', () => {
   test('finds an order by query', async () => {
     const { result } = (await add()).body;
     expect((await search('externalOrderNumber=V-1')).body).toEqual(makeFoundAnswer(result));
-    expect((await search('externalOrderNumber=V-2')).body).toMatchObject({ messageCode: 'NOK', result: null });
-    expect((await search('')).body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('required') });
+    expect((await search('externalOrderNumber=V-2')).body).toMatchObject({
+      messageCode: 'NOK',
+      result: null,
+    });
+    expect((await search('')).body).toMatchObject({
+      messageCode: 'NOK',
+      message: expect.stringContaining('required'),
+    });
   });
 });
 
@@ -128,23 +156,34 @@ describeOperation('v2.order.searchByBody', () => {
   test('finds an order by body', async () => {
     const { result } = (await add()).body;
     expect((await search({ externalOrderNumber: 'V-1' })).body).toEqual(makeFoundAnswer(result));
-    expect((await search({ externalOrderNumber: 'V-2' })).body).toMatchObject({ messageCode: 'NOK', result: null });
+    expect((await search({ externalOrderNumber: 'V-2' })).body).toMatchObject({
+      messageCode: 'NOK',
+      result: null,
+    });
     expect((await search({})).body.messageCode).toBe('NOK');
   });
 });
 
 describeOperation('v2.order.release', () => {
-  const release = (externalOrderNumber: string) => client.ask('v2.order.release', { body: { externalOrderNumber } });
+  const release = (externalOrderNumber: string) =>
+    client.ask('v2.order.release', { body: { externalOrderNumber } });
 
   test('releases an order that was created with onHold true', async () => {
     const { result } = (await add({ onHold: true })).body;
     await sandbox.advance(2 * 86_400);
     expect((await client.ask('v3.shipments.list')).body.data).toEqual([]);
-    expect((await release('V-1')).body).toEqual({ messageCode: 'OK', message: expect.any(String), result: null });
+    expect((await release('V-1')).body).toEqual({
+      messageCode: 'OK',
+      message: expect.any(String),
+      result: null,
+    });
     expect((await read(result)).attributes.onHold).toBe(false);
     await sandbox.advance(2 * 86_400);
     expect((await client.ask('v3.shipments.list')).body.data).toHaveLength(1);
-    expect((await release('V-1')).body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('hold') });
+    expect((await release('V-1')).body).toMatchObject({
+      messageCode: 'NOK',
+      message: expect.stringContaining('hold'),
+    });
     expect((await release('V-2')).body.messageCode).toBe('NOK');
   });
 });

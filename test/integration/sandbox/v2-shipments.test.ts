@@ -43,7 +43,11 @@ describeOperation('v2.shipment.trackTrace', () => {
     const seen = new Set<unknown>();
     for (let hours = 0; hours < 24 * 6 && (await list()).length > 0; hours++) {
       for (const row of await list()) {
-        expect(row).toMatchObject({ shipmentId: id, externalOrderNumber: 'T-1', shipmentMethod: expect.any(String) });
+        expect(row).toMatchObject({
+          shipmentId: id,
+          externalOrderNumber: 'T-1',
+          shipmentMethod: expect.any(String),
+        });
         seen.add(row.currentTrackTraceStatus);
       }
       await sandbox.advance(3_600);
@@ -61,7 +65,8 @@ describeOperation('v2.shipment.list', () => {
     const v3 = (await client.ask('v3.shipments.list')).body.data;
     expect(all.map((row) => row.id)).toEqual(v3.map((row) => row.id));
     const lot = included?.find((item) => item.attributes.sku === 'TEA-500')?.attributes;
-    const serials = included?.find((item) => item.attributes.sku === 'PHONE-128')?.attributes.serialNumbers;
+    const serials = included?.find((item) => item.attributes.sku === 'PHONE-128')?.attributes
+      .serialNumbers;
     expect(all.find((row) => row.id === id)).toEqual({
       id,
       orderNumber: relationships.order?.data.id,
@@ -106,18 +111,26 @@ const listV3Ids = async (query: string) =>
 
 describeOperation('v2.shipment.listByStatus', () => {
   test('answers the shipments in one status; an unknown status is NOK', async () => {
-    const listed = readRows(await client.ask('v2.shipment.listByStatus', { path: { status: 'ERROR' } }));
+    const listed = readRows(
+      await client.ask('v2.shipment.listByStatus', { path: { status: 'ERROR' } }),
+    );
     expect(toIds(listed)).toEqual(await listV3Ids('filter[status][in]=ERROR'));
     expect(listed).toHaveLength(10);
     const unknown = await client.ask('v2.shipment.listByStatus', { path: { status: 'SENT' } });
-    expect(unknown.body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('SENT') });
+    expect(unknown.body).toMatchObject({
+      messageCode: 'NOK',
+      message: expect.stringContaining('SENT'),
+    });
   });
 });
 
 describeOperation('v2.shipment.listByOrderTypes', () => {
   test('answers the shipments of certain order types, or all', async () => {
     const by = (orderTypes?: number[]) =>
-      client.ask('v2.shipment.listByOrderTypes', orderTypes === undefined ? {} : { body: { orderTypes } });
+      client.ask(
+        'v2.shipment.listByOrderTypes',
+        orderTypes === undefined ? {} : { body: { orderTypes } },
+      );
     const business = toIds(readRows(await by([32])));
     expect(business).toEqual(await listV3Ids('filter[orderType][in]=32'));
     expect(business.length).toBeGreaterThan(0);
@@ -129,7 +142,9 @@ describeOperation('v2.shipment.listByOrderTypes', () => {
 describeOperation('v2.shipment.listByOrderTypesAndStatus', () => {
   test('answers the shipments of certain order types in one status', async () => {
     const parts = { path: { status: 'SHIPPED' }, body: { orderTypes: [31] } };
-    const listed = toIds(readRows(await client.ask('v2.shipment.listByOrderTypesAndStatus', parts)));
+    const listed = toIds(
+      readRows(await client.ask('v2.shipment.listByOrderTypesAndStatus', parts)),
+    );
     expect(listed).toEqual(await listV3Ids('filter[orderType][in]=31&filter[status][in]=SHIPPED'));
     expect(listed.length).toBeGreaterThan(0);
   });
@@ -161,7 +176,9 @@ describeOperation('v2.shipment.search', () => {
     expect(await search({ externalOrderNumber: 'T-1' })).toEqual([row]);
     const shippingDate = String(attributes.shippedOn).slice(0, 10);
     expect(await search({ shippingDate })).toContainEqual(row);
-    expect(await search({ externalOrderNumber: 'T-1', shippingDate: '2020-01-01T00:00:00' })).toEqual([]);
+    expect(
+      await search({ externalOrderNumber: 'T-1', shippingDate: '2020-01-01T00:00:00' }),
+    ).toEqual([]);
     expect(await search({})).toHaveLength(31);
     await sandbox.advance(95 * 86_400);
     expect([await search({}), toIds(await search({ id }))]).toEqual([[], [id]]);
@@ -177,7 +194,10 @@ describe('of a shipment of two packages', () => {
     for (let number = 1; ; number++) {
       const externalOrderNumber = `P-${number}`;
       const order = { client: 'default', externalOrderNumber };
-      await sandbox.call('POST', '/_sandbox/order', { ...order, lines: [{ sku: 'MUG-BLUE', quantity: 3 }] });
+      await sandbox.call('POST', '/_sandbox/order', {
+        ...order,
+        lines: [{ sku: 'MUG-BLUE', quantity: 3 }],
+      });
       await sandbox.call('POST', '/_sandbox/ship', order);
       if ((await find(externalOrderNumber)).length === 2) return externalOrderNumber;
     }
@@ -193,7 +213,9 @@ describe('of a shipment of two packages', () => {
   test('each item lists the whole shipment, or one package if the switch foundContents says so', async () => {
     const number = await shipTwoPackages();
     const quantities = async () =>
-      (await find(number)).map(({ shipmentItems }) => (shipmentItems as Row[]).map(({ quantity }) => quantity));
+      (await find(number)).map(({ shipmentItems }) =>
+        (shipmentItems as Row[]).map(({ quantity }) => quantity),
+      );
     expect(await quantities()).toEqual([[3], [3]]);
     await sandbox.switches({ foundContents: 'package' });
     expect(await quantities()).toEqual([[2], [1]]);
@@ -219,27 +241,51 @@ describeOperation('v2.returnLabel.get', () => {
     const { content, packageNumber } = first.result as { content: string; packageNumber: string };
     expect((await PDFDocument.load(Buffer.from(content, 'base64'))).getPageCount()).toBe(1);
     expect(await label(id)).toEqual(first);
-    expect(readOne(await client.ask('v3.shipments.get', { path: { id } })).attributes.returnLabel).toBe(packageNumber);
+    expect(
+      readOne(await client.ask('v3.shipments.get', { path: { id } })).attributes.returnLabel,
+    ).toBe(packageNumber);
   });
 });
 
 describeOperation('v2.rma.add', () => {
   const add = async (changes: object = {}, items: object = {}) => {
-    const [shipment] = (await client.ask('v3.shipments.list', { query: 'include=shipmentItems' })).body.data;
-    const rmaItems = { shipmentItemId: shipment?.included?.[0]?.id, quantity: 1, returnReasonId: 42, ...items };
-    const body = { shipmentId: shipment?.id, remark: 'broken', externalReference: 'R-1', rmaItems, ...changes };
+    const [shipment] = (await client.ask('v3.shipments.list', { query: 'include=shipmentItems' }))
+      .body.data;
+    const rmaItems = {
+      shipmentItemId: shipment?.included?.[0]?.id,
+      quantity: 1,
+      returnReasonId: 42,
+      ...items,
+    };
+    const body = {
+      shipmentId: shipment?.id,
+      remark: 'broken',
+      externalReference: 'R-1',
+      rmaItems,
+      ...changes,
+    };
     return (await client.ask('v2.rma.add', { body })).body;
   };
 
   test('answers the id of the authorization; rmaItems is a single object', async () => {
-    const made = await add({}, { metadata: { purchasePrice: '9.95', reference: 'x' }, externalReference: 'L-1' });
+    const made = await add(
+      {},
+      { metadata: { purchasePrice: '9.95', reference: 'x' }, externalReference: 'L-1' },
+    );
     expect(made).toMatchObject({ messageCode: 'OK', result: expect.any(Number) });
     const read = await client.ask('v3.returnMerchandiseAuthorizations.get', {
       path: { id: Number(made.result) },
       query: 'include=returnMerchandiseAuthorizationItems',
     });
-    expect(readOne(read).attributes).toMatchObject({ externalReference: 'R-1', comments: 'broken', status: 'PENDING' });
-    expect(readOne(read).included?.[0]?.attributes).toMatchObject({ reasonCode: 'DAMAGED', quantity: 1 });
+    expect(readOne(read).attributes).toMatchObject({
+      externalReference: 'R-1',
+      comments: 'broken',
+      status: 'PENDING',
+    });
+    expect(readOne(read).included?.[0]?.attributes).toMatchObject({
+      reasonCode: 'DAMAGED',
+      quantity: 1,
+    });
   });
 
   test.each<[object, object, string]>([
@@ -247,6 +293,9 @@ describeOperation('v2.rma.add', () => {
     [{}, { returnReasonId: 49 }, 'not available'],
     [{}, { quantity: 99 }, 'not 99 left'],
   ])('%j %j is NOK, and the message says why', async (changes, items, words) => {
-    expect(await add(changes, items)).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining(words) });
+    expect(await add(changes, items)).toMatchObject({
+      messageCode: 'NOK',
+      message: expect.stringContaining(words),
+    });
   });
 });

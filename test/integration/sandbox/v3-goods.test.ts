@@ -1,5 +1,11 @@
 import { beforeEach, expect, test } from 'vitest';
-import { describeOperation, type Resource, readOne, titles, useClient } from '../../helpers/client.ts';
+import {
+  describeOperation,
+  type Resource,
+  readOne,
+  titles,
+  useClient,
+} from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], quiet);
@@ -8,7 +14,9 @@ const zulu = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
 let today = '';
 
 beforeEach(async () => {
-  today = new Date(Date.parse((await client.ask('common.status.get')).date)).toISOString().slice(0, 10);
+  today = new Date(Date.parse((await client.ask('common.status.get')).date))
+    .toISOString()
+    .slice(0, 10);
 });
 
 const slipBody = (attributes: object = {}, quantity = 10, skus = ['MUG-BLUE', 'TEA-500']) => ({
@@ -30,8 +38,10 @@ const slipBody = (attributes: object = {}, quantity = 10, skus = ['MUG-BLUE', 'T
 });
 const announce = (attributes: object = {}, quantity = 10) =>
   client.ask('v3.inboundPackingSlips.create', { body: slipBody(attributes, quantity) });
-const listSlips = async (query = '') => (await client.ask('v3.inboundPackingSlips.list', { query })).body.data;
-const listInbounds = async (query = '') => (await client.ask('v3.inbounds.list', { query })).body.data;
+const listSlips = async (query = '') =>
+  (await client.ask('v3.inboundPackingSlips.list', { query })).body.data;
+const listInbounds = async (query = '') =>
+  (await client.ask('v3.inbounds.list', { query })).body.data;
 const allSlips = 'include=inboundPackingSlipItems';
 
 describeOperation('v3.inboundPackingSlips.create', () => {
@@ -69,8 +79,12 @@ describeOperation('v3.inboundPackingSlips.create', () => {
   test('refuses an unknown product until it is added; then the slip brings its first stock', async () => {
     const body = slipBody({}, 10, ['NEW-1']);
     const refused = await client.ask('v3.inboundPackingSlips.create', { body });
-    expect([refused.status, titles(refused)]).toEqual([422, expect.stringContaining('the sku NEW-1: add it first')]);
-    const readStock = async () => (await client.ask('oldest.stock.get', { path: { sku: 'NEW-1' } })).body.result;
+    expect([refused.status, titles(refused)]).toEqual([
+      422,
+      expect.stringContaining('the sku NEW-1: add it first'),
+    ]);
+    const readStock = async () =>
+      (await client.ask('oldest.stock.get', { path: { sku: 'NEW-1' } })).body.result;
     await client.ask('oldest.product.add', { body: { Sku: 'NEW-1', Name: 'New' } });
     expect(await readStock()).toBe(0);
     await client.ask('v3.inboundPackingSlips.create', { body });
@@ -101,7 +115,9 @@ describeOperation('v3.inboundPackingSlips.list', () => {
 
   test('filters by status and by exclusive days of receipt and completion', async () => {
     const first = readOne(await announce()).id;
-    await sandbox.advanceUntil(async () => (await listSlips('filter[status][in]=COMPLETED')).length === 1);
+    await sandbox.advanceUntil(
+      async () => (await listSlips('filter[status][in]=COMPLETED')).length === 1,
+    );
     const second = readOne(await announce({ expectedOn: '2040-01-01' })).id;
     const ids = async (query: string) => (await listSlips(query)).map(({ id }) => id);
     expect(await ids('filter[status][in]=EXPECTED,CHECKING')).toEqual([second]);
@@ -115,9 +131,11 @@ describeOperation('v3.inboundPackingSlips.list', () => {
       new Date(Date.parse(date) + days * 86_400_000).toISOString().slice(0, 10);
     for (const member of ['receivedOn', 'completedOn']) {
       const on = await day(member);
-      expect(await ids(`filter[${member}][gt]=${shifted(on, -1)}&filter[${member}][lt]=${shifted(on, 1)}`)).toEqual([
-        first,
-      ]);
+      expect(
+        await ids(
+          `filter[${member}][gt]=${shifted(on, -1)}&filter[${member}][lt]=${shifted(on, 1)}`,
+        ),
+      ).toEqual([first]);
       expect(await ids(`filter[${member}][gt]=${on}`)).toEqual([]);
       expect(await ids(`filter[${member}][lt]=${on}`)).toEqual([]);
     }
@@ -157,7 +175,10 @@ describeOperation('v3.inbounds.list', () => {
     const tea = inbound?.included?.find(({ attributes }) => attributes.sku === 'TEA-500');
     expect(tea).toMatchObject({
       type: 'inboundItem',
-      attributes: { lotNumber: expect.any(String), expirationDate: expect.stringMatching(/^\d{4}-\d\d-\d\d$/) },
+      attributes: {
+        lotNumber: expect.any(String),
+        expirationDate: expect.stringMatching(/^\d{4}-\d\d-\d\d$/),
+      },
       relationships: { inboundPackingSlipItem: { data: { id: slip.included?.[1]?.id } } },
     });
     expect((await listSlips())[0]?.relationships.inbound?.data.id).toBe(inbound?.id);
@@ -167,12 +188,15 @@ describeOperation('v3.inbounds.list', () => {
 describeOperation('v3.inbounds.get', () => {
   test('answers one inbound, with its items if they are asked for', async () => {
     await announce();
-    await sandbox.advanceUntil(async () => (await listInbounds('filter[status][in]=CHECKED')).length > 0, 1);
+    await sandbox.advanceUntil(
+      async () => (await listInbounds('filter[status][in]=CHECKED')).length > 0,
+      1,
+    );
     const [listed] = await listInbounds('include=inboundItems');
     const id = listed?.id ?? 0;
-    expect(readOne(await client.ask('v3.inbounds.get', { path: { id }, query: 'include=inboundItems' }))).toEqual(
-      listed,
-    );
+    expect(
+      readOne(await client.ask('v3.inbounds.get', { path: { id }, query: 'include=inboundItems' })),
+    ).toEqual(listed);
     expect(readOne(await client.ask('v3.inbounds.get', { path: { id } })).included).toBeUndefined();
     expect((await client.ask('v3.inbounds.get', { path: { id: 9 } })).status).toBe(404);
   });
@@ -181,7 +205,10 @@ describeOperation('v3.inbounds.get', () => {
 describeOperation('v3.inboundItems.get', () => {
   test('answers the resource itself, not wrapped in data', async () => {
     await announce();
-    await sandbox.advanceUntil(async () => (await listInbounds('filter[status][in]=CHECKED')).length > 0, 1);
+    await sandbox.advanceUntil(
+      async () => (await listInbounds('filter[status][in]=CHECKED')).length > 0,
+      1,
+    );
     const item = (await listInbounds('include=inboundItems'))[0]?.included?.[0] as Resource;
     expect((await client.ask('v3.inboundItems.get', { path: { id: item.id } })).body).toEqual(item);
     expect((await client.ask('v3.inboundItems.get', { path: { id: 9 } })).status).toBe(404);

@@ -1,7 +1,15 @@
 import { PageSizes, PDFDocument } from '@cantoo/pdf-lib';
 import { beforeEach, expect, test } from 'vitest';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
-import { address, describeOperation, line, orderBody, readOne, titles, useClient } from '../../helpers/client.ts';
+import {
+  address,
+  describeOperation,
+  line,
+  orderBody,
+  readOne,
+  titles,
+  useClient,
+} from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], quiet);
@@ -9,8 +17,10 @@ const client = useClient(sandbox);
 let id = 0;
 
 const day = 86_400;
-const readOrder = async () => readOne(await client.ask('v3.orders.get', { path: { id }, query: 'include=orderItems' }));
-const readQuantities = async () => (await readOrder()).included?.map(({ attributes }) => attributes.quantity);
+const readOrder = async () =>
+  readOne(await client.ask('v3.orders.get', { path: { id }, query: 'include=orderItems' }));
+const readQuantities = async () =>
+  (await readOrder()).included?.map(({ attributes }) => attributes.quantity);
 beforeEach(async () => {
   const body = orderBody('A-1', {
     attributes: {
@@ -35,13 +45,21 @@ async function shipPartly() {
     ['AMS', 2],
     ['EIN', 0],
   ])
-    await sandbox.call('POST', '/_sandbox/stock', { client: 'default', sku: 'TEA-500', warehouse, quantity });
+    await sandbox.call('POST', '/_sandbox/stock', {
+      client: 'default',
+      sku: 'TEA-500',
+      warehouse,
+      quantity,
+    });
   await update({ allowPartialDelivery: true });
   await sandbox.advance(2 * day);
 }
 
 const update = (attributes: Record<string, unknown>, more: Record<string, unknown> = {}) =>
-  client.ask('v3.orders.update', { path: { id }, body: { data: { id, type: 'order', attributes, ...more } } });
+  client.ask('v3.orders.update', {
+    path: { id },
+    body: { data: { id, type: 'order', attributes, ...more } },
+  });
 
 describeOperation('v3.orders.update', () => {
   test('erases omitted members, except those that cannot be null or that have a default', async () => {
@@ -61,22 +79,37 @@ describeOperation('v3.orders.update', () => {
       onHold: false,
       metadata: { extra2: 'z' },
     });
-    expect(changed.included?.map(({ type }) => type)).toEqual(['orderItem', 'orderItem', 'address', 'address']);
+    expect(changed.included?.map(({ type }) => type)).toEqual([
+      'orderItem',
+      'orderItem',
+      'address',
+      'address',
+    ]);
     expect((await readOrder()).attributes).toEqual(changed.attributes);
   });
 
   test.each(['externalOrderNumber', 'locale', 'onHold'])('%s must not be null', async (member) => {
     const answer = await update({ [member]: null });
-    expect([answer.status, answer.body.errors[0]?.source?.pointer]).toEqual([400, `/data/attributes/${member}`]);
+    expect([answer.status, answer.body.errors[0]?.source?.pointer]).toEqual([
+      400,
+      `/data/attributes/${member}`,
+    ]);
   });
 
   test('refuses the number of another order, and accepts the present one', async () => {
     await client.ask('v3.orders.create', { body: orderBody('A-2') });
     const taken = await update({ externalOrderNumber: 'A-2' });
-    expect([taken.status, titles(taken)]).toEqual([422, expect.stringContaining('(A-2) already exists')]);
+    expect([taken.status, titles(taken)]).toEqual([
+      422,
+      expect.stringContaining('(A-2) already exists'),
+    ]);
     expect((await update({ externalOrderNumber: 'A-1' })).status).toBe(200);
-    expect(readOne(await update({ externalOrderNumber: 'A-3' })).attributes.externalOrderNumber).toBe('A-3');
-    const found = await client.ask('v3.orders.list', { query: 'filter[externalOrderNumber][in]=A-3,A-1' });
+    expect(
+      readOne(await update({ externalOrderNumber: 'A-3' })).attributes.externalOrderNumber,
+    ).toBe('A-3');
+    const found = await client.ask('v3.orders.list', {
+      query: 'filter[externalOrderNumber][in]=A-3,A-1',
+    });
     expect(found.body.data.map((row) => row.id)).toEqual([id]);
   });
 
@@ -84,15 +117,24 @@ describeOperation('v3.orders.update', () => {
     const { relationships } = await readOrder();
     expect((await update({}, { relationships })).status).toBe(200);
     const other = { ...relationships, orderType: { data: { id: 32, type: 'orderType' } } };
-    expect(titles(await update({}, { relationships: other }))).toContain('orderType cannot be changed');
+    expect(titles(await update({}, { relationships: other }))).toContain(
+      'orderType cannot be changed',
+    );
     expect((await update({}, { included: [line('MUG-RED')] })).status).toBe(400);
     const point = { type: 'pickUpPoint', attributes: { code: 'P' } };
-    expect(titles(await update({}, { included: [point] }))).toContain('takes no included resources');
+    expect(titles(await update({}, { included: [point] }))).toContain(
+      'takes no included resources',
+    );
   });
 
   test('takes changed addresses, method and type if the switch changeableRelationships is on', async () => {
     await sandbox.switches({ changeableRelationships: true });
-    const attributes = { lastName: 'Smit', street1: 'Dam 9', postcode: '1012JS', countryCode: 'NL' };
+    const attributes = {
+      lastName: 'Smit',
+      street1: 'Dam 9',
+      postcode: '1012JS',
+      countryCode: 'NL',
+    };
     const included = [{ type: 'address', id: 'new', attributes }];
     const relationships = {
       orderType: { data: { id: 32, type: 'orderType' } },
@@ -109,14 +151,18 @@ describeOperation('v3.orders.update', () => {
       { orderItems: { data: [] } },
       { orderType: 7 },
     ];
-    for (const links of wrong) expect((await update({}, { relationships: links })).status).toBe(422);
+    for (const links of wrong)
+      expect((await update({}, { relationships: links })).status).toBe(422);
   });
 
   test('refuses changes after the order is completely fulfilled', async () => {
     await update({ allowPartialDelivery: true });
     await sandbox.advance(2 * day);
     const answer = await update({ reference: 'late' });
-    expect([answer.status, titles(answer)]).toEqual([422, expect.stringContaining('completely fulfilled')]);
+    expect([answer.status, titles(answer)]).toEqual([
+      422,
+      expect.stringContaining('completely fulfilled'),
+    ]);
   });
 });
 
@@ -151,7 +197,10 @@ describeOperation('v3.orders.cancel', () => {
     await update({ allowPartialDelivery: true });
     await sandbox.advance(2 * day);
     const answer = await cancel();
-    expect([answer.status, answer.body.meta]).toEqual([200, { modified: false, modifiedItems: { data: [] } }]);
+    expect([answer.status, answer.body.meta]).toEqual([
+      200,
+      { modified: false, modifiedItems: { data: [] } },
+    ]);
     expect(await readQuantities()).toEqual([4, 3]);
   });
 });
@@ -159,15 +208,22 @@ describeOperation('v3.orders.cancel', () => {
 describeOperation('v3.orderItems.get', () => {
   test('answers one item; nothing can be included', async () => {
     const [item] = (await readOrder()).included ?? [];
-    expect(readOne(await client.ask('v3.orderItems.get', { path: { id: item?.id ?? 0 } }))).toEqual(item);
+    expect(readOne(await client.ask('v3.orderItems.get', { path: { id: item?.id ?? 0 } }))).toEqual(
+      item,
+    );
     const query = 'include=order';
-    expect((await client.ask('v3.orderItems.get', { path: { id: item?.id ?? 0 }, query })).status).toBe(400);
+    expect(
+      (await client.ask('v3.orderItems.get', { path: { id: item?.id ?? 0 }, query })).status,
+    ).toBe(400);
     expect((await client.ask('v3.orderItems.get', { path: { id } })).status).toBe(404);
   });
 });
 
 describeOperation('v3.orderItems.cancel', () => {
-  const cancelItem = async (index: number, attributes: Record<string, unknown> = { quantity: 0 }) => {
+  const cancelItem = async (
+    index: number,
+    attributes: Record<string, unknown> = { quantity: 0 },
+  ) => {
     const item = (await readOrder()).included?.[index]?.id ?? 0;
     const body = { data: { id: item, type: 'orderItem', attributes } };
     return client.ask('v3.orderItems.cancel', { path: { id: item }, body });
@@ -175,21 +231,30 @@ describeOperation('v3.orderItems.cancel', () => {
 
   test('open item: its quantity becomes 0, and the other item stays', async () => {
     const answer = await cancelItem(1);
-    expect([answer.body.meta, readOne(answer).attributes.quantity]).toEqual([{ modified: true }, 0]);
+    expect([answer.body.meta, readOne(answer).attributes.quantity]).toEqual([
+      { modified: true },
+      0,
+    ]);
     expect(await readQuantities()).toEqual([4, 0]);
   });
 
   test('partly fulfilled item: its shipped quantity stays; fulfilled item: nothing is modified', async () => {
     await shipPartly();
     const partly = await cancelItem(1);
-    expect([partly.body.meta, readOne(partly).attributes.quantity]).toEqual([{ modified: true }, 2]);
+    expect([partly.body.meta, readOne(partly).attributes.quantity]).toEqual([
+      { modified: true },
+      2,
+    ]);
     const fulfilled = await cancelItem(0);
     expect([fulfilled.status, fulfilled.body.meta]).toEqual([200, { modified: false }]);
   });
 
   test('a quantity other than 0 is refused', async () => {
     const answer = await cancelItem(0, { quantity: 1 });
-    expect([answer.status, titles(answer)]).toEqual([400, expect.stringContaining('cancelled, not changed')]);
+    expect([answer.status, titles(answer)]).toEqual([
+      400,
+      expect.stringContaining('cancelled, not changed'),
+    ]);
     expect(await readQuantities()).toEqual([4, 3]);
   });
 });
@@ -230,16 +295,27 @@ describeOperation('v3.orderAttachments.create', () => {
       },
       relationships: { order: { data: { id, type: 'order' } } },
     });
-    expect((await attach({ content }, { order: { data: { id, type: 'order' } } })).status).toBe(200);
+    expect((await attach({ content }, { order: { data: { id, type: 'order' } } })).status).toBe(
+      200,
+    );
   });
 
   test('accepts pages of one format, A4 or A5, portrait or landscape', async () => {
     const landscape: [number, number] = [PageSizes.A4[1], PageSizes.A4[0]];
-    const good = await attach({ externalOrderNumber: 'A-1', content: await makePdf(PageSizes.A4, landscape) });
+    const good = await attach({
+      externalOrderNumber: 'A-1',
+      content: await makePdf(PageSizes.A4, landscape),
+    });
     expect(good.status).toBe(200);
-    const mixed = await attach({ externalOrderNumber: 'A-1', content: await makePdf(PageSizes.A4, PageSizes.A5) });
+    const mixed = await attach({
+      externalOrderNumber: 'A-1',
+      content: await makePdf(PageSizes.A4, PageSizes.A5),
+    });
     expect([mixed.status, titles(mixed)]).toEqual([422, expect.stringContaining('mixed')]);
-    const letter = await attach({ externalOrderNumber: 'A-1', content: await makePdf(PageSizes.Letter) });
+    const letter = await attach({
+      externalOrderNumber: 'A-1',
+      content: await makePdf(PageSizes.Letter),
+    });
     expect(titles(letter)).toContain('A4 or A5');
   });
 

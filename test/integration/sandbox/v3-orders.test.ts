@@ -1,12 +1,21 @@
 import { describe, expect, test } from 'vitest';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
-import { address, describeOperation, line, orderBody, readOne, titles, useClient } from '../../helpers/client.ts';
+import {
+  address,
+  describeOperation,
+  line,
+  orderBody,
+  readOne,
+  titles,
+  useClient,
+} from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], quiet);
 const client = useClient(sandbox);
 
-const create = (number: string, parts = {}) => client.ask('v3.orders.create', { body: orderBody(number, parts) });
+const create = (number: string, parts = {}) =>
+  client.ask('v3.orders.create', { body: orderBody(number, parts) });
 const get = (id: number, query = '') => client.ask('v3.orders.get', { path: { id }, query });
 const everything = 'include=orderItems,deliveryAddress,billingAddress,pickUpPoint';
 
@@ -65,17 +74,30 @@ describeOperation('v3.orders.create', () => {
       'address',
       'pickUpPoint',
     ]);
-    expect(order.included?.[0]?.attributes).toMatchObject({ sku: 'MUG-BLUE', channelIdentifier: 'C7' });
-    expect(order.included?.[1]?.attributes).toMatchObject({ sku: 'SHIPPING', price: -4.95, vat: '0.09' });
+    expect(order.included?.[0]?.attributes).toMatchObject({
+      sku: 'MUG-BLUE',
+      channelIdentifier: 'C7',
+    });
+    expect(order.included?.[1]?.attributes).toMatchObject({
+      sku: 'SHIPPING',
+      price: -4.95,
+      vat: '0.09',
+    });
     expect(order.included?.[1]?.attributes.channelIdentifier).toBeNull();
-    expect(order.included?.[3]?.attributes).toMatchObject({ lastName: 'Becker', houseNumber: '12' });
+    expect(order.included?.[3]?.attributes).toMatchObject({
+      lastName: 'Becker',
+      houseNumber: '12',
+    });
     expect(order.included?.[4]?.attributes).toEqual({ code: 'PP-1', anything: [1] });
     expect(readOne(await get(order.id, everything))).toEqual(order);
   });
 
   test('accepts included next to data, and numbers as ids of addresses', async () => {
     const { data } = orderBody('A-1', {
-      relationships: { deliveryAddress: { data: { id: 1, type: 'address' } }, billingAddress: undefined },
+      relationships: {
+        deliveryAddress: { data: { id: 1, type: 'address' } },
+        billingAddress: undefined,
+      },
     });
     const { included: _, ...order } = data;
     const made = await client.ask('v3.orders.create', {
@@ -87,8 +109,16 @@ describeOperation('v3.orders.create', () => {
   });
 
   test.each<[string, string, Record<string, unknown>]>([
-    ['/data/attributes/externalOrderNumber', 'an empty number', { attributes: { externalOrderNumber: '' } }],
-    ['/data/attributes/fulfillFrom', 'a warehouse outside the strategy', { attributes: { fulfillFrom: 'ROT' } }],
+    [
+      '/data/attributes/externalOrderNumber',
+      'an empty number',
+      { attributes: { externalOrderNumber: '' } },
+    ],
+    [
+      '/data/attributes/fulfillFrom',
+      'a warehouse outside the strategy',
+      { attributes: { fulfillFrom: 'ROT' } },
+    ],
     ['/data/attributes', 'the currency, which is read-only', { attributes: { currency: 'EUR' } }],
     [
       '/data/relationships/orderType',
@@ -103,7 +133,14 @@ describeOperation('v3.orders.create', () => {
     [
       '/data/included/2/attributes',
       'members nested too deep',
-      { included: [line('MUG-RED'), address('d'), { type: 'pickUpPoint', attributes: nested(30) }, address('b')] },
+      {
+        included: [
+          line('MUG-RED'),
+          address('d'),
+          { type: 'pickUpPoint', attributes: nested(30) },
+          address('b'),
+        ],
+      },
     ],
     [
       '/data/included/0/attributes/quantity',
@@ -125,7 +162,10 @@ describeOperation('v3.orders.create', () => {
   test('refuses a number that exists, unless the switch repeatedNumbers is on', async () => {
     await create('A-1');
     const again = await create('A-1');
-    expect([again.status, titles(again)]).toEqual([422, expect.stringContaining('(A-1) already exists')]);
+    expect([again.status, titles(again)]).toEqual([
+      422,
+      expect.stringContaining('(A-1) already exists'),
+    ]);
     expect((await client.ask('v3.orders.list')).body.data).toHaveLength(1);
     await sandbox.switches({ repeatedNumbers: true });
     expect((await create('A-1')).status).toBeLessThan(300);
@@ -134,12 +174,26 @@ describeOperation('v3.orders.create', () => {
   test('accepts one attachment, which must be a PDF and whose content is never shown', async () => {
     const attachment = (content: string) => ({
       type: 'orderAttachment',
-      attributes: { filename: 'a.pdf', contentType: 'application/pdf', printStrategy: 'REQUIRED', content },
+      attributes: {
+        filename: 'a.pdf',
+        contentType: 'application/pdf',
+        printStrategy: 'REQUIRED',
+        content,
+      },
     });
-    const included = (content: string) => [line('MUG-RED'), address('d'), address('b'), attachment(content)];
+    const included = (content: string) => [
+      line('MUG-RED'),
+      address('d'),
+      address('b'),
+      attachment(content),
+    ];
     const pdf = (await writePage(['Thank you'])).toString('base64');
-    expect(JSON.stringify((await create('A-1', { included: included(pdf) })).body)).not.toContain(pdf);
-    const text = await create('A-2', { included: included(Buffer.from('hello').toString('base64')) });
+    expect(JSON.stringify((await create('A-1', { included: included(pdf) })).body)).not.toContain(
+      pdf,
+    );
+    const text = await create('A-2', {
+      included: included(Buffer.from('hello').toString('base64')),
+    });
     expect([text.status, titles(text)]).toEqual([422, 'The content is no pdf document']);
     const two = await create('A-2', { included: [...included(pdf), attachment(pdf)] });
     expect(titles(two)).toContain('One orderAttachment');
@@ -153,17 +207,25 @@ describeOperation('v3.orders.create', () => {
       'There is no product with the sku NEW-1, NEW-2: add it first (POST /product/add)',
     ]);
     expect(refused.body.errors[0]?.source?.pointer).toBe('/data/included/1/attributes/sku');
-    for (const Sku of ['NEW-1', 'NEW-2']) await client.ask('oldest.product.add', { body: { Sku, Name: 'New' } });
+    for (const Sku of ['NEW-1', 'NEW-2'])
+      await client.ask('oldest.product.add', { body: { Sku, Name: 'New' } });
     const { id } = readOne(await create('A-1', { included }));
     const listSkus = async () => {
       const query = `include=shipmentItems&filter[orderId]=${id}`;
       const shipments = (await client.ask('v3.shipments.list', { query })).body.data;
-      return shipments.flatMap((row) => row.included?.map(({ attributes }) => attributes.sku)).toSorted();
+      return shipments
+        .flatMap((row) => row.included?.map(({ attributes }) => attributes.sku))
+        .toSorted();
     };
     await sandbox.advance(86_400);
     expect(await listSkus()).toEqual([]);
     for (const sku of ['NEW-1', 'NEW-2'])
-      await sandbox.call('POST', '/_sandbox/stock', { client: 'default', sku, warehouse: 'AMS', quantity: 5 });
+      await sandbox.call('POST', '/_sandbox/stock', {
+        client: 'default',
+        sku,
+        warehouse: 'AMS',
+        quantity: 5,
+      });
     await sandbox.advance(86_400);
     expect(await listSkus()).toEqual(['MUG-RED', 'NEW-1', 'NEW-2']);
   });
@@ -173,7 +235,9 @@ describeOperation('v3.orders.get', () => {
   test('answers the order with the parts that are asked for inside it', async () => {
     const { id } = readOne(await create('A-1'));
     expect(readOne(await get(id)).included).toBeUndefined();
-    expect(readOne(await get(id, 'include=billingAddress')).included?.map(({ type }) => type)).toEqual(['address']);
+    expect(
+      readOne(await get(id, 'include=billingAddress')).included?.map(({ type }) => type),
+    ).toEqual(['address']);
     expect((await get(id, 'include=product')).body.errors[0]?.source?.parameter).toBe('include');
     expect((await get(id, 'page[size]=1')).body.errors[0]?.source?.parameter).toBe('page[size]');
   });
@@ -183,7 +247,9 @@ describeOperation('v3.orders.list', () => {
   test('lists pages by ascending id, with the parts that are asked for inside each order', async () => {
     await sandbox.seed(30);
     const first = await client.ask('v3.orders.list', { query: `page[size]=20&${everything}` });
-    expect(new Set(first.body.data[0]?.included?.map(({ type }) => type))).toEqual(new Set(['orderItem', 'address']));
+    expect(new Set(first.body.data[0]?.included?.map(({ type }) => type))).toEqual(
+      new Set(['orderItem', 'address']),
+    );
     const next = new URL(first.body.links.next?.href ?? '').search.slice(1);
     const rest = await client.ask('v3.orders.list', { query: next });
     const ids = [...first.body.data, ...rest.body.data].map(({ id }) => id);
@@ -196,17 +262,26 @@ describeOperation('v3.orders.list', () => {
     const { data } = (await client.ask('v3.orders.list')).body;
     const find = async (query: string) => (await client.ask('v3.orders.list', { query })).body.data;
     const { externalOrderNumber, orderedOn } = data[3]?.attributes ?? {};
-    expect(await find(`filter[externalOrderNumber][in]=${externalOrderNumber},none`)).toEqual([data[3]]);
+    expect(await find(`filter[externalOrderNumber][in]=${externalOrderNumber},none`)).toEqual([
+      data[3],
+    ]);
     const after = data.filter(({ attributes }) => String(attributes.orderedOn) > String(orderedOn));
     expect(await find(`filter[orderedOn][gt]=${orderedOn}`)).toEqual(after);
     const last = String(data.at(-1)?.attributes.orderedOn);
     expect(await find(`filter[orderedOn][gt]=${orderedOn}&filter[orderedOn][lt]=${last}`)).toEqual(
       after.filter(({ attributes }) => String(attributes.orderedOn) < last),
     );
-    const reference = data.find(({ attributes }) => attributes.reference !== null)?.attributes.reference;
+    const reference = data.find(({ attributes }) => attributes.reference !== null)?.attributes
+      .reference;
     const same = data.filter(({ attributes }) => attributes.reference === reference);
-    expect(await find(`filter[reference][in]=${encodeURIComponent(String(reference))}`)).toEqual(same);
-    expect(await find(`filter[externalOrderNumber][in]=${externalOrderNumber}&filter[reference][in]=none`)).toEqual([]);
+    expect(await find(`filter[reference][in]=${encodeURIComponent(String(reference))}`)).toEqual(
+      same,
+    );
+    expect(
+      await find(
+        `filter[externalOrderNumber][in]=${externalOrderNumber}&filter[reference][in]=none`,
+      ),
+    ).toEqual([]);
   });
 
   test.each([
@@ -240,41 +315,63 @@ describe('a missing house number', () => {
     expect(await countShipments('A-1')).toBe(1);
   });
 
-  test.each(['NL', 'BE', 'DE'])('keeps an order to %s from being shipped until it is set', async (countryCode) => {
-    await create('A-1', withAddress({ houseNumber: null, countryCode }));
-    expect(await countShipments('A-1')).toBe(0);
-    const body = { client: 'default', externalOrderNumber: 'A-1', houseNumber: '5' };
-    expect(await sandbox.call('POST', '/_sandbox/house-number', body)).toMatchObject({ notValid: false });
-    expect(await countShipments('A-1')).toBe(1);
-  });
+  test.each(['NL', 'BE', 'DE'])(
+    'keeps an order to %s from being shipped until it is set',
+    async (countryCode) => {
+      await create('A-1', withAddress({ houseNumber: null, countryCode }));
+      expect(await countShipments('A-1')).toBe(0);
+      const body = { client: 'default', externalOrderNumber: 'A-1', houseNumber: '5' };
+      expect(await sandbox.call('POST', '/_sandbox/house-number', body)).toMatchObject({
+        notValid: false,
+      });
+      expect(await countShipments('A-1')).toBe(1);
+    },
+  );
 });
 
 describe('the shipping of an order', () => {
   const setStock = async (sku: string, quantity: number) => {
     for (const warehouse of ['AMS', 'EIN'])
-      await sandbox.call('POST', '/_sandbox/stock', { client: 'default', sku, warehouse, quantity });
+      await sandbox.call('POST', '/_sandbox/stock', {
+        client: 'default',
+        sku,
+        warehouse,
+        quantity,
+      });
   };
   const listShipments = async (number: string) =>
-    (await client.ask('v3.shipments.list', { query: `filter[externalOrderNumber]=${number}&include=shipmentItems` }))
-      .body.data;
+    (
+      await client.ask('v3.shipments.list', {
+        query: `filter[externalOrderNumber]=${number}&include=shipmentItems`,
+      })
+    ).body.data;
 
   test('waits until a slip brings missing goods, or is done in parts if that is allowed', async () => {
     await setStock('MUG-BLUE', 1);
     const included = [line('MUG-BLUE', 5), address('d'), address('b')];
     await create('A-1', { included });
-    await create('A-2', { included, attributes: { allowPartialDelivery: true, fulfillFrom: 'AMS' } });
+    await create('A-2', {
+      included,
+      attributes: { allowPartialDelivery: true, fulfillFrom: 'AMS' },
+    });
     await sandbox.advance(86_400);
-    expect([(await listShipments('A-1')).length, (await listShipments('A-2')).length]).toEqual([0, 1]);
+    expect([(await listShipments('A-1')).length, (await listShipments('A-2')).length]).toEqual([
+      0, 1,
+    ]);
     await client.ask('v3.inboundPackingSlips.create', {
       body: {
         data: {
           type: 'inboundPackingSlip',
           attributes: { expectedIn: 'AMS', expectedOn: '2026-01-01' },
-          included: [{ type: 'inboundPackingSlipItem', attributes: { sku: 'MUG-BLUE', quantity: 100 } }],
+          included: [
+            { type: 'inboundPackingSlipItem', attributes: { sku: 'MUG-BLUE', quantity: 100 } },
+          ],
         },
       },
     });
     await sandbox.advance(14 * 86_400);
-    expect([(await listShipments('A-1')).length, (await listShipments('A-2')).length]).toEqual([1, 2]);
+    expect([(await listShipments('A-1')).length, (await listShipments('A-2')).length]).toEqual([
+      1, 2,
+    ]);
   });
 });

@@ -1,5 +1,11 @@
 import { beforeEach, expect, test } from 'vitest';
-import { describeOperation, type Resource, readOne, titles, useClient } from '../../helpers/client.ts';
+import {
+  describeOperation,
+  type Resource,
+  readOne,
+  titles,
+  useClient,
+} from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], quiet);
@@ -14,7 +20,12 @@ beforeEach(async () => {
 
 const item = (index = 0, attributes: object = {}, relationships: object = {}) => ({
   type: 'returnMerchandiseAuthorizationItem',
-  attributes: { quantity: 1, externalReference: `L-${index}`, metadata: { colour: 'blue' }, ...attributes },
+  attributes: {
+    quantity: 1,
+    externalReference: `L-${index}`,
+    metadata: { colour: 'blue' },
+    ...attributes,
+  },
   relationships: {
     shipmentItem: { data: { id: shipment.included?.[index]?.id, type: 'shipmentItem' } },
     returnReason: { data: { id: 42, type: 'returnReason' } },
@@ -24,7 +35,11 @@ const item = (index = 0, attributes: object = {}, relationships: object = {}) =>
 const document = (items: unknown[], changes: object = {}) => ({
   data: {
     type: 'returnMerchandiseAuthorization',
-    attributes: { externalReference: 'R-1', comments: 'broken', metadata: { any: [1, { thing: true }] } },
+    attributes: {
+      externalReference: 'R-1',
+      comments: 'broken',
+      metadata: { any: [1, { thing: true }] },
+    },
     relationships: { shipment: { data: { id: shipment.id, type: 'shipment' } } },
     included: items,
     ...changes,
@@ -37,7 +52,8 @@ const read = (id: number) =>
     path: { id },
     query: 'include=returnMerchandiseAuthorizationItems',
   });
-const listReturned = async (query = '') => (await client.ask('v3.returnItems.list', { query })).body.data;
+const listReturned = async (query = '') =>
+  (await client.ask('v3.returnItems.list', { query })).body.data;
 
 /** Advances the time until a return is processed, and returns its first line. */
 async function advanceUntilProcessed(): Promise<Resource> {
@@ -47,7 +63,9 @@ async function advanceUntilProcessed(): Promise<Resource> {
 
 describeOperation('v3.returnMerchandiseAuthorizations.create', () => {
   test('answers status, dates, items and empty links to return items', async () => {
-    const made = readOne(await announce([item(0), item(1, { reasonCode: 'TOO_SMALL' }, { returnReason: undefined })]));
+    const made = readOne(
+      await announce([item(0), item(1, { reasonCode: 'TOO_SMALL' }, { returnReason: undefined })]),
+    );
     expect(made).toMatchObject({
       attributes: {
         externalReference: 'R-1',
@@ -59,14 +77,20 @@ describeOperation('v3.returnMerchandiseAuthorizations.create', () => {
       },
       relationships: { shipment: { data: { id: shipment.id, type: 'shipment' } } },
     });
-    expect(made.included?.map(({ attributes }) => attributes.reasonCode)).toEqual(['DAMAGED', 'TOO_SMALL']);
+    expect(made.included?.map(({ attributes }) => attributes.reasonCode)).toEqual([
+      'DAMAGED',
+      'TOO_SMALL',
+    ]);
     expect(made.included?.[0]).toMatchObject({
       attributes: {
         externalReference: 'L-0',
         sku: shipment.included?.[0]?.attributes.sku,
         metadata: { colour: 'blue' },
       },
-      relationships: { returnItem: { data: null }, returnReason: { data: { id: 42, type: 'returnReason' } } },
+      relationships: {
+        returnItem: { data: null },
+        returnReason: { data: { id: 42, type: 'returnReason' } },
+      },
     });
   });
 
@@ -107,11 +131,17 @@ describeOperation('v3.returnMerchandiseAuthorizations.get', () => {
   test('answers the items if they are asked for, and the return item after processing', async () => {
     const made = readOne(await announce());
     expect(readOne(await read(made.id))).toEqual(made);
-    const { body } = await client.ask('v3.returnMerchandiseAuthorizations.get', { path: { id: made.id } });
+    const { body } = await client.ask('v3.returnMerchandiseAuthorizations.get', {
+      path: { id: made.id },
+    });
     expect((body.data as unknown as Resource).included).toBeUndefined();
     const row = await advanceUntilProcessed();
-    expect(readOne(await read(made.id)).included?.[0]?.relationships.returnItem?.data.id).toBe(row.id);
-    expect(row.relationships.returnMerchandiseAuthorizationItem?.data.id).toBe(made.included?.[0]?.id);
+    expect(readOne(await read(made.id)).included?.[0]?.relationships.returnItem?.data.id).toBe(
+      row.id,
+    );
+    expect(row.relationships.returnMerchandiseAuthorizationItem?.data.id).toBe(
+      made.included?.[0]?.id,
+    );
     expect((await read(9)).status).toBe(404);
   });
 });
@@ -124,10 +154,18 @@ describeOperation('v3.returnMerchandiseAuthorizations.replace', () => {
     const made = readOne(await announce());
     const attributes = { externalReference: 'R-2', comments: null, metadata: null };
     const quantity = Number(shipment.included?.[0]?.attributes.quantity);
-    const changed = readOne(await replace(made.id, document([item(0, { quantity })], { attributes })));
+    const changed = readOne(
+      await replace(made.id, document([item(0, { quantity })], { attributes })),
+    );
     expect(changed.id).toBe(made.id);
-    expect(changed.attributes).toMatchObject({ externalReference: 'R-2', comments: null, metadata: {} });
-    expect(changed.included?.map(({ attributes: { quantity: replaced } }) => replaced)).toEqual([quantity]);
+    expect(changed.attributes).toMatchObject({
+      externalReference: 'R-2',
+      comments: null,
+      metadata: {},
+    });
+    expect(changed.included?.map(({ attributes: { quantity: replaced } }) => replaced)).toEqual([
+      quantity,
+    ]);
     expect(readOne(await read(made.id))).toEqual(changed);
     expect((await replace(made.id, document([item(), item()]))).status).toBe(422);
     expect(readOne(await read(made.id))).toEqual(changed);
@@ -138,12 +176,16 @@ describeOperation('v3.returnMerchandiseAuthorizations.replace', () => {
     const made = readOne(await announce());
     await advanceUntilProcessed();
     const answer = await replace(made.id, document([item()]));
-    expect([answer.status, titles(answer)]).toEqual([422, expect.stringContaining('cannot be replaced')]);
+    expect([answer.status, titles(answer)]).toEqual([
+      422,
+      expect.stringContaining('cannot be replaced'),
+    ]);
   });
 });
 
 describeOperation('v3.returnMerchandiseAuthorizations.delete', () => {
-  const remove = (id: number) => client.ask('v3.returnMerchandiseAuthorizations.delete', { path: { id } });
+  const remove = (id: number) =>
+    client.ask('v3.returnMerchandiseAuthorizations.delete', { path: { id } });
 
   test('answers the id as a string; no return item follows', async () => {
     const { id } = readOne(await announce());
@@ -157,7 +199,10 @@ describeOperation('v3.returnMerchandiseAuthorizations.delete', () => {
     const { id } = readOne(await announce());
     await advanceUntilProcessed();
     const answer = await remove(id);
-    expect([answer.status, titles(answer)]).toEqual([422, expect.stringContaining('cannot be removed')]);
+    expect([answer.status, titles(answer)]).toEqual([
+      422,
+      expect.stringContaining('cannot be removed'),
+    ]);
     expect((await read(id)).status).toBe(200);
   });
 });
@@ -204,7 +249,9 @@ describeOperation('v3.returnItems.list', () => {
     const between = all.filter(
       ({ attributes: { processedOn } }) => String(processedOn) > low && String(processedOn) < high,
     );
-    expect(await listReturned(`filter[processedOn][gt]=${low}&filter[processedOn][lt]=${high}`)).toEqual(between);
+    expect(
+      await listReturned(`filter[processedOn][gt]=${low}&filter[processedOn][lt]=${high}`),
+    ).toEqual(between);
     await sandbox.call('POST', '/_sandbox/advance', { seconds: 100 * 86_400 });
     expect((await listReturned()).map(({ id }) => id)).toContain(ids[0]);
     expect((await client.ask('v3.returnItems.list', { query: 'include=order' })).status).toBe(400);

@@ -1,11 +1,19 @@
 import { beforeEach, expect, test } from 'vitest';
-import { type Body, describeOperation, type Resource, readOne, useClient } from '../../helpers/client.ts';
+import {
+  type Body,
+  describeOperation,
+  type Resource,
+  readOne,
+  useClient,
+} from '../../helpers/client.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], lively);
 const client = useClient(sandbox);
 const list = async (query: string) => (await client.ask('v3.shipments.list', { query })).body.data;
-const readStatuses = (shipments: Resource[]) => [...new Set(shipments.map(({ attributes }) => attributes.status))];
+const readStatuses = (shipments: Resource[]) => [
+  ...new Set(shipments.map(({ attributes }) => attributes.status)),
+];
 
 beforeEach(() => sandbox.seed(30, { statuses: ['SHIPPED', 'READY_TO_PICK', 'ERROR'] }));
 
@@ -27,14 +35,23 @@ describeOperation('v3.shipments.list', () => {
         order: { data: { id: expect.any(Number), type: 'order' } },
         orderType: { data: { id: expect.any(Number), type: 'orderType' } },
         shippingMethod: { data: { id: expect.any(Number), type: 'shippingMethod' } },
-        shipmentItems: { data: expect.arrayContaining([{ id: expect.any(Number), type: 'shipmentItem' }]) },
+        shipmentItems: {
+          data: expect.arrayContaining([{ id: expect.any(Number), type: 'shipmentItem' }]),
+        },
       },
       included: expect.any(Array),
     });
     expect(shipment?.included?.[0]).toMatchObject({
       type: 'shipmentItem',
-      attributes: { sku: expect.any(String), quantity: expect.any(Number), serialNumbers: expect.any(Array) },
-      relationships: { orderItem: { data: { type: 'orderItem' } }, product: { data: { type: 'product' } } },
+      attributes: {
+        sku: expect.any(String),
+        quantity: expect.any(Number),
+        serialNumbers: expect.any(Array),
+      },
+      relationships: {
+        orderItem: { data: { type: 'orderItem' } },
+        product: { data: { type: 'product' } },
+      },
     });
   });
 
@@ -52,10 +69,9 @@ describeOperation('v3.shipments.list', () => {
         query = (links.next as unknown as string | undefined)?.split('?')[1];
       }
       await sandbox.switches({});
-      const { clients } = await sandbox.call<{ clients: { shipments: { resource: Resource }[] }[] }>(
-        'GET',
-        '/_sandbox/state',
-      );
+      const { clients } = await sandbox.call<{
+        clients: { shipments: { resource: Resource }[] }[];
+      }>('GET', '/_sandbox/state');
       const expected = clients[0]?.shipments.filter(({ resource }) =>
         ['READY_TO_SORT', 'ERROR', 'READY_TO_SHIP'].includes(String(resource.attributes.status)),
       );
@@ -66,7 +82,10 @@ describeOperation('v3.shipments.list', () => {
 
   test('filters by status, order, number, order type and reference, also combined', async () => {
     const all = await list('');
-    expect(readStatuses(await list('filter[status][in]=ERROR,READY_TO_PICK'))).toEqual(['READY_TO_PICK', 'ERROR']);
+    expect(readStatuses(await list('filter[status][in]=ERROR,READY_TO_PICK'))).toEqual([
+      'READY_TO_PICK',
+      'ERROR',
+    ]);
     const orderId = all[4]?.relationships.order?.data.id ?? 0;
     expect(await list(`filter[orderId][in]=${orderId}`)).toEqual([all[4]]);
     expect(await list(`filter[orderId]=${orderId},999999,${orderId}`)).toEqual([all[4]]);
@@ -78,9 +97,13 @@ describeOperation('v3.shipments.list', () => {
     const types = await list('filter[orderType][in]=32');
     expect(types.length).toBeGreaterThan(0);
     expect(types.every(({ relationships }) => relationships.orderType?.data.id === 32)).toBe(true);
-    const orders = (await client.ask('v3.orders.list')).body.data.filter(({ attributes }) => attributes.reference);
+    const orders = (await client.ask('v3.orders.list')).body.data.filter(
+      ({ attributes }) => attributes.reference,
+    );
     const reference = String(orders[0]?.attributes.reference);
-    const same = new Set(orders.filter(({ attributes }) => attributes.reference === reference).map(({ id }) => id));
+    const same = new Set(
+      orders.filter(({ attributes }) => attributes.reference === reference).map(({ id }) => id),
+    );
     const referred = all.filter(({ relationships }) => same.has(relationships.order?.data.id ?? 0));
     expect(await list(`filter[reference][in]=${encodeURIComponent(reference)}`)).toEqual(referred);
   });
@@ -115,12 +138,19 @@ describeOperation('v3.shipments.get', () => {
   test('answers one shipment, with its items if they are asked for', async () => {
     const [listed] = await list('include=shipmentItems');
     const id = listed?.id ?? 0;
-    expect(readOne(await client.ask('v3.shipments.get', { path: { id }, query: 'include=shipmentItems' }))).toEqual(
-      listed,
-    );
-    expect(readOne(await client.ask('v3.shipments.get', { path: { id } })).included).toBeUndefined();
+    expect(
+      readOne(
+        await client.ask('v3.shipments.get', { path: { id }, query: 'include=shipmentItems' }),
+      ),
+    ).toEqual(listed);
+    expect(
+      readOne(await client.ask('v3.shipments.get', { path: { id } })).included,
+    ).toBeUndefined();
     await sandbox.switches({ included: 'top' });
-    const { body } = await client.ask('v3.shipments.get', { path: { id }, query: 'include=shipmentItems' });
+    const { body } = await client.ask('v3.shipments.get', {
+      path: { id },
+      query: 'include=shipmentItems',
+    });
     expect(body.included).toEqual(listed?.included);
     expect((await client.ask('v3.shipments.get', { path: { id: 1 } })).status).toBe(404);
   });

@@ -18,7 +18,8 @@ import { useDatabase } from '../../helpers/database.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
-const expireLeases = () => database.query(`update sync.leases set expires_at = now() - interval '1 second'`);
+const expireLeases = () =>
+  database.query(`update sync.leases set expires_at = now() - interval '1 second'`);
 const revive = () => reviveAbandoned(database.db);
 const account = { client: 'default', identity: 'a', baseUrl: 'http://a.test/' };
 const manual: RunRequest = {
@@ -38,14 +39,17 @@ const beginOrFail = async (worker: string, job = 'job'): Promise<Run> => {
   if (run === null) throw new Error(`${worker} did not get the lease`);
   return run;
 };
-const acquire = async (worker: string, job = 'job'): Promise<Lease> => (await beginOrFail(worker, job)).lease;
+const acquire = async (worker: string, job = 'job'): Promise<Lease> =>
+  (await beginOrFail(worker, job)).lease;
 const toCursor = (members: Partial<Cursor>): Cursor => ({ ...noCursor, ...members });
 const endDone = (run: Run) => endRun(database.db, run, newTotals(), { status: 'done' });
 
 describe('a lease', () => {
   test('is held by one of many that ask at once', async () => {
     await endDone(await beginOrFail('first'));
-    const runs = await Promise.all(Array.from({ length: 8 }, (_, index) => begin(`worker ${index}`)));
+    const runs = await Promise.all(
+      Array.from({ length: 8 }, (_, index) => begin(`worker ${index}`)),
+    );
     expect(runs.filter((run) => run !== null)).toHaveLength(1);
   });
 
@@ -68,7 +72,9 @@ describe('a lease', () => {
     const lost = await acquire('a');
     await expireLeases();
     await revive();
-    await expect(underLease(database.db, lost, async () => undefined)).rejects.toBeInstanceOf(LeaseLostError);
+    await expect(underLease(database.db, lost, async () => undefined)).rejects.toBeInstanceOf(
+      LeaseLostError,
+    );
   });
 });
 
@@ -111,7 +117,9 @@ describe('LeaseKeeper', () => {
     held = await acquire('a');
     const signal = keeper.keep(held);
     const expiry = async () =>
-      (await database.query<{ at: Date }>('select expires_at as at from sync.leases'))[0]?.at.getTime() ?? 0;
+      (
+        await database.query<{ at: Date }>('select expires_at as at from sync.leases')
+      )[0]?.at.getTime() ?? 0;
     const before = await expiry();
     await waitFor('a heartbeat', async () => (await expiry()) > before);
     expect(signal.aborted).toBe(false);
@@ -129,12 +137,18 @@ test('a page that is slow to commit does not delay the renewal of other leases',
   const signals = [slow, other].map((lease) => keeper.keep(lease));
   const expiry = async (name: string) =>
     (
-      await database.query<{ at: Date }>('select expires_at as at from sync.leases where name = $1', [name])
+      await database.query<{ at: Date }>(
+        'select expires_at as at from sync.leases where name = $1',
+        [name],
+      )
     )[0]?.at.getTime() ?? 0;
   await underLease(database.db, slow, async (trx) => {
     await sql`set local idle_in_transaction_session_timeout = 0`.execute(trx);
     const before = await expiry('other');
-    await waitFor('the other lease to be renewed meanwhile', async () => (await expiry('other')) > before);
+    await waitFor(
+      'the other lease to be renewed meanwhile',
+      async () => (await expiry('other')) > before,
+    );
   });
   expect(signals.map(({ aborted }) => aborted)).toEqual([false, false]);
   for (const lease of [slow, other]) keeper.drop(lease);
@@ -166,7 +180,10 @@ describe('runs', () => {
     });
     expect(await readJob()).toMatchObject({ skips: 1, last_skip_reason: 'a run is under way' });
     await endDone(run);
-    expect(await startRun(database.db, request)).toMatchObject({ kind: 'skipped', reason: 'not_due' });
+    expect(await startRun(database.db, request)).toMatchObject({
+      kind: 'skipped',
+      reason: 'not_due',
+    });
     expect(await findDue()).toEqual([]);
     expect((await start('manual')).lease.key).toBeGreaterThan(run.lease.key);
   });
@@ -178,7 +195,9 @@ describe('runs', () => {
     const totals = { ...newTotals(), created: 3, pages: 1 };
     const run = await start('manual');
     await underLease(database.db, run.lease, (trx) => recordProgress({ trx, run }, totals));
-    expect(await database.query('select status, created from sync.runs')).toEqual([{ status: 'running', created: 3 }]);
+    expect(await database.query('select status, created from sync.runs')).toEqual([
+      { status: 'running', created: 3 },
+    ]);
     await endRun(database.db, run, totals, {
       status: 'failed',
       code: 'timeout',
@@ -190,9 +209,9 @@ describe('runs', () => {
       { status: 'failed', error_code: 'timeout' },
     ]);
     expect(await readJob()).toMatchObject({ consecutive_failures: 1, last_error: 'words' });
-    expect(await database.query(`select due_at > now() + interval '80 seconds' as later from sync.jobs`)).toEqual([
-      { later: true },
-    ]);
+    expect(
+      await database.query(`select due_at > now() + interval '80 seconds' as later from sync.jobs`),
+    ).toEqual([{ later: true }]);
   });
 
   describe('with two intervals', () => {
@@ -204,12 +223,21 @@ describe('runs', () => {
     const run = async (created = 0, schedule = adaptive.schedule) => {
       const started = await startRun(database.db, { ...adaptive, schedule, trigger: 'manual' });
       if (started.kind !== 'started') throw new Error(started.reason);
-      await endRun(database.db, started.run, { ...newTotals(), created }, { status: 'done', dueAt: null, poll: null });
+      await endRun(
+        database.db,
+        started.run,
+        { ...newTotals(), created },
+        { status: 'done', dueAt: null, poll: null },
+      );
       return readDueSeconds();
     };
     const readDueSeconds = async () =>
-      Number((await database.query(`select extract(epoch from due_at - now()) as s from sync.jobs`))[0]?.s);
-    const notePush = () => database.db.transaction().execute((trx) => bringPollsForward(trx, 'default'));
+      Number(
+        (await database.query(`select extract(epoch from due_at - now()) as s from sync.jobs`))[0]
+          ?.s,
+      );
+    const notePush = () =>
+      database.db.transaction().execute((trx) => bringPollsForward(trx, 'default'));
     const moved = (interval: string) =>
       database.query(`update sync.jobs set last_change_at = now() - $1::interval`, [interval]);
 
@@ -265,7 +293,9 @@ describe('runs', () => {
 
   test('a run whose worker was lost is recorded as abandoned and due again at once', async () => {
     const run = await start();
-    await underLease(database.db, run.lease, (trx) => recordProgress({ trx, run }, { ...newTotals(), created: 1 }));
+    await underLease(database.db, run.lease, (trx) =>
+      recordProgress({ trx, run }, { ...newTotals(), created: 1 }),
+    );
     await expireLeases();
     expect(await revive()).toEqual([{ client: 'default', job: 'pull-shipments' }]);
     expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
@@ -278,7 +308,9 @@ describe('runs', () => {
     await expireLeases();
     const committed = Promise.withResolvers<void>();
     const page = database.db.transaction().execute(async (trx) => {
-      await sql`update sync.leases set expires_at = clock_timestamp() + interval '50 ms'`.execute(trx);
+      await sql`update sync.leases set expires_at = clock_timestamp() + interval '50 ms'`.execute(
+        trx,
+      );
       await recordProgress({ trx, run }, { ...newTotals(), created: 1 });
       await committed.promise;
     });
@@ -330,14 +362,18 @@ describe('runs', () => {
 
   test('a run whose worker was lost starts again when the queue delivers it, before any sweep', async () => {
     const run = await start();
-    await underLease(database.db, run.lease, (trx) => recordProgress({ trx, run }, { ...newTotals(), created: 1 }));
+    await underLease(database.db, run.lease, (trx) =>
+      recordProgress({ trx, run }, { ...newTotals(), created: 1 }),
+    );
     await expireLeases();
     expect(await startRun(database.db, request)).toMatchObject({ run: { afterAbandoned: true } });
     expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
   });
 
   test('no run begins after the database was migrated beyond this code', async () => {
-    await database.query(`insert into sync.migrations (name, applied_by) values ('9999_later', 'x')`);
+    await database.query(
+      `insert into sync.migrations (name, applied_by) values ('9999_later', 'x')`,
+    );
     await expect(start()).rejects.toMatchObject({ code: 'code_too_old' });
     expect(await database.query('select * from sync.leases')).toEqual([]);
   });
@@ -399,7 +435,11 @@ describe('runs', () => {
   });
 
   test('a complete poll moves the freshness of its stream; an empty one does not count as usual', async () => {
-    const poll = { stream: 'shipments', beganAt: new Date('2026-01-02T03:04:05Z'), newestSource: null };
+    const poll = {
+      stream: 'shipments',
+      beganAt: new Date('2026-01-02T03:04:05Z'),
+      newestSource: null,
+    };
     const gap = { from: new Date('2026-01-01T00:00:00Z'), to: new Date('2026-01-02T00:00:00Z') };
     for (const [fetched, oneGap] of [
       [7, gap],

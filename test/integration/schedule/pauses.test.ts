@@ -42,23 +42,34 @@ test('a paused job does not start; after resume one run makes up for the missed 
   expect(await pauseJob(database.db, 'pull-shipments', 'a', 'anna')).toBe(true);
   expect(await pauseJob(database.db, 'pull-shipments', 'a', 'anna')).toBe(false);
   expect(await findDueClients()).toEqual(['b']);
-  expect(await startRun(database.db, { ...request(), trigger: 'schedule' })).toMatchObject({ reason: 'paused' });
+  expect(await startRun(database.db, { ...request(), trigger: 'schedule' })).toMatchObject({
+    reason: 'paused',
+  });
   expect(await startRun(database.db, { ...request(), trigger: 'manual' })).toMatchObject({
     kind: 'skipped',
-    because: expect.stringContaining('resume with: fulfilment-sync resume pull-shipments --client a'),
+    because: expect.stringContaining(
+      'resume with: fulfilment-sync resume pull-shipments --client a',
+    ),
   });
   // The skipped manual run is counted, because a person asked for it.
-  expect(await readJob()).toMatchObject({ skips: 1, last_skip_reason: expect.stringContaining('paused since') });
+  expect(await readJob()).toMatchObject({
+    skips: 1,
+    last_skip_reason: expect.stringContaining('paused since'),
+  });
   await setScheduleClock(database, 11 * 60);
   expect(await resumeJob(database.db, 'pull-shipments', 'a', 'anna')).toBe(1);
   expect(await findDueClients()).toEqual(['a', 'b']);
-  expect(await startRun(database.db, { ...request(), trigger: 'schedule' })).toMatchObject({ run: { missed: 5 } });
+  expect(await startRun(database.db, { ...request(), trigger: 'schedule' })).toMatchObject({
+    run: { missed: 5 },
+  });
   expect(await readJob()).toMatchObject({
     skips: 6,
     last_skip_reason: '5 missed: paused, parked, held, or no worker was there',
   });
   expect(await findDueClients()).toEqual(['b']);
-  expect(await database.query('select by, action, client, detail from sync.audit order by id')).toEqual([
+  expect(
+    await database.query('select by, action, client, detail from sync.audit order by id'),
+  ).toEqual([
     { by: 'anna', action: 'paused', client: 'a', detail: 'pull-shipments' },
     { by: 'anna', action: 'resumed', client: 'a', detail: 'pull-shipments' },
   ]);
@@ -67,7 +78,9 @@ test('a paused job does not start; after resume one run makes up for the missed 
 test('a pause of every client also pauses new clients, until all are resumed', async () => {
   await registerClients(database.db, [request('b')]);
   await pauseJob(database.db, 'pull-shipments', null, 'anna');
-  await ensureJobs(database.db, [{ client: 'b', job: 'pull-shipments', stream: 'shipments', due: null }]);
+  await ensureJobs(database.db, [
+    { client: 'b', job: 'pull-shipments', stream: 'shipments', due: null },
+  ]);
   expect(await findDueClients()).toEqual([]);
   expect(await resumeJob(database.db, 'pull-shipments', 'b', 'anna')).toBe(0);
   expect(await findDueClients()).toEqual([]);

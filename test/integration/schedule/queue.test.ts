@@ -3,7 +3,12 @@ import { migrateDatabase } from '../../../src/cli/commands/migrate.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import type { JobData, QueueBackend, TaskQueue } from '../../../src/schedule/backend.ts';
 import { openQueueBackend } from '../../../src/schedule/open-queue.ts';
-import { alignSchedulers, findMisfits, type Misfits, queueRuns } from '../../../src/schedule/schedulers.ts';
+import {
+  alignSchedulers,
+  findMisfits,
+  type Misfits,
+  queueRuns,
+} from '../../../src/schedule/schedulers.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { startRedis } from '../../helpers/processes/redis-server.ts';
 import { truncateQueue } from '../../helpers/queue.ts';
@@ -20,9 +25,17 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
   });
   const isSkipped = kind === 'redis' && !redis.available;
 
-  async function open(): Promise<{ backend: QueueBackend; queue: TaskQueue; flush: () => Promise<unknown> }> {
+  async function open(): Promise<{
+    backend: QueueBackend;
+    queue: TaskQueue;
+    flush: () => Promise<unknown>;
+  }> {
     const redisUrl = kind === 'redis' ? redis.url : undefined;
-    const { backend, close } = await openQueueBackend({ REDIS_URL: redisUrl }, database.url, silentLogger);
+    const { backend, close } = await openQueueBackend(
+      { REDIS_URL: redisUrl },
+      database.url,
+      silentLogger,
+    );
     const queue = backend.queue('poll');
     queue.on('error', () => undefined);
     await queue.waitUntilReady();
@@ -58,7 +71,11 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
   }
 
   /** Aligns the schedulers. Returns what did not fit. */
-  const align = async (queue: TaskQueue, wanted: Record<string, number>, isExact = true): Promise<Misfits | null> => {
+  const align = async (
+    queue: TaskQueue,
+    wanted: Record<string, number>,
+    isExact = true,
+  ): Promise<Misfits | null> => {
     const misfits = await findMisfits(queue, new Map(Object.entries(wanted)), isExact);
     if (misfits !== null) await alignSchedulers(queue, new Map(Object.entries(wanted)), misfits);
     return misfits;
@@ -66,26 +83,35 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
   const [pull, prune] = ['pull-shipments', 'prune'] as const;
   const usual = { [pull]: 60_000, [prune]: 600_000 };
 
-  test.skipIf(isSkipped)('fires each scheduler by its name, and gives each firing to one worker', async () => {
-    const { backend, queue } = await open();
-    await align(queue, { [pull]: 300, [prune]: 300 });
-    const { seen, release } = await startWorker(backend);
-    release();
-    const count = (of: string) => seen.filter(({ name, data }) => name === of && data.client === undefined).length;
-    await waitFor('three firings of each', () => count(pull) >= 3 && count(prune) >= 3);
-  });
+  test.skipIf(isSkipped)(
+    'fires each scheduler by its name, and gives each firing to one worker',
+    async () => {
+      const { backend, queue } = await open();
+      await align(queue, { [pull]: 300, [prune]: 300 });
+      const { seen, release } = await startWorker(backend);
+      release();
+      const count = (of: string) =>
+        seen.filter(({ name, data }) => name === of && data.client === undefined).length;
+      await waitFor('three firings of each', () => count(pull) >= 3 && count(prune) >= 3);
+    },
+  );
 
-  test.skipIf(isSkipped)('changes only a scheduler that differs, and sets all again after a flush', async () => {
-    const { queue, flush } = await open();
-    const names = [pull, prune];
-    expect(await align(queue, usual)).toEqual({ set: names, lost: names, removed: [] });
-    expect(await align(queue, usual)).toBe(null);
-    const shorter = { ...usual, [pull]: 30_000 };
-    expect(await align(queue, shorter, false)).toEqual({ set: [pull], lost: [], removed: [] });
-    await flush();
-    expect(await align(queue, shorter, false)).toMatchObject({ lost: names });
-    expect((await queue.getJobSchedulers(0, -1)).map(({ key }) => key).sort()).toEqual(names.toSorted());
-  });
+  test.skipIf(isSkipped)(
+    'changes only a scheduler that differs, and sets all again after a flush',
+    async () => {
+      const { queue, flush } = await open();
+      const names = [pull, prune];
+      expect(await align(queue, usual)).toEqual({ set: names, lost: names, removed: [] });
+      expect(await align(queue, usual)).toBe(null);
+      const shorter = { ...usual, [pull]: 30_000 };
+      expect(await align(queue, shorter, false)).toEqual({ set: [pull], lost: [], removed: [] });
+      await flush();
+      expect(await align(queue, shorter, false)).toMatchObject({ lost: names });
+      expect((await queue.getJobSchedulers(0, -1)).map(({ key }) => key).sort()).toEqual(
+        names.toSorted(),
+      );
+    },
+  );
 
   test.skipIf(isSkipped)(
     'removes unknown schedulers and lengthens intervals only at the start of a worker',
@@ -94,7 +120,11 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
       await align(queue, { [pull]: 60_000, foreign: 60_000 });
       const longer = { [pull]: 120_000 };
       expect(await align(queue, longer, false)).toBe(null);
-      expect(await align(queue, longer, true)).toEqual({ set: [pull], lost: [], removed: ['foreign'] });
+      expect(await align(queue, longer, true)).toEqual({
+        set: [pull],
+        lost: [],
+        removed: ['foreign'],
+      });
     },
   );
 
@@ -110,23 +140,31 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
     expect(await align(queue, usual, false)).toEqual({ set: [pull], lost: [pull], removed: [] });
   });
 
-  const dueRun = (client: string, { dueMs = 1_000, inMs = 0 } = {}) => ({ job: pull, client, dueMs, inMs });
-
-  test.skipIf(isSkipped)('queues a run that is due soon with a delay, once for each due time', async () => {
-    const { backend, queue } = await open();
-    const { seen, release } = await startWorker(backend);
-    release();
-    const startedAtMs = performance.now();
-    await queueRuns(queue, [dueRun('a', { inMs: 600 }), dueRun('b', { inMs: -5 })]);
-    await queueRuns(queue, [dueRun('a', { inMs: 600 })]);
-    await waitFor('b', () => seen.length === 1);
-    expect(seen[0]?.data).toEqual({ client: 'b' });
-    await waitFor('a', () => seen.length === 2);
-    expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(600);
-    await queueRuns(queue, [dueRun('a', { dueMs: 2_000, inMs: 50 })]);
-    await waitFor('a, for its next due time', () => seen.length === 3);
-    expect(seen.map(({ data }) => data.client)).toEqual(['b', 'a', 'a']);
+  const dueRun = (client: string, { dueMs = 1_000, inMs = 0 } = {}) => ({
+    job: pull,
+    client,
+    dueMs,
+    inMs,
   });
+
+  test.skipIf(isSkipped)(
+    'queues a run that is due soon with a delay, once for each due time',
+    async () => {
+      const { backend, queue } = await open();
+      const { seen, release } = await startWorker(backend);
+      release();
+      const startedAtMs = performance.now();
+      await queueRuns(queue, [dueRun('a', { inMs: 600 }), dueRun('b', { inMs: -5 })]);
+      await queueRuns(queue, [dueRun('a', { inMs: 600 })]);
+      await waitFor('b', () => seen.length === 1);
+      expect(seen[0]?.data).toEqual({ client: 'b' });
+      await waitFor('a', () => seen.length === 2);
+      expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(600);
+      await queueRuns(queue, [dueRun('a', { dueMs: 2_000, inMs: 50 })]);
+      await waitFor('a, for its next due time', () => seen.length === 3);
+      expect(seen.map(({ data }) => data.client)).toEqual(['b', 'a', 'a']);
+    },
+  );
 });
 
 describe('a Redis', () => {
@@ -134,7 +172,9 @@ describe('a Redis', () => {
   test.skipIf(!redis.available)('that may evict keys is refused with what to change', async () => {
     const evicting = await startRedis(['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
     try {
-      await expect(openQueueBackend({ REDIS_URL: evicting?.url }, database.url, silentLogger)).rejects.toMatchObject({
+      await expect(
+        openQueueBackend({ REDIS_URL: evicting?.url }, database.url, silentLogger),
+      ).rejects.toMatchObject({
         code: 'redis_evicts',
         message: expect.stringContaining('config set maxmemory-policy noeviction'),
       });
@@ -173,28 +213,37 @@ describe('two installations on one Redis', () => {
   const database = useDatabase();
   const other = useDatabase();
 
-  test.skipIf(!redis.available)('have their own schedulers and take only their own jobs', async () => {
-    const opened = await Promise.all(
-      [database, other].map((one) => openQueueBackend({ REDIS_URL: redis.url }, one.url, silentLogger)),
-    );
-    const [mine, theirs] = opened.map(({ backend }) => backend.queue('poll'));
-    try {
-      for (const queue of [mine, theirs]) {
-        queue?.on('error', () => undefined);
-        await queue?.waitUntilReady();
+  test.skipIf(!redis.available)(
+    'have their own schedulers and take only their own jobs',
+    async () => {
+      const opened = await Promise.all(
+        [database, other].map((one) =>
+          openQueueBackend({ REDIS_URL: redis.url }, one.url, silentLogger),
+        ),
+      );
+      const [mine, theirs] = opened.map(({ backend }) => backend.queue('poll'));
+      try {
+        for (const queue of [mine, theirs]) {
+          queue?.on('error', () => undefined);
+          await queue?.waitUntilReady();
+        }
+        await mine?.upsertJobScheduler(
+          'pull-orders',
+          { every: 600_000 },
+          { name: 'pull-orders', data: {} },
+        );
+        expect(await mine?.getJobSchedulers(0, -1)).toHaveLength(1);
+        expect(await theirs?.getJobSchedulers(0, -1)).toEqual([]);
+        // Another worker of the same database finds them, also after a restart.
+        const again = await openQueueBackend({ REDIS_URL: redis.url }, database.url, silentLogger);
+        opened.push(again);
+        const same = again.backend.queue('poll');
+        expect(await same.getJobSchedulers(0, -1)).toHaveLength(1);
+        await same.close();
+      } finally {
+        await Promise.all([mine?.close(), theirs?.close()]);
+        await Promise.all(opened.map(({ close }) => close()));
       }
-      await mine?.upsertJobScheduler('pull-orders', { every: 600_000 }, { name: 'pull-orders', data: {} });
-      expect(await mine?.getJobSchedulers(0, -1)).toHaveLength(1);
-      expect(await theirs?.getJobSchedulers(0, -1)).toEqual([]);
-      // Another worker of the same database finds them, also after a restart.
-      const again = await openQueueBackend({ REDIS_URL: redis.url }, database.url, silentLogger);
-      opened.push(again);
-      const same = again.backend.queue('poll');
-      expect(await same.getJobSchedulers(0, -1)).toHaveLength(1);
-      await same.close();
-    } finally {
-      await Promise.all([mine?.close(), theirs?.close()]);
-      await Promise.all(opened.map(({ close }) => close()));
-    }
-  });
+    },
+  );
 });

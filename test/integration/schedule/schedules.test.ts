@@ -18,7 +18,9 @@ afterEach(async () => {
 
 /** Does what a worker with these settings does at its start. */
 const prepare = (env: Record<string, string>) =>
-  runInProcess(makeConfig(database, sandbox, env), database, (deps) => new Schedules(deps, new Map()).prepare());
+  runInProcess(makeConfig(database, sandbox, env), database, (deps) =>
+    new Schedules(deps, new Map()).prepare(),
+  );
 const readMinutesUntilDue = async (job: string) =>
   (
     await database.query<{ minutes: number }>(
@@ -62,12 +64,18 @@ test('a restarted worker tries refused credentials at once', async () => {
     update sync.clients set hold_code = 'credentials_refused', hold_reason = 'x', hold_since = now(),
       hold_until = now() + interval '15 minutes'`);
   await prepare({});
-  expect(await database.query('select hold_until <= now() as over from sync.clients')).toEqual([{ over: true }]);
+  expect(await database.query('select hold_until <= now() as over from sync.clients')).toEqual([
+    { over: true },
+  ]);
 });
 
 /** Opens both queues in Postgres. */
 async function openQueues() {
-  const { backend, close } = await openQueueBackend({ REDIS_URL: undefined }, database.url, silentLogger);
+  const { backend, close } = await openQueueBackend(
+    { REDIS_URL: undefined },
+    database.url,
+    silentLogger,
+  );
   const queues = new Map((['poll', 'bulk'] as const).map((name) => [name, backend.queue(name)]));
   closers.push(...[...queues.values()].map((queue) => () => queue.close()), close);
   for (const queue of queues.values()) {
@@ -80,7 +88,9 @@ async function openQueues() {
 test('every job with a schedule has a scheduler of its name; the repair of an emptied queue is in the audit', async () => {
   const queues = await openQueues();
   const align = (env: Record<string, string>) =>
-    runInProcess(makeConfig(database, sandbox, env), database, (deps) => new Schedules(deps, queues).align());
+    runInProcess(makeConfig(database, sandbox, env), database, (deps) =>
+      new Schedules(deps, queues).align(),
+    );
   const readRepairs = async () =>
     (
       await database.query<{ detail: string }>(
@@ -133,14 +143,20 @@ test.each(['reconcile', 'prune', 'pull-shipments'] as const)(
   'a firing of %s queues the run that is due in 20 seconds',
   async (job) => {
     const queues = await openQueues();
-    await runInProcess(makeConfig(database, sandbox, { SCHEDULE_PRUNE: '0 3 * * *' }), database, async (deps) => {
-      const schedules = new Schedules(deps, queues);
-      await schedules.prepare();
-      await database.query(`update sync.jobs set due_at = now() + interval '20 seconds'`);
-      await schedules.fire(job);
-    });
+    await runInProcess(
+      makeConfig(database, sandbox, { SCHEDULE_PRUNE: '0 3 * * *' }),
+      database,
+      async (deps) => {
+        const schedules = new Schedules(deps, queues);
+        await schedules.prepare();
+        await database.query(`update sync.jobs set due_at = now() + interval '20 seconds'`);
+        await schedules.fire(job);
+      },
+    );
     const counts = await Promise.all([...queues.values()].map((queue) => queue.getJobCounts()));
-    expect(counts.map(({ delayed }) => delayed)).toEqual(job === 'pull-shipments' ? [1, 0] : [0, 1]);
+    expect(counts.map(({ delayed }) => delayed)).toEqual(
+      job === 'pull-shipments' ? [1, 0] : [0, 1],
+    );
   },
 );
 
@@ -169,7 +185,9 @@ test('overdue runs begin without the queue, and never twice at the same time', a
   await runInProcess(makeConfig(database, sandbox), database, async (deps) => {
     const schedules = new Schedules(deps, new Map());
     await schedules.prepare();
-    await database.query(`update sync.jobs set due_at = now() - interval '6 seconds' where job like 'pull-%'`);
+    await database.query(
+      `update sync.jobs set due_at = now() - interval '6 seconds' where job like 'pull-%'`,
+    );
     const runs = new Runs(
       deps,
       (name) => schedules.fire(name),
@@ -181,6 +199,8 @@ test('overdue runs begin without the queue, and never twice at the same time', a
     await runs.ended();
     expect(await schedules.findOverdue()).toEqual([]);
   });
-  expect(await database.query(`select job from sync.jobs where last_outcome = 'done' order by job`)).toHaveLength(6);
+  expect(
+    await database.query(`select job from sync.jobs where last_outcome = 'done' order by job`),
+  ).toHaveLength(6);
   expect(await database.query('select job from sync.jobs where skips > 0')).toEqual([]);
 });

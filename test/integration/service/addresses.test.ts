@@ -27,7 +27,11 @@ afterEach(async () => {
 /** Makes one name have these addresses. Other names are looked up as usual. */
 function giveAddresses(name: string, addresses: readonly string[]): void {
   const original = dns.lookup;
-  const spy = vi.spyOn(dns, 'lookup').mockImplementation(((host: string, options: object, callback: never) => {
+  const spy = vi.spyOn(dns, 'lookup').mockImplementation(((
+    host: string,
+    options: object,
+    callback: never,
+  ) => {
     if (host !== name) return original(host, options, callback);
     const found = addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
     return (callback as (error: null, found: object) => void)(null, found);
@@ -83,7 +87,10 @@ test('an address that answers after more than Node waits for it is used', async 
 
 test('an address that never answers takes no time of those behind it, and all together keep the limit', async () => {
   const mute = await startMute('127.0.0.2');
-  const server = createServer((_request, response) => response.end('ok')).listen(mute.port, '127.0.0.1');
+  const server = createServer((_request, response) => response.end('ok')).listen(
+    mute.port,
+    '127.0.0.1',
+  );
   closers.unshift(() => server.close());
   await once(server, 'listening');
   giveAddresses('half.test', ['127.0.0.2', '127.0.0.1']);
@@ -91,7 +98,9 @@ test('an address that never answers takes no time of those behind it, and all to
   expect(socket.remoteAddress).toBe('127.0.0.1');
   socket.destroy();
   giveAddresses('none.test', ['127.0.0.2', '127.0.0.2']);
-  await expect(connectTcp({ host: 'none.test', port: mute.port, timeoutMs: 400 })).rejects.toMatchObject({
+  await expect(
+    connectTcp({ host: 'none.test', port: mute.port, timeoutMs: 400 }),
+  ).rejects.toMatchObject({
     code: 'ETIMEDOUT',
     message: 'no address of none.test answered within 400 ms',
   });
@@ -101,10 +110,13 @@ test('of addresses that all refuse, the errors are named', async () => {
   const mute = await startMute('127.0.0.2');
   giveAddresses('shut.test', ['127.0.0.3', '127.0.0.4']);
   const refused = connectTcp({ host: 'shut.test', port: mute.port, timeoutMs: 60_000 });
-  await expect(refused).rejects.toMatchObject({ errors: [{ code: 'ECONNREFUSED' }, { code: 'ECONNREFUSED' }] });
+  await expect(refused).rejects.toMatchObject({
+    errors: [{ code: 'ECONNREFUSED' }, { code: 'ECONNREFUSED' }],
+  });
 });
 
-const readEnv = (env: Record<string, string>) => readConfig({ database: false, clients: false }, env);
+const readEnv = (env: Record<string, string>) =>
+  readConfig({ database: false, clients: false }, env);
 
 /** Requests an address as the service and receivers are requested. */
 async function ask(address: string, env: Record<string, string> = {}): Promise<string> {
@@ -122,7 +134,9 @@ async function askDatabase(port: number): Promise<string> {
 }
 
 const askRedis = async (port: number) =>
-  (await readRedisInfo(Object.assign(new URL(redis.url), { hostname: 'slow.test', port }).href)).slice(0, 8);
+  (
+    await readRedisInfo(Object.assign(new URL(redis.url), { hostname: 'slow.test', port }).href)
+  ).slice(0, 8);
 
 test.each<[string, string, (port: number) => Promise<string>]>([
   ['the service or a receiver', 'slow.test /x', (port) => ask(`http://slow.test:${port}`)],
@@ -133,14 +147,17 @@ test.each<[string, string, (port: number) => Promise<string>]>([
   ],
   ['Postgres', 'postgres', askDatabase],
   ['Redis', '# Server', askRedis],
-])('a slow address of %s is waited for, although the other one refuses', async (what, said, connectTo) => {
-  const { url } = await services.start((request, response) =>
-    response.end(`${request.headers.host?.replace(/:.*/, '')} ${request.url}`),
-  );
-  const target = { Postgres: database.url, Redis: redis.url }[what] ?? url.href;
-  if (what === 'Redis' && !inject('redisAvailable')) return;
-  const mute = await startMute('127.0.0.1', Number(new URL(target).port));
-  giveAddresses('slow.test', ['127.0.0.1', '127.0.0.2']);
-  setTimeout(mute.resume, 600);
-  expect(await connectTo(mute.port)).toBe(said);
-});
+])(
+  'a slow address of %s is waited for, although the other one refuses',
+  async (what, said, connectTo) => {
+    const { url } = await services.start((request, response) =>
+      response.end(`${request.headers.host?.replace(/:.*/, '')} ${request.url}`),
+    );
+    const target = { Postgres: database.url, Redis: redis.url }[what] ?? url.href;
+    if (what === 'Redis' && !inject('redisAvailable')) return;
+    const mute = await startMute('127.0.0.1', Number(new URL(target).port));
+    giveAddresses('slow.test', ['127.0.0.1', '127.0.0.2']);
+    setTimeout(mute.resume, 600);
+    expect(await connectTo(mute.port)).toBe(said);
+  },
+);

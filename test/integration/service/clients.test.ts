@@ -21,7 +21,11 @@ const outboxOther = usePusher(database, other);
 const accept = ({ keepCursors = false } = {}) =>
   acceptIdentity(
     database.db,
-    { client: 'default', identity: toIdentity({ baseUrl: other.url, username: 'default' }), baseUrl: other.url.href },
+    {
+      client: 'default',
+      identity: toIdentity({ baseUrl: other.url, username: 'default' }),
+      baseUrl: other.url.href,
+    },
     keepCursors,
     'test',
   );
@@ -106,7 +110,10 @@ describe('another base URL for a client', () => {
 
   test('that is accepted gets no order whose outcome at the former one is unknown', async () => {
     done(await pull('pull-orders'));
-    await sandbox.faults({ operation: 'v3.orders.create', effect: { reset: true, afterEffect: true } });
+    await sandbox.faults({
+      operation: 'v3.orders.create',
+      effect: { reset: true, afterEffect: true },
+    });
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.push();
     expect((await outbox.row(id)).status).toBe('unknown');
@@ -117,7 +124,9 @@ describe('another base URL for a client', () => {
       status: 'dead',
       last_error: expect.stringContaining(`the outcome at ${sandbox.url.href} is not known`),
     });
-    expect((await other.requests()).filter(({ method, path }) => method === 'POST' && path !== '/token')).toEqual([]);
+    expect(
+      (await other.requests()).filter(({ method, path }) => method === 'POST' && path !== '/token'),
+    ).toEqual([]);
   });
 
   test('that is accepted while an order is sent to the former one ignores the answer', async () => {
@@ -133,7 +142,10 @@ describe('another base URL for a client', () => {
 });
 
 describe('a hold of a client', () => {
-  const runScheduled = (job: 'pull-shipments' | 'pull-inbounds' | 'prune', env: Record<string, string> = {}) =>
+  const runScheduled = (
+    job: 'pull-shipments' | 'pull-inbounds' | 'prune',
+    env: Record<string, string> = {},
+  ) =>
     runInProcess(makeConfig(database, sandbox, env), database, async (deps, client) => {
       await database.query('update sync.jobs set due_at = now()');
       return runJob(deps, job, client, 'schedule', new AbortController().signal);
@@ -162,7 +174,10 @@ describe('a hold of a client', () => {
     expect(await readHoldSeconds(before)).toBeGreaterThanOrEqual(900);
     expect((await readHold())?.seconds).toBeLessThanOrEqual(900);
     const place = await sandbox.lastPlace();
-    expect(await runScheduled('pull-inbounds')).toMatchObject({ status: 'skipped', reason: 'held' });
+    expect(await runScheduled('pull-inbounds')).toMatchObject({
+      status: 'skipped',
+      reason: 'held',
+    });
     expect(await sandbox.requests(place)).toEqual([]);
     await endHoldSpan();
     // A job that sends no requests to the service is not held, and does not end the hold.
@@ -216,9 +231,16 @@ describe('a hold of a client', () => {
     await database.query(`
       update sync.clients set hold_code = 'no_answer', hold_reason = 'x', hold_since = now(), hold_until = now()`);
     const jobs = ['a', 'b', 'c', 'd'];
-    await database.query(`insert into sync.jobs (client, job) select 'default', unnest($1::text[])`, [jobs]);
+    await database.query(
+      `insert into sync.jobs (client, job) select 'default', unnest($1::text[])`,
+      [jobs],
+    );
     const results = await Promise.all(jobs.map((job) => startRun(database.db, request(job))));
-    expect(results.filter(({ kind }) => kind === 'started')).toMatchObject([{ run: { isProbe: true } }]);
-    expect(results.filter((result) => result.kind === 'skipped' && result.reason === 'held')).toHaveLength(3);
+    expect(results.filter(({ kind }) => kind === 'started')).toMatchObject([
+      { run: { isProbe: true } },
+    ]);
+    expect(
+      results.filter((result) => result.kind === 'skipped' && result.reason === 'held'),
+    ).toHaveLength(3);
   });
 });

@@ -39,7 +39,10 @@ test('the server ends a statement that takes too long', async () => {
     database.query(
       "select from pg_stat_activity where datname = current_database() and query like '%pg_sleep(600)%' and state = 'active' and pid <> pg_backend_pid()",
     );
-  await waitFor('the end of the statement at the server', async () => (await findAsleep()).length === 0);
+  await waitFor(
+    'the end of the statement at the server',
+    async () => (await findAsleep()).length === 0,
+  );
   expect((await sql<{ one: number }>`select 1 as one`.execute(db)).rows).toEqual([{ one: 1 }]);
 });
 
@@ -52,7 +55,10 @@ describe('half-open connections', () => {
     const ask = () => sql<{ one: number }>`select 1 as one`.execute(db);
     await ask();
     cutSilently(proxy);
-    await expect(ask()).rejects.toMatchObject({ code: 'database_lost', cause: { message: 'Query read timeout' } });
+    await expect(ask()).rejects.toMatchObject({
+      code: 'database_lost',
+      cause: { message: 'Query read timeout' },
+    });
     expect((await ask()).rows).toEqual([{ one: 1 }]);
     cutSilently(proxy);
     await expect(db.transaction().execute((trx) => sql`select 1`.execute(trx))).rejects.toThrow();
@@ -73,7 +79,10 @@ describe('half-open connections', () => {
   });
 
   test('to Postgres, all in use: a caller that waits in vain gets an error', async () => {
-    const config = { ...makePoolConfig(database.url, { name: 'test', max: 1 }), connectionTimeoutMillis: 300 };
+    const config = {
+      ...makePoolConfig(database.url, { name: 'test', max: 1 }),
+      connectionTimeoutMillis: 300,
+    };
     const pool = openPool(config, silentLogger);
     closers.unshift(() => pool.end());
     const only = await pool.connect();
@@ -102,24 +111,31 @@ describe('half-open connections', () => {
     await waitFor('a notification', () => notifications === 3);
   });
 
-  test.skipIf(!inject('redisAvailable'))('to Redis: a command ends in time, and later ones are answered', async () => {
-    const proxy = await startProxy(redis.url);
-    const { backend, close } = await openQueueBackend({ REDIS_URL: proxy.url.href }, database.url, silentLogger);
-    closers.unshift(close);
-    const queue = backend.queue('poll');
-    queue.on('error', () => undefined);
-    closers.unshift(() => queue.close());
-    await queue.waitUntilReady();
-    await queue.getJobCounts();
-    cutSilently(proxy);
-    await expect(queue.getJobCounts()).rejects.toThrow();
-    await waitFor('an answer', () =>
-      queue.getJobCounts().then(
-        () => true,
-        () => false,
-      ),
-    );
-  });
+  test.skipIf(!inject('redisAvailable'))(
+    'to Redis: a command ends in time, and later ones are answered',
+    async () => {
+      const proxy = await startProxy(redis.url);
+      const { backend, close } = await openQueueBackend(
+        { REDIS_URL: proxy.url.href },
+        database.url,
+        silentLogger,
+      );
+      closers.unshift(close);
+      const queue = backend.queue('poll');
+      queue.on('error', () => undefined);
+      closers.unshift(() => queue.close());
+      await queue.waitUntilReady();
+      await queue.getJobCounts();
+      cutSilently(proxy);
+      await expect(queue.getJobCounts()).rejects.toThrow();
+      await waitFor('an answer', () =>
+        queue.getJobCounts().then(
+          () => true,
+          () => false,
+        ),
+      );
+    },
+  );
 });
 
 test('a connection for writing is refused if the database accepts no writes', async () => {

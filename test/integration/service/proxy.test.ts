@@ -62,7 +62,11 @@ test('a proxy that refuses a tunnel is named, and nothing counts as sent', async
   const env = { HTTPS_PROXY: url, WAREHOUSE_BASE_URL: 'https://refused.test/' };
   expect(await pull('pull-shipments', { env })).toMatchObject({
     status: 'failed',
-    error: { code: 'connect_failed', outcome: 'not_executed', message: expect.stringContaining('HTTPS_PROXY') },
+    error: {
+      code: 'connect_failed',
+      outcome: 'not_executed',
+      message: expect.stringContaining('HTTPS_PROXY'),
+    },
   });
   expect(requests).toContain('CONNECT refused.test:443');
 });
@@ -83,7 +87,9 @@ test('doctor names proxies without their password, and remote connections withou
 });
 
 test('doctor warns if the certificate of Postgres is not checked', () => {
-  const config = makeConfig(database, sandbox, { DATABASE_URL: 'postgres://erp.test/erp?sslmode=no-verify' });
+  const config = makeConfig(database, sandbox, {
+    DATABASE_URL: 'postgres://erp.test/erp?sslmode=no-verify',
+  });
   expect(checkTransport(config)).toEqual([
     expect.objectContaining({ check: 'encryption', state: 'ok' }),
     expect.objectContaining({
@@ -113,7 +119,11 @@ test.each<[string, string, boolean]>([
 ])('with NO_PROXY=%s, a request to %s goes by the proxy: %s', async (noProxy, host, byProxy) => {
   const { url, requests } = await startProxy();
   const base = `http://${host}/`;
-  const config = makeConfig(database, sandbox, { HTTP_PROXY: url, no_proxy: noProxy, WAREHOUSE_BASE_URL: base });
+  const config = makeConfig(database, sandbox, {
+    HTTP_PROXY: url,
+    no_proxy: noProxy,
+    WAREHOUSE_BASE_URL: base,
+  });
   const dispatcher = openDispatcher(config, 1_000);
   const asked = dispatcher.request({ origin: base, path: '/', method: 'GET' });
   await asked.then(({ body }) => body.dump()).catch(() => undefined);
@@ -134,14 +144,17 @@ test.each([
   'a.test:99999',
   '0:0:0:0:0:0:0:1',
   '.*',
-])('NO_PROXY=%s, which would be ignored, is refused in any spelling if there is a proxy', (entry) => {
-  const refuse = (env: Record<string, string>) => () => makeConfig(database, sandbox, env);
-  for (const [proxy, name] of [
-    ['HTTP_PROXY', 'NO_PROXY'],
-    ['https_proxy', 'no_proxy'],
-  ] as const)
-    expect(refuse({ [proxy]: 'http://proxy.test', [name]: `a.test,${entry}` })).toThrow(
-      `NO_PROXY: ${entry} is not supported`,
-    );
-  expect(refuse({ NO_PROXY: entry })).not.toThrow();
-});
+])(
+  'NO_PROXY=%s, which would be ignored, is refused in any spelling if there is a proxy',
+  (entry) => {
+    const refuse = (env: Record<string, string>) => () => makeConfig(database, sandbox, env);
+    for (const [proxy, name] of [
+      ['HTTP_PROXY', 'NO_PROXY'],
+      ['https_proxy', 'no_proxy'],
+    ] as const)
+      expect(refuse({ [proxy]: 'http://proxy.test', [name]: `a.test,${entry}` })).toThrow(
+        `NO_PROXY: ${entry} is not supported`,
+      );
+    expect(refuse({ NO_PROXY: entry })).not.toThrow();
+  },
+);

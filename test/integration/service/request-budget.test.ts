@@ -16,17 +16,25 @@ const empty = { data: [], links: {} };
 function openBudget(perSecond: number) {
   const began: number[] = [];
   const db = database.open(1);
-  const budget = new RequestBudget(perSecond, (wanted) => takeRequests(db, { identity, perSecond }, wanted));
+  const budget = new RequestBudget(perSecond, (wanted) =>
+    takeRequests(db, { identity, perSecond }, wanted),
+  );
   const take = async () => {
     await budget.take(signal);
     began.push(Date.now());
   };
-  return { budget, began, take, takeMany: (count: number) => Promise.all(Array.from({ length: count }, take)) };
+  return {
+    budget,
+    began,
+    take,
+    takeMany: (count: number) => Promise.all(Array.from({ length: count }, take)),
+  };
 }
 
 function countBySecond(times: readonly number[]): number[] {
   const counts = new Map<number, number>();
-  for (const atMs of times) counts.set(Math.floor(atMs / 1_000), (counts.get(Math.floor(atMs / 1_000)) ?? 0) + 1);
+  for (const atMs of times)
+    counts.set(Math.floor(atMs / 1_000), (counts.get(Math.floor(atMs / 1_000)) ?? 0) + 1);
   return [...counts.values()];
 }
 
@@ -107,31 +115,49 @@ describe('a request that waits for the budget', () => {
   });
 
   test('is not sent if the database does not answer', async () => {
-    const service = await services.start(withTokens((_request, response) => sendJson(response, 200, empty)));
+    const service = await services.start(
+      withTokens((_request, response) => sendJson(response, 200, empty)),
+    );
     const warehouse = services.connect(service.url, {
       REQUESTS_PER_SECOND: '5',
       DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
     });
-    await expect(warehouse.list('v3.shipments.list', '', { signal })).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+    await expect(warehouse.list('v3.shipments.list', '', { signal })).rejects.toMatchObject({
+      code: 'ECONNREFUSED',
+    });
     expect(service.requests).toEqual([]);
   });
 
   test('is counted with the token requests, by the account', async () => {
-    const service = await services.start(withTokens((_request, response) => sendJson(response, 200, empty)));
+    const service = await services.start(
+      withTokens((_request, response) => sendJson(response, 200, empty)),
+    );
     const env = { REQUESTS_PER_SECOND: '1000', DATABASE_URL: database.url };
-    for (const warehouse of [services.connect(service.url, env), services.connect(service.url, env)])
+    for (const warehouse of [
+      services.connect(service.url, env),
+      services.connect(service.url, env),
+    ])
       await warehouse.list('v3.shipments.list', '', { signal });
-    const rows = await database.query<{ at: Date }>('select next_at as at from sync.request_budgets');
+    const rows = await database.query<{ at: Date }>(
+      'select next_at as at from sync.request_budgets',
+    );
     expect(service.requests).toHaveLength(4);
     expect(rows).toHaveLength(1);
-    await services.connect(service.url, { DATABASE_URL: database.url }).list('v3.shipments.list', '', { signal });
+    await services
+      .connect(service.url, { DATABASE_URL: database.url })
+      .list('v3.shipments.list', '', { signal });
     expect(await database.query('select next_at as at from sync.request_budgets')).toEqual(rows);
   });
 
   test('is paced by its process alone if the database was never migrated', async () => {
-    const service = await services.start(withTokens((_request, response) => sendJson(response, 200, empty)));
+    const service = await services.start(
+      withTokens((_request, response) => sendJson(response, 200, empty)),
+    );
     await database.query('drop table sync.request_budgets');
-    const warehouse = services.connect(service.url, { REQUESTS_PER_SECOND: '50', DATABASE_URL: database.url });
+    const warehouse = services.connect(service.url, {
+      REQUESTS_PER_SECOND: '50',
+      DATABASE_URL: database.url,
+    });
     await warehouse.list('v3.shipments.list', '', { signal });
     expect(service.requests).toHaveLength(2);
   });

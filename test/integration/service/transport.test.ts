@@ -20,8 +20,12 @@ describe('the token', () => {
       sendJson(response, 200, { access_token: 'secret', expires_in: 1_200, extra: true });
     });
     const warehouse = services.connect(service.url);
-    await Promise.all(Array.from({ length: 5 }, () => warehouse.list('v3.shipments.list', '', { signal })));
-    expect(form).toBe('application/x-www-form-urlencoded grant_type=password&username=shop&password=pass+word%261');
+    await Promise.all(
+      Array.from({ length: 5 }, () => warehouse.list('v3.shipments.list', '', { signal })),
+    );
+    expect(form).toBe(
+      'application/x-www-form-urlencoded grant_type=password&username=shop&password=pass+word%261',
+    );
     expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(1);
     expect(new Set(service.requests.slice(1).map(({ authorization }) => authorization))).toEqual(
       new Set(['bearer secret']),
@@ -31,7 +35,10 @@ describe('the token', () => {
   test.each<[string, unknown]>([
     ['digits as text', { access_token: 'secret', expires_in: '3600' }],
     ['a whole number with a point', '{"access_token": "secret", "expires_in": 3600.0}'],
-    ['a part of a second, which is cut', { access_token: 'secret', expires_in: 3599.5, token_type: null }],
+    [
+      'a part of a second, which is cut',
+      { access_token: 'secret', expires_in: 3599.5, token_type: null },
+    ],
     ['any case of bearer', { access_token: 'secret', expires_in: 3600, token_type: 'Bearer' }],
   ])('is taken with %s', async (_what, answer) => {
     const service = await services.start((request, response) => {
@@ -39,11 +46,17 @@ describe('the token', () => {
       response.writeHead(200).end(typeof body === 'string' ? body : JSON.stringify(body));
     });
     await list(service.url);
-    expect(service.requests.map(({ authorization }) => authorization)).toEqual([undefined, 'bearer secret']);
+    expect(service.requests.map(({ authorization }) => authorization)).toEqual([
+      undefined,
+      'bearer secret',
+    ]);
   });
 
   test.each<[unknown, string]>([
-    [{ access_token: 'secret' }, 'expires_in is missing; it must be a whole number of seconds above 0'],
+    [
+      { access_token: 'secret' },
+      'expires_in is missing; it must be a whole number of seconds above 0',
+    ],
     [{ access_token: 'secret', expires_in: null }, 'expires_in is null;'],
     [{ access_token: 'secret', expires_in: 0 }, 'expires_in is «0»;'],
     [{ access_token: 'secret', expires_in: -1 }, 'expires_in is «-1»;'],
@@ -51,7 +64,10 @@ describe('the token', () => {
     [{ access_token: 'secret', expires_in: '' }, 'expires_in is «»;'],
     [{ access_token: 'secret', expires_in: '36.5' }, 'expires_in is «36.5»;'],
     [{ access_token: 'secret', expires_in: 'abc' }, 'expires_in is «abc»;'],
-    [{ access_token: 'secret', expires_in: '9'.repeat(30) }, 'expires_in is a text of 30 characters;'],
+    [
+      { access_token: 'secret', expires_in: '9'.repeat(30) },
+      'expires_in is a text of 30 characters;',
+    ],
     ['{"access_token": "secret", "expires_in": 1e400}', 'expires_in is «1e400»;'],
     [{ access_token: 'secret', expires_in: 'secret' }, 'expires_in is a text of 6 characters;'],
     [{ access_token: 'secret', expires_in: { secret: 'secret' } }, 'expires_in is an object;'],
@@ -60,17 +76,31 @@ describe('the token', () => {
     [{ expires_in: 3600 }, 'access_token is missing;'],
     [{ access_token: '', expires_in: 3600 }, 'access_token is empty;'],
     [{ access_token: ['secret'], expires_in: 3600 }, 'access_token is a list;'],
-    [{ access_token: 'se cret', expires_in: 3600 }, 'access_token holds a character that no header can carry'],
-    [{ access_token: 'secret'.repeat(9_999), expires_in: 3600 }, 'access_token has 59994 characters;'],
-    [{ access_token: 'secret', expires_in: 3600, token_type: 'mac' }, 'token_type is «mac»; it must be bearer'],
+    [
+      { access_token: 'se cret', expires_in: 3600 },
+      'access_token holds a character that no header can carry',
+    ],
+    [
+      { access_token: 'secret'.repeat(9_999), expires_in: 3600 },
+      'access_token has 59994 characters;',
+    ],
+    [
+      { access_token: 'secret', expires_in: 3600, token_type: 'mac' },
+      'token_type is «mac»; it must be bearer',
+    ],
     [['secret'], 'the answer is a list, not an object'],
     ['"secret"', 'the answer is a text, not an object'],
     ['secret', 'the answer is not readable JSON'],
   ])('of a wrong answer is refused without its text: %$', async (answer, words) => {
     const body = typeof answer === 'string' ? answer : JSON.stringify(answer);
-    const service = await services.start((_request, response) => void response.writeHead(200).end(body));
+    const service = await services.start(
+      (_request, response) => void response.writeHead(200).end(body),
+    );
     const error = await list(service.url).catch((caught: unknown) => caught as Error);
-    expect(error).toMatchObject({ code: 'undecodable', message: expect.stringContaining(`common.token: ${words}`) });
+    expect(error).toMatchObject({
+      code: 'undecodable',
+      message: expect.stringContaining(`common.token: ${words}`),
+    });
     expect(String(error)).not.toContain('secret');
   });
 
@@ -92,14 +122,19 @@ describe('the token', () => {
       ),
     );
     const warehouse = services.connect(service.url);
-    await Promise.all(Array.from({ length: 5 }, () => warehouse.list('v3.shipments.list', '', { signal })));
+    await Promise.all(
+      Array.from({ length: 5 }, () => warehouse.list('v3.shipments.list', '', { signal })),
+    );
     expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(2);
   });
 
   test('that is refused repeatedly is not renewed each time', async () => {
-    const service = await services.start(withTokens((_request, response) => sendJson(response, 401, {})));
+    const service = await services.start(
+      withTokens((_request, response) => sendJson(response, 401, {})),
+    );
     const warehouse = services.connect(service.url);
-    const ask = (operation: 'v3.shipments.list' | 'v3.orders.list') => warehouse.list(operation, '', { signal });
+    const ask = (operation: 'v3.shipments.list' | 'v3.orders.list') =>
+      warehouse.list(operation, '', { signal });
     for (let times = 0; times < 5; times++)
       for (const operation of ['v3.shipments.list', 'v3.orders.list'] as const)
         await expect(ask(operation)).rejects.toMatchObject({
@@ -113,27 +148,35 @@ describe('the token', () => {
   test('that other operations accept is kept, even if one operation refuses it', async () => {
     const service = await services.start(
       withTokens((request, response) =>
-        request.url?.includes('/v3/orders') ? sendJson(response, 401, {}) : sendJson(response, 200, empty),
+        request.url?.includes('/v3/orders')
+          ? sendJson(response, 401, {})
+          : sendJson(response, 200, empty),
       ),
     );
     const warehouse = services.connect(service.url);
     for (let times = 0; times < 5; times++) {
       await warehouse.list('v3.shipments.list', '', { signal });
-      await expect(warehouse.list('v3.orders.list', '', { signal })).rejects.toMatchObject({ code: 'token_refused' });
+      await expect(warehouse.list('v3.orders.list', '', { signal })).rejects.toMatchObject({
+        code: 'token_refused',
+      });
     }
     expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(2);
     const refused = { operation: 'v3.orders.create', body: {} } as const;
     const write = warehouse.write(refused, { signal, beforeSend: () => Promise.resolve() });
     // The first refusal of an operation may cost one new token. Then we know that the token is not the reason.
     await expect(write).rejects.toMatchObject({ status: 401 });
-    await expect(warehouse.write(refused, { signal, beforeSend: () => Promise.resolve() })).rejects.toMatchObject({
+    await expect(
+      warehouse.write(refused, { signal, beforeSend: () => Promise.resolve() }),
+    ).rejects.toMatchObject({
       code: 'token_refused',
     });
     expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(3);
   });
 
   test('that the service denies is an error without the password', async () => {
-    const service = await services.start((_request, response) => sendJson(response, 400, { error: 'invalid_grant' }));
+    const service = await services.start((_request, response) =>
+      sendJson(response, 400, { error: 'invalid_grant' }),
+    );
     const error = await list(service.url).catch((caught: unknown) => caught);
     expect(error).toMatchObject({ code: 'credentials_refused', outcome: 'refused' });
     expect(JSON.stringify(error) + String(error)).not.toContain('pass word');
@@ -145,34 +188,57 @@ describe('a read', () => {
     const service = await services.start(
       withTokens((_request, response) => sendJson(response, 200, { data: { id: 5 } })),
     );
-    await services.connect(service.url).get('v3.shipments.get', 5, 'include=shipmentItems', { signal });
+    await services
+      .connect(service.url)
+      .get('v3.shipments.get', 5, 'include=shipmentItems', { signal });
     expect(service.requests[1]?.path).toBe('/base/v3/shipments/5?include=shipmentItems');
   });
 
   test('is repeated after a temporary failure, with a new read number each time', async () => {
     let failures = 2;
     const service = await services.start(
-      withTokens((_request, response) => sendJson(response, failures-- > 0 ? 503 : 200, empty, { 'retry-after': '0' })),
+      withTokens((_request, response) =>
+        sendJson(response, failures-- > 0 ? 503 : 200, empty, { 'retry-after': '0' }),
+      ),
     );
     let draws = 0;
-    await services.connect(service.url).list('v3.shipments.list', '', { signal, beforeSend: async () => void draws++ });
+    await services
+      .connect(service.url)
+      .list('v3.shipments.list', '', { signal, beforeSend: async () => void draws++ });
     expect(draws).toBe(3);
   });
 
   test('is null only if the service itself answers 404', async () => {
-    const service = await services.start(withTokens((_request, response) => sendJson(response, 404, { errors: [] })));
-    expect(await services.connect(service.url).get('v3.shipments.get', 5, '', { signal })).toBeNull();
-    const proxy = await services.start(
-      withTokens((_request, response) => void response.writeHead(404, { 'content-type': 'text/html' }).end('<html>')),
+    const service = await services.start(
+      withTokens((_request, response) => sendJson(response, 404, { errors: [] })),
     );
-    await expect(services.connect(proxy.url).get('v3.shipments.get', 5, '', { signal })).rejects.toMatchObject({
+    expect(
+      await services.connect(service.url).get('v3.shipments.get', 5, '', { signal }),
+    ).toBeNull();
+    const proxy = await services.start(
+      withTokens(
+        (_request, response) =>
+          void response.writeHead(404, { 'content-type': 'text/html' }).end('<html>'),
+      ),
+    );
+    await expect(
+      services.connect(proxy.url).get('v3.shipments.get', 5, '', { signal }),
+    ).rejects.toMatchObject({
       outcome: 'not_executed',
     });
   });
 
   test.each<[string, Parameters<typeof services.start>[0], object]>([
-    ['no JSON', (_request, response) => void response.writeHead(200).end('<html>'), { code: 'undecodable' }],
-    ['a list without data', (_request, response) => sendJson(response, 200, { data: {} }), { code: 'undecodable' }],
+    [
+      'no JSON',
+      (_request, response) => void response.writeHead(200).end('<html>'),
+      { code: 'undecodable' },
+    ],
+    [
+      'a list without data',
+      (_request, response) => sendJson(response, 200, { data: {} }),
+      { code: 'undecodable' },
+    ],
     [
       'no UTF-8',
       (_request, response) => void response.writeHead(200).end(Buffer.from([0x7b, 0xff, 0xfe])),
@@ -180,7 +246,8 @@ describe('a read', () => {
     ],
     [
       'a redirect',
-      (_request, response) => void response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
+      (_request, response) =>
+        void response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
       { code: 'redirected', outcome: 'unknown' },
     ],
     [
@@ -218,13 +285,17 @@ describe('a read', () => {
         response.on('close', () => clearInterval(timer));
       }),
     );
-    await expect(list(dripping.url, { HTTP_TIMEOUT_MS: '200' })).rejects.toMatchObject({ code: 'timeout' });
+    await expect(list(dripping.url, { HTTP_TIMEOUT_MS: '200' })).rejects.toMatchObject({
+      code: 'timeout',
+    });
   });
 
   test('ends at once with the reason of its abort signal', async () => {
     const service = await services.start(withTokens(() => undefined));
     const abort = new AbortController();
-    const answer = services.connect(service.url).list('v3.shipments.list', '', { signal: abort.signal });
+    const answer = services
+      .connect(service.url)
+      .list('v3.shipments.list', '', { signal: abort.signal });
     await waitFor('the request', () => service.requests.length === 2);
     abort.abort(new LeaseLostError('default', 'job'));
     await expect(answer).rejects.toBeInstanceOf(LeaseLostError);
@@ -246,7 +317,9 @@ test('status/get needs no token and reads the envelope', async () => {
     message: expect.stringContaining('closed'),
   });
   const odd = await services.start((_request, response) => sendJson(response, 200, { hello: 1 }));
-  await expect(services.connect(odd.url).checkStatus(signal)).rejects.toMatchObject({ code: 'undecodable' });
+  await expect(services.connect(odd.url).checkStatus(signal)).rejects.toMatchObject({
+    code: 'undecodable',
+  });
 });
 
 describe('a TLS handshake that fails', () => {

@@ -36,10 +36,14 @@ test('a changed --env-file replaces its former lines, and not the variables of t
     };
     expect(() => inPresentEnvironment(fail)).toThrow('wrong');
     expect({ ...process.env }).toEqual(before);
-    const { TEST_OWN, TEST_CHANGED, TEST_GONE, TEST_NEW } = inPresentEnvironment(() => ({ ...process.env }));
+    const { TEST_OWN, TEST_CHANGED, TEST_GONE, TEST_NEW } = inPresentEnvironment(() => ({
+      ...process.env,
+    }));
     expect([TEST_OWN, TEST_CHANGED, TEST_GONE, TEST_NEW]).toEqual(['own', '2', undefined, '1']);
     rmSync(changing);
-    expect(() => inPresentEnvironment(() => null)).toThrow(`--env-file: ${changing} cannot be read: ENOENT`);
+    expect(() => inPresentEnvironment(() => null)).toThrow(
+      `--env-file: ${changing} cannot be read: ENOENT`,
+    );
     expect(process.env.TEST_CHANGED).toBe('2');
   } finally {
     delete process.env.TEST_NEW;

@@ -18,7 +18,9 @@ test('a table is a list for each row if its columns do not fit the terminal', ()
 });
 
 test('control characters of terminals are shown by their code', () => {
-  const table = formatTable(['\u001b]0;title\u0007\r\u202eover\nnext'], { reference: (text) => text });
+  const table = formatTable(['\u001b]0;title\u0007\r\u202eover\nnext'], {
+    reference: (text) => text,
+  });
   expect(table).toContain('\\u{1b}]0;title\\u{7}\\u{d}\\u{202e}over next');
 });
 

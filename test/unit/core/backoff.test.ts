@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest';
-import { growPauseMs, makeFixedPause, type Pause, pauses, toPauseMs } from '../../../src/core/backoff.ts';
+import {
+  growPauseMs,
+  makeFixedPause,
+  type Pause,
+  pauses,
+  toPauseMs,
+} from '../../../src/core/backoff.ts';
 
 test.each<[string, Pause, number[]]>([
   ['a push grows twofold up to 15 minutes', pauses.push, [1_000, 2_000, 4_000, 900_000]],
@@ -15,7 +21,9 @@ test('the first hold of a kind, after five failures, lasts half a second', () =>
 });
 
 test('full jitter takes a random part of the pause', () => {
-  expect([0, 0.5, 0.999_999].map((random) => toPauseMs(pauses.push, 3, random))).toEqual([0, 2_000, 4_000]);
+  expect([0, 0.5, 0.999_999].map((random) => toPauseMs(pauses.push, 3, random))).toEqual([
+    0, 2_000, 4_000,
+  ]);
   expect(toPauseMs(pauses.lookUp, 1, 0)).toBe(2_000);
 });
 

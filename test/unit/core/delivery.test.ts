@@ -38,7 +38,8 @@ test('only an answer about the receiver keeps its Retry-After', () => {
 });
 
 describe('a delivery', () => {
-  const judge = (answer: Answer, tries: number, ageMs = 0) => judgeDelivery(answer, { tries, ageMs }, giveUp, 1);
+  const judge = (answer: Answer, tries: number, ageMs = 0) =>
+    judgeDelivery(answer, { tries, ageMs }, giveUp, 1);
 
   test('waits longer after each failure, up to a quarter of an hour', () => {
     expect([1, 2, 3, 11, 30].map((tries) => judge(refused, tries))).toEqual(
@@ -56,7 +57,8 @@ describe('a delivery', () => {
 
 describe('a receiver', () => {
   const here: ReceiverState = { isAway: false, failures: 0, places: 8 };
-  const judge = (state: ReceiverState, answer: Answer, tries = 1) => judgeReceiver(state, answer, tries, 1);
+  const judge = (state: ReceiverState, answer: Answer, tries = 1) =>
+    judgeReceiver(state, answer, tries, 1);
 
   test('is there when it refuses a delivery', () => {
     expect(judge(here, refused)).toMatchObject({ isAway: false, places: 8 });
@@ -78,7 +80,10 @@ describe('a receiver', () => {
   });
 
   test('that asks to wait is left alone for that time, at most a quarter of an hour', () => {
-    expect(judge(here, judgeStatus(429, 30_000), 9)).toMatchObject({ isAway: true, delayMs: 31_000 });
+    expect(judge(here, judgeStatus(429, 30_000), 9)).toMatchObject({
+      isAway: true,
+      delayMs: 31_000,
+    });
     expect(judge(here, judgeStatus(503, 9_999_000), 9).delayMs).toBe(901_000);
     expect(judge(here, judgeStatus(429), 9).isAway).toBe(true);
   });
@@ -86,7 +91,12 @@ describe('a receiver', () => {
 
 describe('what is posted next', () => {
   const due = (turn: string, count: number, isNew: boolean): DueDelivery[] =>
-    Array.from({ length: count }, (_, n) => ({ id: `${turn}${isNew ? 'n' : 'r'}${n + 1}`, turn, isNew, place: n + 1 }));
+    Array.from({ length: count }, (_, n) => ({
+      id: `${turn}${isNew ? 'n' : 'r'}${n + 1}`,
+      turn,
+      isNew,
+      place: n + 1,
+    }));
   const choose = (all: DueDelivery[], places = 8, lastTurn = '') =>
     chooseDue(all, places, lastTurn).map(({ id }) => id);
 
@@ -108,7 +118,12 @@ describe('what is posted next', () => {
       'ar1',
       'ar2',
     ]);
-    expect(choose([...due('a', 1, true), ...due('a', 8, false)], 4)).toEqual(['an1', 'ar1', 'ar2', 'ar3']);
+    expect(choose([...due('a', 1, true), ...due('a', 8, false)], 4)).toEqual([
+      'an1',
+      'ar1',
+      'ar2',
+      'ar3',
+    ]);
     expect(choose([...due('a', 1, true), ...due('a', 8, false)], 1)).toEqual(['an1']);
     expect(choose(due('a', 2, false), 1)).toEqual(['ar1']);
   });

@@ -5,8 +5,9 @@ import { createLogger } from '../../../src/operate/logging/create-logger.ts';
 
 /** Text that reads «gpj.exe» as «exe.jpg», rings, clears a line, and ends one. */
 const hostile = 'a\u202egpj.exe\u2066\u200f\u061c\u0007\u001b[2K\u009b\u0000\u2028b';
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be shown
-const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/;
+const hidden =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be shown
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/;
 
 test.each([
   ['a page', () => html`<p title="${hostile}">${[hostile, [hostile]]}</p>`.text],

@@ -3,12 +3,16 @@ import { describe, expect, test } from 'vitest';
 import { findUnstorableReason, parseExact, ShapeError } from '../../../src/core/json.ts';
 
 describe('parseExact', () => {
-  test.each(['12345678901234567890', '0.10', '1e400', '-0', '3.14159265358979323846', '9007199254740993'])(
-    'keeps %s letter for letter',
-    (number) => {
-      expect(JSON.stringify(parseExact(`{"price":${number}}`))).toBe(`{"price":${number}}`);
-    },
-  );
+  test.each([
+    '12345678901234567890',
+    '0.10',
+    '1e400',
+    '-0',
+    '3.14159265358979323846',
+    '9007199254740993',
+  ])('keeps %s letter for letter', (number) => {
+    expect(JSON.stringify(parseExact(`{"price":${number}}`))).toBe(`{"price":${number}}`);
+  });
 
   test('does not change the meaning of any JSON', () => {
     fc.assert(
@@ -32,7 +36,10 @@ describe('parseExact', () => {
   test.each([
     ['arrays', (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`],
     ['objects', (levels: number) => `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`],
-    ['arrays with a kept number', (levels: number) => `${'[1.10,'.repeat(levels)}1${']'.repeat(levels)}`],
+    [
+      'arrays with a kept number',
+      (levels: number) => `${'[1.10,'.repeat(levels)}1${']'.repeat(levels)}`,
+    ],
   ])('refuses %s that nest too deep', (_what, nested) => {
     expect(() => parseExact(nested(2_001))).toThrow(new ShapeError('nests too deep'));
     expect(() => parseExact(nested(2_000))).not.toThrow();
@@ -40,12 +47,17 @@ describe('parseExact', () => {
 
   test('refuses more than 1,500,000 values', () => {
     const many = (values: number) => `[${'1,'.repeat(values - 1)}1]`;
-    expect(() => parseExact(many(1_500_001))).toThrow(new ShapeError('holds more than 1500000 values'));
+    expect(() => parseExact(many(1_500_001))).toThrow(
+      new ShapeError('holds more than 1500000 values'),
+    );
     expect(parseExact(many(1_500_000))).toHaveLength(1_500_000);
   });
 
   test('does not count brackets in texts', () => {
-    const text = JSON.stringify({ a: '['.repeat(2_500), [`{"\\${'['.repeat(2_500)}`]: ['"[', '\\', '[['] });
+    const text = JSON.stringify({
+      a: '['.repeat(2_500),
+      [`{"\\${'['.repeat(2_500)}`]: ['"[', '\\', '[['],
+    });
     expect(parseExact(text)).toEqual(JSON.parse(text));
     expect(() => parseExact(`"${'['.repeat(2_500)}`)).toThrow(SyntaxError);
   });

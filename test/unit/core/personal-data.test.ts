@@ -8,12 +8,25 @@ test('only known harmless members stay, at every depth', () => {
     id: '12',
     type: 'order',
     unknown: 'Anna',
-    attributes: { externalOrderNumber: 'SO-1', email: 'a@b.example', newMember: { sku: 'Anna' }, onHold: true },
+    attributes: {
+      externalOrderNumber: 'SO-1',
+      email: 'a@b.example',
+      newMember: { sku: 'Anna' },
+      onHold: true,
+    },
     relationships: {
       orderItems: { data: [{ id: 1, type: 'orderItem', name: 'Anna' }] },
       consignee: { data: { id: 1 } },
     },
-    items: [{ sku: 'MUG', quantity: 2, price: JSON.rawJSON('9.950'), name: 'Mug for Anna', metadata: { extra6: 'x' } }],
+    items: [
+      {
+        sku: 'MUG',
+        quantity: 2,
+        price: JSON.rawJSON('9.950'),
+        name: 'Mug for Anna',
+        metadata: { extra6: 'x' },
+      },
+    ],
     deliveryAddress: { lastName: 'Anna', postcode: '1015CJ', countryCode: 'NL' },
   });
   expect(JSON.parse(JSON.stringify(masked))).toEqual({
@@ -37,28 +50,48 @@ test('a harmless member with a value of another kind goes', () => {
     status: { a: 1 },
   };
   expect(maskJson(values)).toEqual({});
-  expect(maskJson({ items: 'Anna', deliveryAddress: ['Anna'], status: 'x'.repeat(101) })).toEqual({});
+  expect(maskJson({ items: 'Anna', deliveryAddress: ['Anna'], status: 'x'.repeat(101) })).toEqual(
+    {},
+  );
   expect([maskJson('Anna'), maskJson(['Anna']), maskJson(null)]).toEqual([{}, {}, {}]);
 });
 
 test('masking twice is the same as masking once', () => {
-  const row = { id: 1, postcode: '1015CJ', city: 'Amsterdam', raw: { attributes: { postcode: '1015CJ', city: 'X' } } };
+  const row = {
+    id: 1,
+    postcode: '1015CJ',
+    city: 'Amsterdam',
+    raw: { attributes: { postcode: '1015CJ', city: 'X' } },
+  };
   const once = maskRow('order_addresses', row);
-  expect(once).toMatchObject({ id: 1, postcode: '10', city: null, raw: { attributes: { postcode: '10' } } });
+  expect(once).toMatchObject({
+    id: 1,
+    postcode: '10',
+    city: null,
+    raw: { attributes: { postcode: '10' } },
+  });
   expect(maskRow('order_addresses', once)).toEqual(once);
 });
 
 test('of each mirrored column that stays, the member of raw stays too', () => {
   const toMember = (column: string) =>
     column.replaceAll(/_([a-z0-9])/g, (_match, letter: string) => letter.toUpperCase());
-  const tables = mirroredResources.flatMap(({ tables: { parent, children } }) => [parent, ...children]);
-  for (const { name: table, columns: declared } of tables.filter(({ name }) => name in personalColumns)) {
+  const tables = mirroredResources.flatMap(({ tables: { parent, children } }) => [
+    parent,
+    ...children,
+  ]);
+  for (const { name: table, columns: declared } of tables.filter(
+    ({ name }) => name in personalColumns,
+  )) {
     const columns = Object.keys(declared);
-    const erased: Readonly<Record<string, string>> = personalColumns[table as keyof typeof personalColumns];
+    const erased: Readonly<Record<string, string>> =
+      personalColumns[table as keyof typeof personalColumns];
     for (const column of columns.filter(
       (name) => !name.endsWith('_id') && name !== 'role' && erased[name] !== 'area',
     )) {
-      const samples = [1, true, '2026-01-01', 'A', ['A']].map((value) => maskJson({ [toMember(column)]: value }));
+      const samples = [1, true, '2026-01-01', 'A', ['A']].map((value) =>
+        maskJson({ [toMember(column)]: value }),
+      );
       const stays = samples.some((sample) => JSON.stringify(sample) !== '{}');
       expect([table, column, stays]).toEqual([table, column, erased[column] === undefined]);
     }
@@ -68,7 +101,13 @@ test('of each mirrored column that stays, the member of raw stays too', () => {
 test('a family is masked with its child rows', () => {
   const masked = maskFamily('orders', {
     parent: { id: 1, raw: { attributes: { email: 'a' } }, email: 'a' },
-    children: [{ table: 'order_items', complete: true, rows: [{ id: 2, raw: { id: 2, secret: 'a' }, name: 'a' }] }],
+    children: [
+      {
+        table: 'order_items',
+        complete: true,
+        rows: [{ id: 2, raw: { id: 2, secret: 'a' }, name: 'a' }],
+      },
+    ],
   });
   expect(masked.parent).toMatchObject({ id: 1, email: null, raw: { attributes: {} } });
   expect(masked.children[0]?.rows).toEqual([{ id: 2, name: null, metadata: null, raw: { id: 2 } }]);

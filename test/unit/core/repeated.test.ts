@@ -5,7 +5,10 @@ import { throttleWarnings } from '../../../src/core/logger.ts';
 test('a repeated warning is logged every 30 s, with the number held back; others at once', () => {
   const lines: { event: string; heldBack?: number }[] = [];
   let nowMs = 0;
-  const log = pino({ base: null, timestamp: false }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const log = pino(
+    { base: null, timestamp: false },
+    { write: (line: string) => void lines.push(JSON.parse(line)) },
+  );
   const warn = throttleWarnings(log, () => nowMs);
   const lost = { event: 'redis_connection_lost', code: 'ECONNREFUSED', error: 'refused' };
   for (let second = 0; second <= 60; second++) {

@@ -4,7 +4,8 @@ import { describe, expect, test } from 'vitest';
 import { readDate, readDateTime } from '../../../src/core/time.ts';
 
 const zone = 'Europe/Amsterdam';
-const toInstant = (text: string) => Temporal.Instant.from(text).toString({ fractionalSecondDigits: 6 });
+const toInstant = (text: string) =>
+  Temporal.Instant.from(text).toString({ fractionalSecondDigits: 6 });
 
 describe('readDateTime', () => {
   test.each([
@@ -17,7 +18,11 @@ describe('readDateTime', () => {
     ['2026-01-05 10:11+01:00', '2026-01-05T09:11:00.000000Z', 'no seconds, its own offset'],
     ['2026-01-05T10:11+0100', '2026-01-05T09:11:00.000000Z', 'an offset without a colon'],
     ['2026-01-05T10:11:12-05', '2026-01-05T15:11:12.000000Z', 'an offset of hours'],
-    ['2026-01-05T10:11:12\u221205:00', '2026-01-05T15:11:12.000000Z', 'an offset with the sign minus'],
+    [
+      '2026-01-05T10:11:12\u221205:00',
+      '2026-01-05T15:11:12.000000Z',
+      'an offset with the sign minus',
+    ],
     ['2026-01-05t10:11:12,25z', '2026-01-05T10:11:12.250000Z', 'lower case, and a comma'],
     ['2026-01-05T10', '2026-01-05T09:00:00.000000Z', 'an hour'],
     ['20260105T1011', '2026-01-05T09:11:00.000000Z', 'the basic form, no seconds'],
@@ -25,7 +30,11 @@ describe('readDateTime', () => {
     ['2026-12-31T24:00', '2026-12-31T23:00:00.000000Z', 'the end of a day'],
     ['2026-12-31T24:00:00Z', '2027-01-01T00:00:00.000000Z', 'the end of a year'],
     ['2016-12-31T23:59:60Z', '2016-12-31T23:59:59.000000Z', 'a leap second'],
-    ['2026-10-25T02:30', '2026-10-25T00:30:00.000000Z', 'no seconds, the doubled hour: the earlier instant'],
+    [
+      '2026-10-25T02:30',
+      '2026-10-25T00:30:00.000000Z',
+      'no seconds, the doubled hour: the earlier instant',
+    ],
     ['2026-10-25T02:30:00', '2026-10-25T00:30:00.000000Z', 'the doubled hour: the earlier instant'],
     ['2026-10-25T03:00:00', '2026-10-25T02:00:00.000000Z', 'right after the doubled hour'],
     ['2026-03-29T02:30:00', '2026-03-29T01:30:00.000000Z', 'the skipped hour: shifted forward'],
@@ -57,7 +66,13 @@ describe('readDateTime', () => {
   ])('refuses %j', (text) => expect(() => readDateTime(text, zone)).toThrow(RangeError));
 
   test('is exact to the microsecond if a local time means exactly one instant', () => {
-    const zones = fc.constantFrom('Europe/Amsterdam', 'America/New_York', 'Asia/Kolkata', 'Australia/Lord_Howe', 'UTC');
+    const zones = fc.constantFrom(
+      'Europe/Amsterdam',
+      'America/New_York',
+      'Asia/Kolkata',
+      'Australia/Lord_Howe',
+      'UTC',
+    );
     const micros = fc.bigInt(1_700_000_000_000_000n, 1_900_000_000_000_000n);
     fc.assert(
       fc.property(zones, micros, fc.nat(9), (anyZone, epochMicros, seventhDigit) => {
@@ -68,7 +83,9 @@ describe('readDateTime', () => {
         );
         fc.pre(earlier?.epochNanoseconds === later?.epochNanoseconds);
         const text = `${local.toString({ fractionalSecondDigits: 6 })}${seventhDigit}`;
-        expect(toInstant(readDateTime(text, anyZone))).toBe(instant.toString({ fractionalSecondDigits: 6 }));
+        expect(toInstant(readDateTime(text, anyZone))).toBe(
+          instant.toString({ fractionalSecondDigits: 6 }),
+        );
       }),
     );
   });

@@ -10,8 +10,23 @@ import {
 const now = new Date('2026-05-04T12:00:00Z');
 const daysAgo = (days: number) => new Date(now.getTime() - days * 86_400_000);
 const makeFact = (changes: Partial<EventFact> = {}): EventFact => ({
-  ...{ type: 'shipment.shipped', client: 'shop', isKnownClient: true, source: '', sourceId: 1, sourceKey: null },
-  ...{ number: 'SO-1', orderId: 7, changedAt: now, happenedAt: now, newestAt: now, isRescan: false, isCreated: false },
+  ...{
+    type: 'shipment.shipped',
+    client: 'shop',
+    isKnownClient: true,
+    source: '',
+    sourceId: 1,
+    sourceKey: null,
+  },
+  ...{
+    number: 'SO-1',
+    orderId: 7,
+    changedAt: now,
+    happenedAt: now,
+    newestAt: now,
+    isRescan: false,
+    isCreated: false,
+  },
   hasParcels: true,
   ...changes,
 });
@@ -44,14 +59,18 @@ describe('a fact is old', () => {
 
   test('if a rescan found what has no date, or happened before the receiver began', () => {
     expect(isOldFact(makeFact({ isRescan: true, happenedAt: null }), began)).toBe(true);
-    expect(isOldFact(makeFact({ isRescan: true, happenedAt: daysAgo(1) }), daysAgo(0.5))).toBe(true);
+    expect(isOldFact(makeFact({ isRescan: true, happenedAt: daysAgo(1) }), daysAgo(0.5))).toBe(
+      true,
+    );
   });
 
   test('if a poll reads it first 30 days after it happened, not if it reads a late change', () => {
     expect(isOldFact(makeFact({ isCreated: true, happenedAt: daysAgo(31) }), began)).toBe(true);
     expect(isOldFact(makeFact({ isCreated: true, happenedAt: daysAgo(29) }), began)).toBe(false);
     expect(isOldFact(makeFact({ happenedAt: daysAgo(90) }), began)).toBe(false);
-    expect(isOldFact(makeFact({ isCreated: true, happenedAt: new Date('0001-01-01') }), began)).toBe(false);
+    expect(
+      isOldFact(makeFact({ isCreated: true, happenedAt: new Date('0001-01-01') }), began),
+    ).toBe(false);
   });
 });
 
@@ -63,7 +82,10 @@ describe('events', () => {
       makeReceiver({ name: 'gone', isGone: true }),
       makeReceiver(),
     ];
-    const planned = plan([makeFact(), makeFact({ client: 'nobody', isKnownClient: false })], receivers);
+    const planned = plan(
+      [makeFact(), makeFact({ client: 'nobody', isKnownClient: false })],
+      receivers,
+    );
     expect(planned.map(({ receiver, turn }) => [receiver, turn])).toEqual([
       ['all', 'shop'],
       ['all', ''],
@@ -73,9 +95,15 @@ describe('events', () => {
   test('of a refused order go before those of the same number that is taken later', () => {
     const rejected = makeFact({ type: 'order.rejected', orderId: null });
     const accepted = makeFact({ type: 'order.accepted' });
-    expect(plan([rejected, accepted, makeFact()]).map(({ lane }) => lane)).toEqual(Array(3).fill('shop number SO-1'));
-    expect(plan([accepted, makeFact({ number: null })]).map(({ lane }) => lane)).toEqual(Array(2).fill('shop order 7'));
-    expect(plan([makeFact()], undefined, [], ['shop number SO-1'])[0]?.lane).toBe('shop number SO-1');
+    expect(plan([rejected, accepted, makeFact()]).map(({ lane }) => lane)).toEqual(
+      Array(3).fill('shop number SO-1'),
+    );
+    expect(plan([accepted, makeFact({ number: null })]).map(({ lane }) => lane)).toEqual(
+      Array(2).fill('shop order 7'),
+    );
+    expect(plan([makeFact()], undefined, [], ['shop number SO-1'])[0]?.lane).toBe(
+      'shop number SO-1',
+    );
   });
 
   test('that belong to no order have a lane of their own', () => {
@@ -114,6 +142,8 @@ describe('events', () => {
     expect(plan([fact, fact], undefined, [shipped, { ...waits, untried: false }])).toHaveLength(1);
     const narrow = [makeReceiver({ types: ['shipment.tracking_changed'] })];
     expect(plan([fact], narrow)).toHaveLength(1);
-    expect(plan([makeFact({ type: 'shipment.tracking_changed', hasParcels: false })], narrow)).toEqual([]);
+    expect(
+      plan([makeFact({ type: 'shipment.tracking_changed', hasParcels: false })], narrow),
+    ).toEqual([]);
   });
 });

@@ -1,6 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../../config/env.ts';
-import { decideAlerts, type PostBody, toFoundAlerts } from '../../../src/operate/alerts/decide-alerts.ts';
+import {
+  decideAlerts,
+  type PostBody,
+  toFoundAlerts,
+} from '../../../src/operate/alerts/decide-alerts.ts';
 import { createProblem } from '../../../src/operate/health/problem.ts';
 import type { AlertChanges, StoredAlert } from '../../../src/operate/sql/open-alerts.ts';
 
@@ -10,8 +14,12 @@ const dead = (text: string) =>
   toFoundAlerts([createProblem('outbox_dead', { client: 'shop' }, text, 'retry')], ['', 'shop']);
 
 /** Makes a check, `seconds` after the start. */
-const check = (found: ReturnType<typeof dead>, open: readonly StoredAlert[], seconds: number, room = plenty) =>
-  decideAlerts(found, open, new Date(start + seconds * 1_000), 30_000, room);
+const check = (
+  found: ReturnType<typeof dead>,
+  open: readonly StoredAlert[],
+  seconds: number,
+  room = plenty,
+) => decideAlerts(found, open, new Date(start + seconds * 1_000), 30_000, room);
 const listTypes = ({ posts }: AlertChanges) => posts.map(({ body }) => (body as PostBody).type);
 
 describe('a problem', () => {
@@ -21,7 +29,9 @@ describe('a problem', () => {
     const early = check(dead('2 rows are dead'), first.kept, 29);
     expect(listTypes(early)).toEqual([]);
     const second = check(dead('3 rows are dead'), early.kept, 30);
-    expect(second.posts).toMatchObject([{ alertId: first.kept[0]?.id, body: { data: { text: '3 rows are dead' } } }]);
+    expect(second.posts).toMatchObject([
+      { alertId: first.kept[0]?.id, body: { data: { text: '3 rows are dead' } } },
+    ]);
     const later = check(dead('400 rows are dead'), second.kept, 60);
     expect(later.posts).toEqual([]);
     expect(later.kept).toMatchObject([{ id: first.kept[0]?.id, text: '400 rows are dead' }]);
@@ -29,13 +39,23 @@ describe('a problem', () => {
 
   test('is posted again when a warning becomes one that needs a person', () => {
     const away = (severity: 'bad' | 'warn') =>
-      toFoundAlerts([createProblem('service_away', { client: 'shop' }, 'away', null, { severity })], ['shop']);
+      toFoundAlerts(
+        [createProblem('service_away', { client: 'shop' }, 'away', null, { severity })],
+        ['shop'],
+      );
     const began = check(away('warn'), check(away('warn'), [], 0).kept, 30);
     const waits = check(away('bad'), began.kept, 60, { ...plenty, posts: 0 });
     const worse = check(away('bad'), waits.kept, 90);
     const later = check(away('bad'), worse.kept, 120);
-    expect([began, waits, worse, later].map(listTypes)).toEqual([['problem.began'], [], ['problem.worsened'], []]);
-    expect(worse.posts).toMatchObject([{ alertId: began.kept[0]?.id, body: { data: { severity: 'bad' } } }]);
+    expect([began, waits, worse, later].map(listTypes)).toEqual([
+      ['problem.began'],
+      [],
+      ['problem.worsened'],
+      [],
+    ]);
+    expect(worse.posts).toMatchObject([
+      { alertId: began.kept[0]?.id, body: { data: { severity: 'bad' } } },
+    ]);
   });
 
   test('that goes away before is forgotten without a post', () => {
@@ -51,14 +71,23 @@ describe('a problem', () => {
     const back = check(dead('1 row is dead'), missing.kept, 89);
     const missingAgain = check([], back.kept, 120);
     const ended = check([], missingAgain.kept, 150);
-    expect([missing, back, missingAgain, ended].map(listTypes)).toEqual([[], [], [], ['problem.ended']]);
+    expect([missing, back, missingAgain, ended].map(listTypes)).toEqual([
+      [],
+      [],
+      [],
+      ['problem.ended'],
+    ]);
     expect(ended.removed).toEqual([first.kept[0]?.id]);
   });
 
   test('waits while there is no room for its row or its post; one alert counts those that wait', () => {
     const none = check(dead('1 row is dead'), [], 0, { ...plenty, alerts: 0 });
-    expect(none.kept).toMatchObject([{ code: 'alerts_full', text: '1 more problem has no alert: too many are open' }]);
-    expect(listTypes(check(dead('1 row is dead'), none.kept, 30, { ...plenty, alerts: 0 }))).toEqual(['problem.began']);
+    expect(none.kept).toMatchObject([
+      { code: 'alerts_full', text: '1 more problem has no alert: too many are open' },
+    ]);
+    expect(
+      listTypes(check(dead('1 row is dead'), none.kept, 30, { ...plenty, alerts: 0 })),
+    ).toEqual(['problem.began']);
     const first = check(dead('1 row is dead'), [], 0);
     const full = check(dead('1 row is dead'), first.kept, 30, { ...plenty, alerts: 0, posts: 0 });
     expect([full.kept.length, full.kept[0]?.beganAt, full.posts.length]).toEqual([1, null, 0]);
@@ -72,7 +101,8 @@ describe('a problem', () => {
     }));
     const found = [...toFoundAlerts(gaps, ['']), ...dead('1 row is dead')];
     const first = check(found, [], 0);
-    const codes = (changes: AlertChanges) => changes.kept.map(({ code, client }) => `${code} ${client}`);
+    const codes = (changes: AlertChanges) =>
+      changes.kept.map(({ code, client }) => `${code} ${client}`);
     const loud = Array.from({ length: 5 }, () => 'outbox_undecided loud');
     expect(codes(first)).toEqual([...loud, 'outbox_dead shop', 'alerts_full null']);
     expect(codes(check(found, first.kept, 30, { ...plenty, alerts: 3 }))).toEqual(codes(first));
@@ -85,7 +115,11 @@ test('notes and problems of other clients are not posted; quoted words are left 
       createProblem('rate_limited', { client: 'shop' }, 'the service limits the rate'),
       createProblem('alerts_undelivered', { client: null, part: 'alerts' }, '1 alert waits'),
       createProblem('job_failing', { client: 'other', part: 'reconcile' }, 'failed once'),
-      createProblem('job_failing', { client: 'shop', part: 'reconcile' }, 'failed once: «Jane Doe»'),
+      createProblem(
+        'job_failing',
+        { client: 'shop', part: 'reconcile' },
+        'failed once: «Jane Doe»',
+      ),
       createProblem('job_warning', { client: 'shop', part: 'pull-stock' }, 'one'),
       createProblem('job_warning', { client: 'shop', part: 'pull-stock' }, 'two'),
     ],
@@ -98,7 +132,8 @@ test('notes and problems of other clients are not posted; quoted words are left 
 });
 
 describe('the settings', () => {
-  const read = (env: Record<string, string>) => readConfig({ database: false, clients: false }, env);
+  const read = (env: Record<string, string>) =>
+    readConfig({ database: false, clients: false }, env);
 
   test.each([
     ['ALERT_WEBHOOK_URL', 'hooks.example/T0/s3cret', 'must begin with http'],

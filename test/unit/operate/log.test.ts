@@ -26,12 +26,29 @@ describe('a quotation', () => {
 });
 
 describe('the description of an error', () => {
-  const database = (code: string, message: string) => Object.assign(new Error(message), { name: 'error', code });
+  const database = (code: string, message: string) =>
+    Object.assign(new Error(message), { name: 'error', code });
   test.each<[string, unknown, string]>([
-    ['of ours', new WarehouseError('timeout', 'v3.x: no answer', { outcome: 'unknown' }), 'v3.x: no answer'],
-    ['of the language', new TypeError('no such member in Jan'), 'TypeError: «no such member in Jan»'],
-    ['of the database about itself', database('57P01', 'terminating connection'), 'terminating connection'],
-    ['of the database about a row', database('23505', 'duplicate key Jan'), '23505: «duplicate key Jan»'],
+    [
+      'of ours',
+      new WarehouseError('timeout', 'v3.x: no answer', { outcome: 'unknown' }),
+      'v3.x: no answer',
+    ],
+    [
+      'of the language',
+      new TypeError('no such member in Jan'),
+      'TypeError: «no such member in Jan»',
+    ],
+    [
+      'of the database about itself',
+      database('57P01', 'terminating connection'),
+      'terminating connection',
+    ],
+    [
+      'of the database about a row',
+      database('23505', 'duplicate key Jan'),
+      '23505: «duplicate key Jan»',
+    ],
     ['of anything else', Object.assign(new Error('Jan'), { name: 'OddError' }), 'OddError: «Jan»'],
     [
       'with its cause',

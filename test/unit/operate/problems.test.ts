@@ -17,26 +17,66 @@ const config = readConfig({ database: false, clients: false }, {});
 const away = 'v3.orders.list: answered 503';
 /** A job whose last run was done two minutes ago. */
 const makeJob = (job: string, changes: Partial<JobStatus> = {}): JobStatus => ({
-  ...{ client: 'shop', job, stream: job.replace('pull-', ''), running: false, dueAt: ago(-5), lastStartedAt: ago(2) },
-  ...{ lastSuccessAt: ago(2), lagSeconds: 120, lastFetched: 0, lastChanged: 0, lastOutcome: 'done', lastError: null },
-  ...{ consecutiveFailures: 0, failingSince: null, failedAlone: false, quarantined: 0, warnings: [] },
+  ...{
+    client: 'shop',
+    job,
+    stream: job.replace('pull-', ''),
+    running: false,
+    dueAt: ago(-5),
+    lastStartedAt: ago(2),
+  },
+  ...{
+    lastSuccessAt: ago(2),
+    lagSeconds: 120,
+    lastFetched: 0,
+    lastChanged: 0,
+    lastOutcome: 'done',
+    lastError: null,
+  },
+  ...{
+    consecutiveFailures: 0,
+    failingSince: null,
+    failedAlone: false,
+    quarantined: 0,
+    warnings: [],
+  },
   ...{ pausedSince: null, skips: 0, lastSkipAt: null, lastSkipReason: null },
   ...changes,
 });
 /** A job that has failed since a time, and last a minute ago. */
-const makeFailing = (job: string, lastError: string, minutes = 10, changes: Partial<JobStatus> = {}) =>
+const makeFailing = (
+  job: string,
+  lastError: string,
+  minutes = 10,
+  changes: Partial<JobStatus> = {},
+) =>
   makeJob(job, {
     ...{ lastStartedAt: ago(1), lastSuccessAt: ago(minutes + 5), lastError, warnings: [lastError] },
     ...{ consecutiveFailures: 3, failingSince: ago(minutes) },
     ...changes,
   });
 const makeHold = (changes: Partial<StoredHealth> = {}): StoredHealth => ({
-  ...{ client: 'shop', kind: '', code: 'breaker_open', reason: 'common.status.get: answered 503', failures: 3 },
+  ...{
+    client: 'shop',
+    kind: '',
+    code: 'breaker_open',
+    reason: 'common.status.get: answered 503',
+    failures: 3,
+  },
   ...{ sendWindow: null, since: ago(42), untilInMs: 30_000 },
   ...changes,
 });
 const rows: OutboxStatus = {
-  ...{ client: 'shop', pending: 12, sending: 0, unknown: 0, toDecide: 0, dead: 0, stuckClients: 0, doneLastDay: 0 },
+  ...{
+    client: 'shop',
+    pending: 12,
+    sending: 0,
+    unknown: 0,
+    toDecide: 0,
+    dead: 0,
+    stuckClients: 0,
+    doneLastDay: 0,
+  },
   ...{ oldestSeconds: 60, oldestMovingSeconds: 60 },
 };
 const makeClient = (changes: Partial<KnownClient> = {}) =>
@@ -71,7 +111,10 @@ function find(
     ...{ deliveries: [], drift: [] },
     ...snapshot,
   };
-  return findProblems({ snapshot: all, stale, clockSkewMs, diskFullSince, isScheduled: () => true }, config);
+  return findProblems(
+    { snapshot: all, stale, clockSkewMs, diskFullSince, isScheduled: () => true },
+    config,
+  );
 }
 const describe = (problems: readonly Problem[]) =>
   problems.map(
@@ -83,7 +126,9 @@ const jobs = ['pull-orders', 'pull-shipments', 'reconcile'];
 const failing = jobs.map((job) => makeFailing(job, away));
 
 test('a service that is away is one problem, and everything that waits for it follows', () => {
-  const reread = { ...makeFailing('pull-inbounds', 'v3.inbounds.list: the service did not answer in time') };
+  const reread = {
+    ...makeFailing('pull-inbounds', 'v3.inbounds.list: the service did not answer in time'),
+  };
   const found = find(
     { jobs: [...failing, reread], holds: [makeHold()], outbox: [rows] },
     { stale: [makeLate('pull-returns')] },
@@ -109,7 +154,9 @@ test('a service that is away is one problem, and everything that waits for it fo
 
 test('one failed poll is a note until another request confirms that the service is away', () => {
   const lone = makeFailing('pull-orders', away, 1);
-  expect(find({ jobs: [lone, makeJob('pull-shipments')] })).toMatchObject([{ code: 'service_away', severity: 'note' }]);
+  expect(find({ jobs: [lone, makeJob('pull-shipments')] })).toMatchObject([
+    { code: 'service_away', severity: 'note' },
+  ]);
 });
 
 test('when the service answers again, what failed is a note: it runs again by itself', () => {
@@ -118,13 +165,19 @@ test('when the service answers again, what failed is a note: it runs again by it
   expect(describe(find({ jobs: recovered, holds: [hold], outbox: [rows] }))).toEqual([
     'note shop: the service answers again; 3 jobs run again by themselves; 5 rows are sent at a time, and more with each that is done; null (shop pull-orders, shop pull-shipments, shop reconcile)',
   ]);
-  expect(find({ holds: [{ ...hold, sendWindow: 1 }], outbox: [rows] })[0]?.text).toContain('; 1 row is sent at a time');
+  expect(find({ holds: [{ ...hold, sendWindow: 1 }], outbox: [rows] })[0]?.text).toContain(
+    '; 1 row is sent at a time',
+  );
   expect(find({ holds: [hold] })).toEqual([]);
 });
 
 test('refused credentials are one problem that needs a person', () => {
   const reason = 'The service refused the user name and password; check them with the issuer';
-  const client = makeClient({ holdCode: 'credentials_refused', holdReason: reason, holdSince: ago(5) });
+  const client = makeClient({
+    holdCode: 'credentials_refused',
+    holdReason: reason,
+    holdSince: ago(5),
+  });
   const found = find({
     clients: [client],
     jobs: [makeFailing('pull-orders', reason)],
@@ -137,8 +190,12 @@ test('refused credentials are one problem that needs a person', () => {
 });
 
 test('a rate limit is a note while only rows wait, a warning if jobs fail, and needs a person if that lasts', () => {
-  const holds = [makeHold({ code: 'too_fast', reason: 'v3.orders.create: answered 429', sendWindow: 4 })];
-  const failFor = (minutes: number) => [makeFailing('pull-orders', 'v3.orders.list: answered 429', minutes)];
+  const holds = [
+    makeHold({ code: 'too_fast', reason: 'v3.orders.create: answered 429', sendWindow: 4 }),
+  ];
+  const failFor = (minutes: number) => [
+    makeFailing('pull-orders', 'v3.orders.list: answered 429', minutes),
+  ];
   expect(find({ holds })).toMatchObject([{ code: 'rate_limited', severity: 'note' }]);
   expect(describe(find({ holds, jobs: failFor(10) }))).toEqual([
     'warn shop: the service limits the rate (429) since 11:18 UTC; 1 job waits, nothing is lost, and no attempt counts; nothing to do unless it lasts; REQUESTS_PER_SECOND avoids the refusals (shop pull-orders)',
@@ -186,18 +243,34 @@ test.each<[string, Partial<StoredHealth>, string]>([
 });
 
 test('the first load of a list that fails follows from it', () => {
-  const stream = { client: 'shop', stream: 'orders', job: 'pull-orders', firstLoad: true, fetchedSoFar: null };
+  const stream = {
+    client: 'shop',
+    stream: 'orders',
+    job: 'pull-orders',
+    firstLoad: true,
+    fetchedSoFar: null,
+  };
   const found = find({
     jobs: [makeFailing('pull-orders', away, 45, { failedAlone: true }), makeJob('pull-shipments')],
-    streams: [{ ...stream, lastSuccessAt: null, quarantined: 0, gaps: [], openRescans: [] } as unknown as StreamStatus],
+    streams: [
+      {
+        ...stream,
+        lastSuccessAt: null,
+        quarantined: 0,
+        gaps: [],
+        openRescans: [],
+      } as unknown as StreamStatus,
+    ],
   });
-  expect(found.map(({ code, follows }) => [code, follows.map(({ code: of }) => of).sort()])).toEqual([
-    ['operation_failing', ['job_failing', 'stream_first_load']],
-  ]);
+  expect(
+    found.map(({ code, follows }) => [code, follows.map(({ code: of }) => of).sort()]),
+  ).toEqual([['operation_failing', ['job_failing', 'stream_first_load']]]);
 });
 
 test('a list that fails while others are read is an operation, not the service', () => {
-  const lists = ['pull-orders', 'reconcile'].map((job) => makeFailing(job, away, 45, { failedAlone: true }));
+  const lists = ['pull-orders', 'reconcile'].map((job) =>
+    makeFailing(job, away, 45, { failedAlone: true }),
+  );
   expect(describe(find({ jobs: [...lists, makeJob('pull-shipments')] }))).toEqual([
     'bad shop v3.orders.list: fails since 11:15 UTC: answered 503; all other requests continue; ' +
       'ask the operator of the service about v3.orders.list, or see: fulfilment-sync doctor (shop pull-orders, shop reconcile)',
@@ -207,22 +280,35 @@ test('a list that fails while others are read is an operation, not the service',
 test('a full database is one problem of all clients', () => {
   const full = 'could not extend file "base/1/2": No space left on device';
   expect(
-    describe(find({ jobs: [makeFailing('pull-orders', full), { ...makeFailing('prune', full), client: 'other' }] })),
+    describe(
+      find({
+        jobs: [
+          makeFailing('pull-orders', full),
+          { ...makeFailing('prune', full), client: 'other' },
+        ],
+      }),
+    ),
   ).toEqual([
     'bad every client: the disk of Postgres is full since 11:50 UTC; nothing is lost; free space, or enlarge the disk; the workers then continue by themselves (shop pull-orders, other prune)',
   ]);
-  const unrecorded = find({ clients: [makeClient({ queueAwaySince: ago(5) })] }, { diskFullSince: ago(2) });
+  const unrecorded = find(
+    { clients: [makeClient({ queueAwaySince: ago(5) })] },
+    { diskFullSince: ago(2) },
+  );
   expect(unrecorded.map(({ code }) => code)).toEqual(['database_full']);
 });
 
 test('late jobs without a worker are a lost worker; with one, its slots are taken', () => {
   const stale = [makeLate('pull-orders'), makeLate('pull-shipments')];
-  const lost = (servedAt: Date | null) => find({ clients: [makeClient({ servedAt })], outbox: [rows] }, { stale });
+  const lost = (servedAt: Date | null) =>
+    find({ clients: [makeClient({ servedAt })], outbox: [rows] }, { stale });
   expect(describe(lost(ago(5)))).toEqual([
     'bad shop: no worker has served this client since 11:55 UTC; 2 jobs and 12 rows wait, and nothing is lost; ' +
       'start a worker that has this client in its configuration (shop pull-orders, shop pull-shipments)',
   ]);
-  expect(describe(lost(null))[0]).toContain('no worker has ever served this client; 2 jobs and 12 rows wait');
+  expect(describe(lost(null))[0]).toContain(
+    'no worker has ever served this client; 2 jobs and 12 rows wait',
+  );
   const many = ['a', 'b', 'c', 'd', 'e'].map((client) => makeClient({ client, servedAt: ago(5) }));
   const late = many.map(({ client }) => ({ ...makeLate('pull-orders'), client }));
   expect(describe(find({ clients: many }, { stale: late }))).toEqual([
@@ -249,26 +335,50 @@ test('a wrong clock and an account that is not accepted need a person', () => {
 });
 
 test('a quarantine is a warning, and a run that was not made is told until one is done', () => {
-  const stream = { client: 'shop', stream: 'orders', job: 'pull-orders', quarantined: 2, lastSuccessAt: now };
-  expect(describe(find({ streams: [{ ...stream, gaps: [], openRescans: [] } as unknown as StreamStatus] }))).toEqual([
+  const stream = {
+    client: 'shop',
+    stream: 'orders',
+    job: 'pull-orders',
+    quarantined: 2,
+    lastSuccessAt: now,
+  };
+  expect(
+    describe(
+      find({ streams: [{ ...stream, gaps: [], openRescans: [] } as unknown as StreamStatus] }),
+    ),
+  ).toEqual([
     'warn shop orders: 2 resources are in quarantine: they could not be decoded or stored; read the reasons, and tell the operator of the service; a correct version releases it by itself ()',
   ]);
   const skipped = (lastSuccessAt: Date) =>
     find({
-      jobs: [makeJob('pull-orders', { lastSkipAt: ago(5), lastSkipReason: '1 missed', skips: 1, lastSuccessAt })],
+      jobs: [
+        makeJob('pull-orders', {
+          lastSkipAt: ago(5),
+          lastSkipReason: '1 missed',
+          skips: 1,
+          lastSuccessAt,
+        }),
+      ],
     });
   expect(skipped(ago(10)).map(({ code }) => code)).toEqual(['job_skipped']);
   expect(skipped(ago(1))).toEqual([]);
 });
 
 test('a job that fails by itself needs a person when it has failed for half an hour', () => {
-  const failures = [makeFailing('prune', 'something broke', 29), makeFailing('reconcile', 'something broke', 31)];
-  expect(find({ jobs: failures }).map(({ severity, subject, follows }) => [severity, subject, follows.length])).toEqual(
-    [
-      ['bad', 'shop reconcile', 0],
-      ['warn', 'shop prune', 0],
-    ],
-  );
+  const failures = [
+    makeFailing('prune', 'something broke', 29),
+    makeFailing('reconcile', 'something broke', 31),
+  ];
+  expect(
+    find({ jobs: failures }).map(({ severity, subject, follows }) => [
+      severity,
+      subject,
+      follows.length,
+    ]),
+  ).toEqual([
+    ['bad', 'shop reconcile', 0],
+    ['warn', 'shop prune', 0],
+  ]);
 });
 
 test('stuck rows need a person; those of clients that are not known are one problem', () => {
@@ -276,7 +386,9 @@ test('stuck rows need a person; those of clients that are not known are one prob
     { ...rows, pending: 0, dead: 1, unknown: 2, toDecide: 1 },
     { ...rows, client: null, pending: 0, dead: 600, stuckClients: 600 },
   ];
-  expect(find({ outbox }).map(({ severity, subject, text }) => `${severity} ${subject}: ${text}`)).toEqual([
+  expect(
+    find({ outbox }).map(({ severity, subject, text }) => `${severity} ${subject}: ${text}`),
+  ).toEqual([
     'bad shop: 1 row is dead and blocks its lane',
     'bad shop: 1 row is stuck: it is unknown whether the service carried it out',
     'bad every client: 600 rows are dead or stuck and name 600 clients that are not known here',
@@ -287,7 +399,11 @@ test('lists that lagged longer than pushes take them to lag are a problem for a 
   const lag = { client: 'shop', longestMs: 312_000, longestAt: ago(60) };
   const found = find({ listLags: [{ ...lag, exceededAt: ago(60) }] });
   expect(found.map(({ code, severity, text }) => [code, severity, text])).toEqual([
-    ['lists_lag', 'warn', expect.stringMatching(/showed an order only 312 s after it was sent .* may be sent again$/)],
+    [
+      'lists_lag',
+      'warn',
+      expect.stringMatching(/showed an order only 312 s after it was sent .* may be sent again$/),
+    ],
   ]);
   expect(find({ listLags: [{ ...lag, exceededAt: ago(7 * 24 * 60 + 1) }] })).toEqual([]);
   expect(find({ listLags: [{ ...lag, longestMs: 299_000, exceededAt: null }] })).toEqual([]);

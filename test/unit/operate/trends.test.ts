@@ -17,7 +17,12 @@ const build = (...figures: Figure[]) => buildTrends(figures, steps, now, ['order
 describe('the series of a chart', () => {
   test('have steps that begin at full quarters of an hour, the last one under way', () => {
     expect(findFirstStep(now, steps).toISOString()).toBe('2026-05-04T11:15:00.000Z');
-    expect(build().times.map((time) => time.toISOString().slice(11, 16))).toEqual(['11:15', '11:30', '11:45', '12:00']);
+    expect(build().times.map((time) => time.toISOString().slice(11, 16))).toEqual([
+      '11:15',
+      '11:30',
+      '11:45',
+      '12:00',
+    ]);
   });
 
   test('add up shorter spans, keep the largest age, and leave out other times', () => {
@@ -39,7 +44,10 @@ describe('the series of a chart', () => {
   });
 
   test('give pushes per minute, also in the step under way', () => {
-    const { pushes } = build(figure('pushes', 'done', '11:15', 30), figure('pushes', 'done', '12:00', 30));
+    const { pushes } = build(
+      figure('pushes', 'done', '11:15', 30),
+      figure('pushes', 'done', '12:00', 30),
+    );
     expect(pushes[0]).toEqual({ name: 'done', values: [2, 0, 0, 3] });
   });
 
@@ -58,7 +66,9 @@ test('a longer span is drawn once it shows more than the shorter one', () => {
   const days = { span: '2 days', figureMinutes: 60, minutes: 60, count: 48 } as const;
   const draw = (...figures: Figure[]) => {
     const spans = [build(...figures), buildTrends(figures, days, now, ['orders', 'shipments'])];
-    return [...renderCharts(spans).text.matchAll(/<h2>The last (.+?)<\/h2>/g)].map(([, span]) => span);
+    return [...renderCharts(spans).text.matchAll(/<h2>The last (.+?)<\/h2>/g)].map(
+      ([, span]) => span,
+    );
   };
   expect(draw()).toEqual(['1 hour']);
   expect(draw(figure('rows', 'orders', '12:00', 1))).toEqual(['1 hour']);
@@ -80,4 +90,6 @@ test.each([
   ['application/json, text/html', false],
   ['application/json, text/html;q=0.9', true],
   ['application/json;q=0', false],
-])('the Accept header %j prefers JSON: %s', (accept, expected) => expect(wantsJson(accept)).toBe(expected));
+])('the Accept header %j prefers JSON: %s', (accept, expected) =>
+  expect(wantsJson(accept)).toBe(expected),
+);

@@ -55,7 +55,9 @@ describe('readConfig', () => {
       ADMIN_HOST: '127.0.0.1',
       LOG_LEVEL: 'info',
     });
-    expect(config.clients).toMatchObject([{ key: 'default', username: 'shop', timeZone: 'Europe/Amsterdam' }]);
+    expect(config.clients).toMatchObject([
+      { key: 'default', username: 'shop', timeZone: 'Europe/Amsterdam' },
+    ]);
     expect(config.clients[0]?.baseUrl.href).toBe('https://service.example/base');
   });
 
@@ -84,25 +86,29 @@ describe('readConfig', () => {
   });
 
   test('refuses to listen beyond this machine without a token', () => {
-    expect(readProblems({ ...base, ADMIN_HOST: '0.0.0.0' })).toEqual([expect.stringContaining('ADMIN_TOKEN')]);
-    expect(readProblems({ ...base, ADMIN_HOST: '0.0.0.0', ADMIN_TOKEN: 'x'.repeat(32) })).toEqual([]);
+    expect(readProblems({ ...base, ADMIN_HOST: '0.0.0.0' })).toEqual([
+      expect.stringContaining('ADMIN_TOKEN'),
+    ]);
+    expect(readProblems({ ...base, ADMIN_HOST: '0.0.0.0', ADMIN_TOKEN: 'x'.repeat(32) })).toEqual(
+      [],
+    );
   });
 
   test('reads a secret from its variable or its file, but not from both', () => {
     const { WAREHOUSE_PASSWORD: _, ...withoutPassword } = base;
     const path = file('password', 'from file\n');
-    expect(readConfig(needs, { ...withoutPassword, WAREHOUSE_PASSWORD_FILE: path }).clients[0]?.password).toBe(
-      'from file',
-    );
+    expect(
+      readConfig(needs, { ...withoutPassword, WAREHOUSE_PASSWORD_FILE: path }).clients[0]?.password,
+    ).toBe('from file');
     expect(readProblems({ ...base, WAREHOUSE_PASSWORD_FILE: path })).toEqual([
       expect.stringContaining('WAREHOUSE_PASSWORD_FILE'),
     ]);
-    expect(readProblems({ ...withoutPassword, WAREHOUSE_PASSWORD_FILE: join(folder, 'none') }).join()).toContain(
-      'ENOENT',
-    );
-    expect(readProblems({ ...withoutPassword, WAREHOUSE_PASSWORD_FILE: file('empty', '\n') }).join()).toContain(
-      'it is empty',
-    );
+    expect(
+      readProblems({ ...withoutPassword, WAREHOUSE_PASSWORD_FILE: join(folder, 'none') }).join(),
+    ).toContain('ENOENT');
+    expect(
+      readProblems({ ...withoutPassword, WAREHOUSE_PASSWORD_FILE: file('empty', '\n') }).join(),
+    ).toContain('it is empty');
     // An empty file of docker-compose.yml means that nothing is posted.
     const config = readConfig(needs, { ...base, ALERT_WEBHOOK_URL_FILE: file('no-url', '') });
     expect(config.ALERT_WEBHOOK_URL).toBeUndefined();
@@ -118,7 +124,9 @@ describe('readConfig', () => {
     for (const content of ['\ufeffsecret\r\n', 'secret\n\n', 'secret\r\n\r\n'])
       expect(readConfig(needs, readPassword(content)).clients[0]?.password).toBe('secret');
     for (const content of [' secret', 'secret \n', 'secret\t', '\u00a0secret'])
-      expect(readProblems(readPassword(content)).join()).toContain('it begins or ends with a blank');
+      expect(readProblems(readPassword(content)).join()).toContain(
+        'it begins or ends with a blank',
+      );
     expect(readProblems(readPassword('secret\nsecond\n')).join()).toContain('it has several lines');
     for (const content of [Buffer.from('secret', 'utf16le'), Buffer.from([0xff, 0xfe, 0x41])])
       expect(readProblems(readPassword(content)).join()).toContain('it is not text in UTF-8');
@@ -153,33 +161,44 @@ describe('readConfig', () => {
     expect(findDroppedSecrets(next, former)).toEqual([]);
   });
 
-  test.skipIf(process.platform === 'win32')('names each file that every user may write, or read with a secret', () => {
-    chmodSync(folder, 0o755);
-    const make = (name: string, mode: number, content = '[]') => {
-      chmodSync(file(name, content), mode);
-      return join(folder, name);
-    };
-    const password = make('password', 0o644, 's');
-    const env = {
-      WAREHOUSE_PASSWORD_FILE: make('private', 0o600),
-      ADMIN_TOKEN_FILE: make('readable', 0o604),
-      WAREHOUSE_OPERATIONS_FILE: make('operations', 0o644, '{}'),
-      API_TOKENS_FILE: make('tokens', 0o666),
-      WAREHOUSE_CLIENTS_FILE: make('clients', 0o640, JSON.stringify([{ passwordFile: password }])),
-    };
-    const find = () =>
-      findOpenFiles(make('.env', 0o640), env).map(({ name, path, access }) => [name, basename(path), access]);
-    expect(find()).toEqual([
-      ['ADMIN_TOKEN_FILE', 'readable', 'read'],
-      ['WAREHOUSE_CLIENTS_FILE', 'password', 'read'],
-      ['API_TOKENS_FILE', 'tokens', 'write'],
-    ]);
-    // In such a folder, everybody may put another file in the place of one.
-    chmodSync(folder, 0o777);
-    expect(find()).toHaveLength(7);
-    chmodSync(folder, 0o700);
-    expect(find()).toEqual([]);
-  });
+  test.skipIf(process.platform === 'win32')(
+    'names each file that every user may write, or read with a secret',
+    () => {
+      chmodSync(folder, 0o755);
+      const make = (name: string, mode: number, content = '[]') => {
+        chmodSync(file(name, content), mode);
+        return join(folder, name);
+      };
+      const password = make('password', 0o644, 's');
+      const env = {
+        WAREHOUSE_PASSWORD_FILE: make('private', 0o600),
+        ADMIN_TOKEN_FILE: make('readable', 0o604),
+        WAREHOUSE_OPERATIONS_FILE: make('operations', 0o644, '{}'),
+        API_TOKENS_FILE: make('tokens', 0o666),
+        WAREHOUSE_CLIENTS_FILE: make(
+          'clients',
+          0o640,
+          JSON.stringify([{ passwordFile: password }]),
+        ),
+      };
+      const find = () =>
+        findOpenFiles(make('.env', 0o640), env).map(({ name, path, access }) => [
+          name,
+          basename(path),
+          access,
+        ]);
+      expect(find()).toEqual([
+        ['ADMIN_TOKEN_FILE', 'readable', 'read'],
+        ['WAREHOUSE_CLIENTS_FILE', 'password', 'read'],
+        ['API_TOKENS_FILE', 'tokens', 'write'],
+      ]);
+      // In such a folder, everybody may put another file in the place of one.
+      chmodSync(folder, 0o777);
+      expect(find()).toHaveLength(7);
+      chmodSync(folder, 0o700);
+      expect(find()).toEqual([]);
+    },
+  );
 
   test('checks the schedule of each job; push-outbox takes only a span or off', () => {
     expect(readProblems({ ...base, SCHEDULE_RECONCILE: '1d' })).toEqual([]);
@@ -192,24 +211,40 @@ describe('readConfig', () => {
   });
 
   test('overrides operations by name', () => {
-    const good = file('good.json', '{"v2.order.release": {"method": "PUT", "path": "/v2/release"}}');
+    const good = file(
+      'good.json',
+      '{"v2.order.release": {"method": "PUT", "path": "/v2/release"}}',
+    );
     const { operations } = readConfig(needs, { ...base, WAREHOUSE_OPERATIONS_FILE: good });
-    expect(operations['v2.order.release']).toEqual({ method: 'PUT', path: '/v2/release', documented: false });
+    expect(operations['v2.order.release']).toEqual({
+      method: 'PUT',
+      path: '/v2/release',
+      documented: false,
+    });
     const right = file(
       'right.json',
       '{"v2.order.release": {"method": "POST", "path": "/v2/order/release", "documented": true}}',
     );
     expect(operations['oldest.stock.bulk'].enabled).toBe(false);
-    const bulk = file('bulk.json', '{"oldest.stock.bulk": {"method": "GET", "path": "/stock/bulk/{all}"}}');
-    const withBulk = readConfig(needs, { ...base, WAREHOUSE_OPERATIONS_FILE: bulk }).operations['oldest.stock.bulk'];
+    const bulk = file(
+      'bulk.json',
+      '{"oldest.stock.bulk": {"method": "GET", "path": "/stock/bulk/{all}"}}',
+    );
+    const withBulk = readConfig(needs, { ...base, WAREHOUSE_OPERATIONS_FILE: bulk }).operations[
+      'oldest.stock.bulk'
+    ];
     expect(withBulk).toEqual({ method: 'GET', path: '/stock/bulk/{all}', documented: false });
-    const known = readConfig(needs, { ...base, WAREHOUSE_OPERATIONS_FILE: right }).operations['v2.order.release'];
+    const known = readConfig(needs, { ...base, WAREHOUSE_OPERATIONS_FILE: right }).operations[
+      'v2.order.release'
+    ];
     expect(known).toEqual({ method: 'POST', path: '/v2/order/release', documented: true });
     const bad = file(
       'bad.json',
       '{"v9.none": {"method": "GET", "path": "/x"}, "v2.order.add": {"method": "GET", "path": "x"}}',
     );
-    expect(readProblems({ ...base, WAREHOUSE_OPERATIONS_FILE: bad }).join('\n')).toMatch(/v2\.order\.add\.path/);
+    expect(readProblems({ ...base, WAREHOUSE_OPERATIONS_FILE: bad }).join('\n')).toMatch(
+      /v2\.order\.add\.path/,
+    );
   });
 });
 
@@ -217,14 +252,24 @@ describe('WAREHOUSE_CLIENTS_FILE', () => {
   const { DATABASE_URL } = base;
   const client = { key: 'shop-a', baseUrl: 'https://a.example', username: 'a', password: 'pa' };
   const readClientProblems = (clients: unknown) =>
-    readProblems({ DATABASE_URL, WAREHOUSE_CLIENTS_FILE: file('clients.json', JSON.stringify(clients)) }).join('\n');
+    readProblems({
+      DATABASE_URL,
+      WAREHOUSE_CLIENTS_FILE: file('clients.json', JSON.stringify(clients)),
+    }).join('\n');
 
   test('holds any number of clients, each with a password or a password file', () => {
     const path = file(
       'clients.json',
       JSON.stringify([
         client,
-        { ...client, key: 'b', username: 'b', password: undefined, passwordFile: file('b', 'pb'), timeZone: 'UTC' },
+        {
+          ...client,
+          key: 'b',
+          username: 'b',
+          password: undefined,
+          passwordFile: file('b', 'pb'),
+          timeZone: 'UTC',
+        },
       ]),
     );
     const { clients } = readConfig(needs, { DATABASE_URL, WAREHOUSE_CLIENTS_FILE: path });
@@ -259,7 +304,10 @@ describe('WAREHOUSE_CLIENTS_FILE', () => {
 
   test('excludes the variables of a single client, and is never quoted if it is broken', () => {
     expect(
-      readProblems({ ...base, WAREHOUSE_CLIENTS_FILE: file('c.json', JSON.stringify([client])) }).join(),
+      readProblems({
+        ...base,
+        WAREHOUSE_CLIENTS_FILE: file('c.json', JSON.stringify([client])),
+      }).join(),
     ).toContain('keep one form');
     const zoned = {
       DATABASE_URL,
@@ -278,13 +326,19 @@ describe('WAREHOUSE_CLIENTS_FILE', () => {
 
 describe('API_TOKENS_FILE', () => {
   const entry = { name: 'shop', sha256: 'a'.repeat(64), client: 'default', rights: ['read'] };
-  const tokens = (entries: unknown) => ({ ...base, API_TOKENS_FILE: file('tokens.json', JSON.stringify(entries)) });
+  const tokens = (entries: unknown) => ({
+    ...base,
+    API_TOKENS_FILE: file('tokens.json', JSON.stringify(entries)),
+  });
 
   test('switches the API on, also without tokens; API_PORT alone is refused', () => {
     expect(readConfig(needs, base).apiTokens).toBeNull();
     expect(readConfig(needs, tokens([])).apiTokens).toEqual([]);
     const config = readConfig(needs, tokens([entry]));
-    expect([config.API_PORT, config.apiTokens]).toEqual([8070, [{ ...entry, requestsPerSecond: 500 }]]);
+    expect([config.API_PORT, config.apiTokens]).toEqual([
+      8070,
+      [{ ...entry, requestsPerSecond: 500 }],
+    ]);
     expect(readProblems({ ...base, API_PORT: '1' })).toEqual([
       expect.stringMatching(/^API_PORT: requires API_TOKENS_FILE/),
     ]);
@@ -296,14 +350,18 @@ describe('API_TOKENS_FILE', () => {
       'API_TOKENS_FILE: token shop: has the sha256 of another one',
       'API_TOKENS_FILE: token shop: there is no client else',
     ]);
-    expect(readProblems(tokens([{ ...entry, sha256: 'secret', rights: [], token: 'x' }]))).toHaveLength(3);
+    expect(
+      readProblems(tokens([{ ...entry, sha256: 'secret', rights: [], token: 'x' }])),
+    ).toHaveLength(3);
   });
 });
 
 test('.env.example names every variable', () => {
   const example = readFileSync(new URL('../../../.env.example', import.meta.url), 'utf8');
   const named = new Set([...example.matchAll(/^#? ?([A-Z][A-Z_]+)=/gm)].map(([, name]) => name));
-  const scheduled = [...jobNames, pushJob.name].map((job) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`);
+  const scheduled = [...jobNames, pushJob.name].map(
+    (job) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`,
+  );
   const known = [...variableNames, ...scheduled];
   expect([...named].sort()).toEqual([...known].sort());
   for (const name of secretNames) expect(example).toContain(`${name}_FILE`);
@@ -317,10 +375,18 @@ describe('schedules', () => {
     ['5 4 * * 1', { kind: 'cron', pattern: '5 4 * * 1' }],
     ['off', { kind: 'off' }],
   ])('parses %s', (text, schedule) => expect(parseSchedule(text)).toEqual(schedule));
-  test.each(['', '0s', '2', '2w', '30s-', '4m-30s', '30s-1m-4m', '* * * * * *', '61 * * * *', 'daily'])(
-    'refuses %j',
-    (text) => expect(() => parseSchedule(text)).toThrow(RangeError),
-  );
+  test.each([
+    '',
+    '0s',
+    '2',
+    '2w',
+    '30s-',
+    '4m-30s',
+    '30s-1m-4m',
+    '* * * * * *',
+    '61 * * * *',
+    'daily',
+  ])('refuses %j', (text) => expect(() => parseSchedule(text)).toThrow(RangeError));
 });
 
 test('a URL whose password is not encoded is refused with what to do', () => {
@@ -389,12 +455,17 @@ test('certificates are always checked', () => {
 });
 
 test('settings of TLS are checked before anything connects, and the problem names TLS', () => {
-  const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/tls/${name}.pem`, import.meta.url));
+  const fixture = (name: string) =>
+    fileURLToPath(new URL(`../../fixtures/tls/${name}.pem`, import.meta.url));
   const none = '/does/not/exist.pem';
   const [cert, key] = [fixture('client-cert'), fixture('client-key')];
   const toUrl = (parameters: string) => `${base.DATABASE_URL}?${parameters}`;
-  const right = toUrl(`sslmode=verify-full&sslrootcert=${fixture('authority-cert')}&sslcert=${cert}&sslkey=${key}`);
-  expect(readProblems({ ...base, DATABASE_URL: right, NODE_EXTRA_CA_CERTS: fixture('authority-cert') })).toEqual([]);
+  const right = toUrl(
+    `sslmode=verify-full&sslrootcert=${fixture('authority-cert')}&sslcert=${cert}&sslkey=${key}`,
+  );
+  expect(
+    readProblems({ ...base, DATABASE_URL: right, NODE_EXTRA_CA_CERTS: fixture('authority-cert') }),
+  ).toEqual([]);
   const wrong: [Record<string, string>, RegExp][] = [
     [{ NODE_EXTRA_CA_CERTS: none }, /^NODE_EXTRA_CA_CERTS: TLS: .*ENOENT/],
     [{ NODE_EXTRA_CA_CERTS: key }, /^NODE_EXTRA_CA_CERTS: TLS: .*PEM/],
@@ -402,17 +473,24 @@ test('settings of TLS are checked before anything connects, and the problem name
     [{ DATABASE_URL: toUrl(`sslrootcert=${none}`) }, /^DATABASE_URL: TLS: sslrootcert=.*ENOENT/],
     [{ DATABASE_URL: toUrl('sslrootcert=system') }, /^DATABASE_URL: TLS: .*leave sslrootcert out/],
     [{ DATABASE_URL: toUrl(`sslrootcert=${key}`) }, /^DATABASE_URL: TLS: .*do not fit/],
-    [{ DATABASE_URL: toUrl(`sslcert=${cert}`) }, /^DATABASE_URL: TLS: sslcert and sslkey belong together/],
+    [
+      { DATABASE_URL: toUrl(`sslcert=${cert}`) },
+      /^DATABASE_URL: TLS: sslcert and sslkey belong together/,
+    ],
     [
       { DATABASE_URL: toUrl(`sslcert=${cert}&sslkey=${fixture('server-key')}`) },
       /^DATABASE_URL: TLS: .*key values mismatch/,
     ],
   ];
-  for (const [env, words] of wrong) expect(readProblems({ ...base, ...env })).toEqual([expect.stringMatching(words)]);
+  for (const [env, words] of wrong)
+    expect(readProblems({ ...base, ...env })).toEqual([expect.stringMatching(words)]);
 });
 
 test('a database URL for a socket has no host', () => {
-  for (const url of ['postgres:///erp?host=/var/run/postgresql', 'postgres://erp:secret@/erp?host=/var/run/postgresql'])
+  for (const url of [
+    'postgres:///erp?host=/var/run/postgresql',
+    'postgres://erp:secret@/erp?host=/var/run/postgresql',
+  ])
     expect(readProblems({ ...base, DATABASE_URL: url })).toEqual([]);
 });
 
@@ -425,7 +503,14 @@ test('each job polls the stream that config/jobs.ts states', () => {
 
 test('a service that replaces the clients also replaces those of a file', () => {
   const service = { baseUrl: 'https://other.example', username: 'other', passwordFile: undefined };
-  const env = { DATABASE_URL: base.DATABASE_URL, WAREHOUSE_CLIENTS_FILE: 'elsewhere', WAREHOUSE_PASSWORD: 'x' };
+  const env = {
+    DATABASE_URL: base.DATABASE_URL,
+    WAREHOUSE_CLIENTS_FILE: 'elsewhere',
+    WAREHOUSE_PASSWORD: 'x',
+  };
   const config = readConfig(needs, replaceClients(service, { ...env, LOOKBACK_DAYS: '9' }));
-  expect(config).toMatchObject({ LOOKBACK_DAYS: 9, clients: [{ key: 'default', username: 'other' }] });
+  expect(config).toMatchObject({
+    LOOKBACK_DAYS: 9,
+    clients: [{ key: 'default', username: 'other' }],
+  });
 });

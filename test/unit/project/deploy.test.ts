@@ -53,7 +53,9 @@ const services = Object.entries(compose.services);
 const ourServices = services.filter(([, { image }]) => image.startsWith('fulfilment-sync'));
 /** Returns the words of the command line that a service of ours runs. */
 const readWords = ({ build, command = [] }: Service) => [
-  ...readEntrypoint(build?.target ?? '').filter((word) => !/^(node|dist\/main\.js|--max-.*)$/.test(word)),
+  ...readEntrypoint(build?.target ?? '').filter(
+    (word) => !/^(node|dist\/main\.js|--max-.*)$/.test(word),
+  ),
   ...command,
 ];
 
@@ -63,10 +65,14 @@ describe('docker-compose.yml', () => {
     for (const [, service] of ourServices) {
       const [name, ...words] = readWords(service);
       expect(commands).toContain(name);
-      for (const variable of Object.keys(service.environment ?? {})) expect(known).toContain(variable);
+      for (const variable of Object.keys(service.environment ?? {}))
+        expect(known).toContain(variable);
       const options =
-        commandLine.commands.find((command) => command.name() === name)?.options.map(({ long }) => long) ?? [];
-      for (const option of words.filter((word) => word.startsWith('--'))) expect(options).toContain(option);
+        commandLine.commands
+          .find((command) => command.name() === name)
+          ?.options.map(({ long }) => long) ?? [];
+      for (const option of words.filter((word) => word.startsWith('--')))
+        expect(options).toContain(option);
     }
   });
 
@@ -74,22 +80,28 @@ describe('docker-compose.yml', () => {
     const { worker, sandbox } = compose.services;
     expect(worker?.env_file).toEqual(['./settings/worker.env']);
     expect(worker?.volumes).toContain('./settings:/settings:ro');
-    expect(Object.keys(worker?.environment ?? {}).filter((name) => name.startsWith('WAREHOUSE_'))).toEqual([]);
+    expect(
+      Object.keys(worker?.environment ?? {}).filter((name) => name.startsWith('WAREHOUSE_')),
+    ).toEqual([]);
     expect(read('docker-compose.yml')).not.toMatch(/\$\{/);
     expect(sandbox?.command).toContain('8090');
   });
 
   test('contains no password, and its worker is not a superuser', () => {
     const { postgres, redis, worker } = compose.services;
-    for (const [name, { file: path }] of Object.entries(compose.secrets)) expect(path).toBe(`./secrets/${name}`);
+    for (const [name, { file: path }] of Object.entries(compose.secrets))
+      expect(path).toBe(`./secrets/${name}`);
     expect(read('.gitignore').split('\n')).toContain('/secrets/');
     for (const [name, { environment = {}, secrets = [] }] of services)
       for (const [variable, value] of Object.entries(environment)) {
         expect([name, variable]).not.toEqual([
           name,
-          expect.stringMatching(/(PASSWORD|TOKEN|DATABASE_URL|REDIS_URL|WEBHOOK_URL|WEBHOOK_SECRET)$/),
+          expect.stringMatching(
+            /(PASSWORD|TOKEN|DATABASE_URL|REDIS_URL|WEBHOOK_URL|WEBHOOK_SECRET)$/,
+          ),
         ]);
-        if (variable.endsWith('_FILE')) expect(secrets).toContain(value.replace('/run/secrets/', ''));
+        if (variable.endsWith('_FILE'))
+          expect(secrets).toContain(value.replace('/run/secrets/', ''));
       }
     for (const [, { secrets = [] }] of services)
       for (const secret of secrets) expect(Object.keys(compose.secrets)).toContain(secret);
@@ -116,11 +128,15 @@ describe('docker-compose.yml', () => {
         expect(compose.services.worker?.secrets).toContain(
           settings.WAREHOUSE_PASSWORD_FILE?.replace('/run/secrets/', ''),
         );
-        return Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')]));
+        return Object.fromEntries(
+          readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')]),
+        );
       };
       const [one = {}, other = {}] = folders.map(make);
       expect(Object.keys(one)).toEqual(Object.keys(compose.secrets).sort());
-      expect(one['database-url']).toBe(`postgres://fulfilment:${one['fulfilment-password']}@postgres:5432/erp`);
+      expect(one['database-url']).toBe(
+        `postgres://fulfilment:${one['fulfilment-password']}@postgres:5432/erp`,
+      );
       expect(one['redis-url']).toBe(`redis://:${one['redis-password']}@redis:6379`);
       expect(one['redis.conf']).toBe(`requirepass ${one['redis-password']}\n`);
       expect(one['admin-token']?.length).toBeGreaterThanOrEqual(32);
@@ -151,7 +167,10 @@ describe('docker-compose.yml', () => {
 });
 
 test('each pipeline of deploy/otel/collector.yaml uses parts that the file configures', () => {
-  const { service, ...parts } = parse(read('deploy/otel/collector.yaml')) as Record<string, Record<string, object>> & {
+  const { service, ...parts } = parse(read('deploy/otel/collector.yaml')) as Record<
+    string,
+    Record<string, object>
+  > & {
     service: { pipelines: Record<string, Record<string, string[]>> };
   };
   expect(Object.keys(service.pipelines)).toEqual(['traces', 'metrics']);

@@ -7,7 +7,10 @@ const commandLine = await createCli();
 
 const file = (name: string) => new URL(`../../../${name}`, import.meta.url);
 const read = (name: string) => readFileSync(file(name), 'utf8');
-const manifest = JSON.parse(read('package.json')) as { scripts: Record<string, string>; bin: Record<string, string> };
+const manifest = JSON.parse(read('package.json')) as {
+  scripts: Record<string, string>;
+  bin: Record<string, string>;
+};
 const commands = commandLine.commands.map((command) => command.name());
 const dockerfile = read('Dockerfile');
 

@@ -5,7 +5,12 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import manifest from '../../../package.json' with { type: 'json' };
-import { kinds, kubernetesFolder, manifests, parseManifests } from '../../helpers/config/kubernetes.ts';
+import {
+  kinds,
+  kubernetesFolder,
+  manifests,
+  parseManifests,
+} from '../../helpers/config/kubernetes.ts';
 
 const modules = fileURLToPath(new URL('../../../node_modules', import.meta.url));
 
@@ -26,15 +31,26 @@ test('the manifests have no member that Kubernetes does not know', () => {
     symlinkSync(modules, join(place, 'node_modules'));
     const lines = [
       ...Object.entries(kinds).map(
-        ([kind, { apiVersion }]) => `import type { I${kind} } from 'kubernetes-models/${apiVersion}/${kind}';`,
+        ([kind, { apiVersion }]) =>
+          `import type { I${kind} } from 'kubernetes-models/${apiVersion}/${kind}';`,
       ),
-      ...manifests.map((one, index) => `export const manifest${index}: I${one.kind} = ${JSON.stringify(one)};`),
+      ...manifests.map(
+        (one, index) => `export const manifest${index}: I${one.kind} = ${JSON.stringify(one)};`,
+      ),
       // If the compiler accepts the unknown member, it complains about this comment.
       '// @ts-expect-error',
       'export const misspelt: IDeployment = { spec: { selector: {}, template: { spec: { container: [] } } } };',
     ];
     writeFileSync(join(place, 'manifests.mts'), lines.join('\n'));
-    const options = ['--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--types', ''];
+    const options = [
+      '--noEmit',
+      '--strict',
+      '--skipLibCheck',
+      '--module',
+      'nodenext',
+      '--types',
+      '',
+    ];
     const { stdout } = spawnSync(join(modules, '.bin/tsc'), [...options, 'manifests.mts'], {
       cwd: place,
       encoding: 'utf8',
@@ -45,16 +61,27 @@ test('the manifests have no member that Kubernetes does not know', () => {
   }
 });
 
-test('kustomize builds a worker and a migration that refer to their settings and to the image', ({ skip }) => {
+test('kustomize builds a worker and a migration that refer to their settings and to the image', ({
+  skip,
+}) => {
   // The kustomization of several clients contains the one of the worker.
   for (const name of ['migrate', 'several-clients']) {
-    const { error, status, stdout, stderr } = spawnSync('kubectl', ['kustomize', join(kubernetesFolder, name)], {
-      encoding: 'utf8',
-    });
-    skip(error !== undefined && 'code' in error && error.code === 'ENOENT', 'kubectl is not installed');
+    const { error, status, stdout, stderr } = spawnSync(
+      'kubectl',
+      ['kustomize', join(kubernetesFolder, name)],
+      {
+        encoding: 'utf8',
+      },
+    );
+    skip(
+      error !== undefined && 'code' in error && error.code === 'ENOENT',
+      'kubectl is not installed',
+    );
     expect(status, stderr).toBe(0);
     const built = parseManifests(stdout);
-    const maps = built.flatMap(({ kind, metadata }) => ((kind as string) === 'ConfigMap' ? [metadata.name] : []));
+    const maps = built.flatMap(({ kind, metadata }) =>
+      (kind as string) === 'ConfigMap' ? [metadata.name] : [],
+    );
     expect(maps.length).toBe(name === 'migrate' ? 0 : 1);
     const [template] = built.flatMap(({ spec }) => spec?.template ?? []);
     const [container] = template?.spec?.containers ?? [];

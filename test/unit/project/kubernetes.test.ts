@@ -26,7 +26,10 @@ describe('deploy/kubernetes', () => {
   test('runs the commands of docker-compose.yml by the entry point of the image', () => {
     const commands = commandLine.commands.map((command) => command.name());
     for (const { args } of containers) expect(commands).toContain(args?.[0]);
-    expect(containers.map(({ args }) => args)).toEqual([services.worker?.command, services.migrate?.command]);
+    expect(containers.map(({ args }) => args)).toEqual([
+      services.worker?.command,
+      services.migrate?.command,
+    ]);
     // A command would replace the entry point, which has the options of Node.
     for (const { command } of containers) expect(command).toBeUndefined();
   });
@@ -35,12 +38,16 @@ describe('deploy/kubernetes', () => {
     const [{ name, newTag } = { name: '', newTag: '' }] = readKustomization('release').images ?? [];
     expect([name, newTag]).toEqual(['fulfilment-sync', manifest.version]);
     for (const container of containers) expect(container.image).toBe(name);
-    for (const user of ['migrate', 'worker']) expect(readKustomization(user).components).toEqual(['../release']);
+    for (const user of ['migrate', 'worker'])
+      expect(readKustomization(user).components).toEqual(['../release']);
   });
 
   test('sets variables that exist, to values that a worker accepts', () => {
     const known: string[] = [...variableNames, ...secretNames.map((name) => `${name}_FILE`)];
-    const names = [...environment.map(({ name }) => name), ...settings.flatMap((set) => Object.keys(set))];
+    const names = [
+      ...environment.map(({ name }) => name),
+      ...settings.flatMap((set) => Object.keys(set)),
+    ];
     expect(names.length).toBeGreaterThan(10);
     for (const name of names) expect(known).toContain(name);
     const place = mkdtempSync(join(tmpdir(), 'fulfilment-sync-secrets-'));
@@ -51,16 +58,21 @@ describe('deploy/kubernetes', () => {
         'warehouse-password': 'secret',
         'admin-token': 'a'.repeat(32),
         'admin-viewer-token': 'b'.repeat(32),
-        'clients.json': '[{"key":"a","baseUrl":"https://a.example.com","username":"a","password":"a"}]',
+        'clients.json':
+          '[{"key":"a","baseUrl":"https://a.example.com","username":"a","password":"a"}]',
       };
       for (const [name, value] of Object.entries(secrets)) writeFileSync(join(place, name), value);
-      const mountPath = worker?.volumeMounts?.find(({ name }) => name === 'secrets')?.mountPath ?? '';
+      const mountPath =
+        worker?.volumeMounts?.find(({ name }) => name === 'secrets')?.mountPath ?? '';
       const clients = settings.map((set) => {
         const all = {
           ...set,
           ...Object.fromEntries((worker?.env ?? []).map(({ name, value }) => [name, value ?? ''])),
         };
-        const moved = Object.entries(all).map(([name, value]) => [name, value.replace(mountPath, place)]);
+        const moved = Object.entries(all).map(([name, value]) => [
+          name,
+          value.replace(mountPath, place),
+        ]);
         return readConfig({ database: true, clients: true }, Object.fromEntries(moved)).clients;
       });
       expect(clients.map((set) => set.map(({ key }) => key))).toEqual([['default'], ['a']]);
@@ -75,8 +87,11 @@ describe('deploy/kubernetes', () => {
     for (const { env = [], volumeMounts = [] } of containers) {
       const mount = volumeMounts.find(({ name }) => name === 'secrets');
       expect(mount?.readOnly).toBe(true);
-      for (const { name, value } of env) if (name.endsWith('_FILE')) expect(value).toContain(`${mount?.mountPath}/`);
+      for (const { name, value } of env)
+        if (name.endsWith('_FILE')) expect(value).toContain(`${mount?.mountPath}/`);
     }
-    expect(job?.template.spec?.volumes?.[0]?.secret?.items).toEqual([{ key: 'database-url', path: 'database-url' }]);
+    expect(job?.template.spec?.volumes?.[0]?.secret?.items).toEqual([
+      { key: 'database-url', path: 'database-url' },
+    ]);
   });
 });

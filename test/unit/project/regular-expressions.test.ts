@@ -4,7 +4,12 @@ import { parseAst } from 'rolldown/parseAst';
 import { expect, test } from 'vitest';
 
 /** Lets the checker finish on a slow machine, too. By default it gives an expression up after ten seconds. */
-const unhurried = { timeout: null, attackTimeout: null, incubationTimeout: null, recallTimeout: null };
+const unhurried = {
+  timeout: null,
+  attackTimeout: null,
+  incubationTimeout: null,
+  recallTimeout: null,
+};
 
 /** Returns the regular expressions of a syntax tree. */
 function findLiterals(node: unknown): { pattern: string; flags: string }[] {
@@ -18,9 +23,14 @@ function findLiterals(node: unknown): { pattern: string; flags: string }[] {
 test('every regular expression takes a number of steps that is linear in the length of the text', () => {
   const files = globSync(['src/**/*.ts', 'jobs/**/*.ts', 'config/**/*.ts']);
   const found = files.flatMap((file) =>
-    findLiterals(parseAst(readFileSync(file, 'utf8'), { lang: 'ts' })).map((literal) => ({ file, ...literal })),
+    findLiterals(parseAst(readFileSync(file, 'utf8'), { lang: 'ts' })).map((literal) => ({
+      file,
+      ...literal,
+    })),
   );
   expect(found.length).toBeGreaterThan(100);
-  const unsafe = found.filter(({ pattern, flags }) => checkSync(pattern, flags, unhurried).status !== 'safe');
+  const unsafe = found.filter(
+    ({ pattern, flags }) => checkSync(pattern, flags, unhurried).status !== 'safe',
+  );
   expect(unsafe).toEqual([]);
 });

@@ -23,11 +23,21 @@ const cases: [string, unknown, OperationName[], OperationName][] = [
   ['billingAddress', 'omit', [order], slip],
   ['takes', ['deliveryAddress'], [updating], order],
   ['repeatable', true, ['v2.returnLabel.get'], order],
-  ['optional', [], [order, attaching, announcing, replacing, slip, 'oldest.product.add'], 'v3.orders.cancel'],
+  [
+    'optional',
+    [],
+    [order, attaching, announcing, replacing, slip, 'oldest.product.add'],
+    'v3.orders.cancel',
+  ],
   ['postcodeCountries', ['NL', 'FR'], [order], attaching],
   ['houseNumberCountries', [], [order], announcing],
   ['contentMember', 'document', [attaching], order],
-  ['attributes', { status: 'CANCELLED', nested: [1] }, ['v3.orderItems.cancel'], 'v3.orders.cancel'],
+  [
+    'attributes',
+    { status: 'CANCELLED', nested: [1] },
+    ['v3.orderItems.cancel'],
+    'v3.orders.cancel',
+  ],
   ['pageSize', true, ['v3.returnItems.list', 'v3.inbounds.list'], 'v3.shipments.list'],
 ];
 
@@ -66,5 +76,7 @@ test('a member that the interface requires cannot be optional; the error names t
 });
 
 test('countries are codes of two letters', () => {
-  expect(read(order, { postcodeCountries: ['Netherlands'] }).problems.join()).toContain('must be a country code');
+  expect(read(order, { postcodeCountries: ['Netherlands'] }).problems.join()).toContain(
+    'must be a country code',
+  );
 });

@@ -43,8 +43,12 @@ describe('deploy/systemd', () => {
       mkdirSync(join(place, 'fulfilment-sync.service.d'));
       cpSync(join(folder, dropIn), join(place, 'fulfilment-sync.service.d', dropIn));
       const paths = units.map((name) => join(place, name));
-      const { status, stdout, stderr } = spawnSync('systemd-analyze', ['verify', ...paths], { encoding: 'utf8' });
-      const warnings = `${stdout}${stderr}`.split('\n').filter((line) => line.includes('fulfilment-sync'));
+      const { status, stdout, stderr } = spawnSync('systemd-analyze', ['verify', ...paths], {
+        encoding: 'utf8',
+      });
+      const warnings = `${stdout}${stderr}`
+        .split('\n')
+        .filter((line) => line.includes('fulfilment-sync'));
       expect(warnings).toEqual([]);
       expect(status).toBe(0);
     } finally {
@@ -55,8 +59,16 @@ describe('deploy/systemd', () => {
   test('has units whose exposure is at most 1.5 of 10', ({ skip }) => {
     skip(obstacle !== null, obstacle ?? undefined);
     for (const name of units) {
-      const options = ['security', '--offline=true', '--threshold=15', '--no-pager', join(folder, name)];
-      expect(execFileSync('systemd-analyze', options, { encoding: 'utf8' })).toContain('Overall exposure level');
+      const options = [
+        'security',
+        '--offline=true',
+        '--threshold=15',
+        '--no-pager',
+        join(folder, name),
+      ];
+      expect(execFileSync('systemd-analyze', options, { encoding: 'utf8' })).toContain(
+        'Overall exposure level',
+      );
     }
   });
 
@@ -65,11 +77,16 @@ describe('deploy/systemd', () => {
     expect(readKey(worker, 'ExecStart')).toEqual([`${program} worker`]);
     expect(readKey(migrate, 'ExecStart')).toEqual([`${program} migrate --wait 60`]);
     const { commands } = commandLine;
-    expect(commands.map((command) => command.name())).toEqual(expect.arrayContaining(['worker', 'migrate']));
-    const options = commands.find((command) => command.name() === 'migrate')?.options.map(({ long }) => long);
+    expect(commands.map((command) => command.name())).toEqual(
+      expect.arrayContaining(['worker', 'migrate']),
+    );
+    const options = commands
+      .find((command) => command.name() === 'migrate')
+      ?.options.map(({ long }) => long);
     expect(options).toContain('--wait');
     const flags = readEntrypoint('worker').filter((word) => word.startsWith('--'));
-    for (const name of units) expect(readKey(name, 'Environment')).toContain(`"NODE_OPTIONS=${flags.join(' ')}"`);
+    for (const name of units)
+      expect(readKey(name, 'Environment')).toContain(`"NODE_OPTIONS=${flags.join(' ')}"`);
   });
 
   test('sets variables that exist, and each file that one names is a credential', () => {
@@ -86,7 +103,10 @@ describe('deploy/systemd', () => {
       const named = name === dropIn ? ['%d/database-url', ...files] : files;
       expect(credentials).toEqual(
         named.map((value) =>
-          value.replace(/^%d\/(.*)$/, (_all, file: string) => `${file}:/etc/fulfilment-sync/${file}`),
+          value.replace(
+            /^%d\/(.*)$/,
+            (_all, file: string) => `${file}:/etc/fulfilment-sync/${file}`,
+          ),
         ),
       );
     }

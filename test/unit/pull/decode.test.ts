@@ -50,11 +50,17 @@ test('a valid resource that is too large for its page goes to quarantine; the ot
     [item(1, 5_000_000)],
   );
   expect(families.map(({ parent }) => parent.id)).toEqual([2]);
-  expect(quarantined).toMatchObject([{ resourceId: 1, reason: expect.stringContaining('the maximum is 4000000') }]);
+  expect(quarantined).toMatchObject([
+    { resourceId: 1, reason: expect.stringContaining('the maximum is 4000000') },
+  ]);
 });
 
 test('an address that all orders of a page link to does not make the page too large to write', async () => {
-  const address = { id: 1, type: 'address', attributes: { lastName: 'x', note: 'x'.repeat(1_500_000) } };
+  const address = {
+    id: 1,
+    type: 'address',
+    attributes: { lastName: 'x', note: 'x'.repeat(1_500_000) },
+  };
   const link = { data: { id: 1, type: 'address' } };
   const data = Array.from({ length: 100 }, (_, index) => ({
     id: index + 1,
@@ -81,7 +87,11 @@ test('an answer below 1 MB is bounded if many resources link to one included res
 });
 
 test('beside a page of orders, two different addresses with one id belong to no order', async () => {
-  const address = (id: number, lastName: string): Json => ({ id, type: 'address', attributes: { lastName } });
+  const address = (id: number, lastName: string): Json => ({
+    id,
+    type: 'address',
+    attributes: { lastName },
+  });
   const order = (id: number): Json => ({
     id,
     type: 'order',
@@ -92,7 +102,12 @@ test('beside a page of orders, two different addresses with one id belong to no 
       billingAddress: { data: { id: 2, type: 'address' } },
     },
   });
-  const included = [address(1, 'de Vries'), address(2, 'Bank'), address(1, 'Jansen'), address(2, 'Bank')];
+  const included = [
+    address(1, 'de Vries'),
+    address(2, 'Bank'),
+    address(1, 'Jansen'),
+    address(2, 'Bank'),
+  ];
   const page = { data: [order(7), order(8)], included, escaped: false };
   const { families, warnings } = await decodePage(page, orders.decoder('Europe/Amsterdam'));
   const stored = families.map(({ children }) =>
@@ -103,8 +118,15 @@ test('beside a page of orders, two different addresses with one id belong to no 
 });
 
 test('a whole number that is written with a decimal point is stored, and raw keeps how it was written', async () => {
-  const decimal = { id: 1, type: 'shipmentItem', attributes: { sku: 'MUG', quantity: JSON.rawJSON('2.0') } };
+  const decimal = {
+    id: 1,
+    type: 'shipmentItem',
+    attributes: { sku: 'MUG', quantity: JSON.rawJSON('2.0') },
+  };
   const { families } = await decode([shipment(1, 'SHIPPED')], [decimal as unknown as Json], 1_000);
   const row = families[0]?.children[0]?.rows[0];
-  expect([row?.quantity, JSON.stringify(row?.raw)]).toEqual([2, expect.stringContaining('"quantity":2.0')]);
+  expect([row?.quantity, JSON.stringify(row?.raw)]).toEqual([
+    2,
+    expect.stringContaining('"quantity":2.0'),
+  ]);
 });

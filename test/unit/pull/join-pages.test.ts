@@ -6,7 +6,11 @@ const family = (id: number, sku: string) => ({
   children: [],
 });
 
-function page(readNo: number, decoded: Partial<StreamPage['decoded']>, next: string | null = 'next'): StreamPage {
+function page(
+  readNo: number,
+  decoded: Partial<StreamPage['decoded']>,
+  next: string | null = 'next',
+): StreamPage {
   const whole = {
     families: [],
     quarantined: [],
@@ -34,15 +38,27 @@ function page(readNo: number, decoded: Partial<StreamPage['decoded']>, next: str
 
 test('joined resources keep the read number of their request; the last mention wins', () => {
   const joined = streamPageJoiner.join([
-    page(11, { families: [family(1, 'a'), family(2, 'a')], mustReadById: new Map([[2, 'always']]), warnings: ['w'] }),
+    page(11, {
+      families: [family(1, 'a'), family(2, 'a')],
+      mustReadById: new Map([[2, 'always']]),
+      warnings: ['w'],
+    }),
     page(13, { families: [family(2, 'b')], sources: new Map([[2, 'b']]), warnings: ['w'] }, null),
   ]);
-  expect(joined.decoded.families.map(({ parent }) => [parent.id, parent.read_no, parent.raw])).toEqual([
+  expect(
+    joined.decoded.families.map(({ parent }) => [parent.id, parent.read_no, parent.raw]),
+  ).toEqual([
     [1, 11, { id: 1, sku: 'a' }],
     [2, 13, { id: 2, sku: 'b' }],
   ]);
   expect(joined.decoded.mustReadById.size).toBe(0);
   expect(joined.decoded.sources.get(2)).toBe('b');
-  expect(joined).toMatchObject({ readNo: 11, pages: 2, next: null, dateMs: 13, decoded: { warnings: ['w'] } });
+  expect(joined).toMatchObject({
+    readNo: 11,
+    pages: 2,
+    next: null,
+    dateMs: 13,
+    decoded: { warnings: ['w'] },
+  });
   expect(joined.data).toHaveLength(3);
 });

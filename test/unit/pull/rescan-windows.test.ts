@@ -11,9 +11,17 @@ function findCoveredDays(runs: readonly number[], oldest: string | null): Set<st
   const days = new Set<string>();
   let lastSliceEnd: string | null = null;
   for (const run of runs) {
-    const windows = planReconcileWindows(orders.rescan, { today: addDays(start, run), oldest, lastSliceEnd });
+    const windows = planReconcileWindows(orders.rescan, {
+      today: addDays(start, run),
+      oldest,
+      lastSliceEnd,
+    });
     for (const { after, before } of windows)
-      for (let day = addDays(after ?? '', 1); day < (before ?? addDays(start, run + 1)); day = addDays(day, 1))
+      for (
+        let day = addDays(after ?? '', 1);
+        day < (before ?? addDays(start, run + 1));
+        day = addDays(day, 1)
+      )
         days.add(day);
     lastSliceEnd = findSliceEnd(windows);
   }
@@ -28,24 +36,39 @@ describe('planReconcileWindows', () => {
     expect(planReconcileWindows(shipments.rescan, now)).toEqual([{ after: null, before: null }]);
   });
 
-  test.each([0, 1, 40, 100, 365])('32 daily runs from day %i on read each of the last 370 days', (first) => {
-    const all = Array.from({ length: first + 32 }, (_, day) => day);
-    let lastSliceEnd: string | null = null;
-    for (const day of all.slice(0, first))
-      lastSliceEnd = findSliceEnd(
-        planReconcileWindows(orders.rescan, { today: addDays(start, day), oldest: null, lastSliceEnd }),
-      );
-    const days = new Set<string>();
-    for (const day of all.slice(first)) {
-      const windows = planReconcileWindows(orders.rescan, { today: addDays(start, day), oldest: null, lastSliceEnd });
-      lastSliceEnd = findSliceEnd(windows);
-      for (const { after, before } of windows)
-        for (let at = addDays(after ?? '', 1); at < (before ?? addDays(start, day + 1)); at = addDays(at, 1))
-          days.add(at);
-    }
-    const today = addDays(start, first + 31);
-    expect(listDays(addDays(today, -369), today).filter((at) => !days.has(at))).toEqual([]);
-  });
+  test.each([0, 1, 40, 100, 365])(
+    '32 daily runs from day %i on read each of the last 370 days',
+    (first) => {
+      const all = Array.from({ length: first + 32 }, (_, day) => day);
+      let lastSliceEnd: string | null = null;
+      for (const day of all.slice(0, first))
+        lastSliceEnd = findSliceEnd(
+          planReconcileWindows(orders.rescan, {
+            today: addDays(start, day),
+            oldest: null,
+            lastSliceEnd,
+          }),
+        );
+      const days = new Set<string>();
+      for (const day of all.slice(first)) {
+        const windows = planReconcileWindows(orders.rescan, {
+          today: addDays(start, day),
+          oldest: null,
+          lastSliceEnd,
+        });
+        lastSliceEnd = findSliceEnd(windows);
+        for (const { after, before } of windows)
+          for (
+            let at = addDays(after ?? '', 1);
+            at < (before ?? addDays(start, day + 1));
+            at = addDays(at, 1)
+          )
+            days.add(at);
+      }
+      const today = addDays(start, first + 31);
+      expect(listDays(addDays(today, -369), today).filter((at) => !days.has(at))).toEqual([]);
+    },
+  );
 
   test('days without a run leave out nothing, and the oldest rows are reached too', () => {
     const oldest = '2023-01-01';
@@ -56,6 +79,9 @@ describe('planReconcileWindows', () => {
 });
 
 test('a backfill adds a day at both ends, and takes extreme days as no bound', () => {
-  expect(toWindow('2026-05-04', '2026-05-04')).toEqual({ after: '2026-05-02', before: '2026-05-06' });
+  expect(toWindow('2026-05-04', '2026-05-04')).toEqual({
+    after: '2026-05-02',
+    before: '2026-05-06',
+  });
   expect(toWindow('0001-01-01', '9999-12-31')).toEqual({ after: null, before: null });
 });

@@ -4,7 +4,13 @@ import { decodeStockList } from '../../../src/service/decoding/decode-stock.ts';
 
 describe('a stock list', () => {
   test('is decoded entry by entry; unknown members are ignored, entries without a sku are counted', () => {
-    const list = [{ sku: 'A', name: 'a', stock: 3, physicalStock: 9 }, { sku: 'B', stock: '4' }, { sku: 'C' }, 7, {}];
+    const list = [
+      { sku: 'A', name: 'a', stock: 3, physicalStock: 9 },
+      { sku: 'B', stock: '4' },
+      { sku: 'C' },
+      7,
+      {},
+    ];
     expect(decodeStockList(list)).toEqual({
       articles: [
         { sku: 'A', stock: 3 },
@@ -31,7 +37,11 @@ describe('the stock of a watched article', () => {
       [sku],
       articles.map(([listed, stock]) => ({ sku: listed, stock })),
     )[0];
-  const lacking = (sku: string, words: string) => ({ sku, stock: null, problem: expect.stringContaining(words) });
+  const lacking = (sku: string, words: string) => ({
+    sku,
+    stock: null,
+    problem: expect.stringContaining(words),
+  });
 
   test('is that of the same sku, or else of one in another case', () => {
     expect(find('Mug', ['MUG', 1], ['Mug', 2])).toEqual({ sku: 'Mug', stock: 2, problem: null });

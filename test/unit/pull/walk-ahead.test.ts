@@ -38,7 +38,14 @@ const read = (
   { alone = 0, pageSize = 1 } = {},
 ) =>
   walkAhead(
-    { firstQuery: 'p=1', start, fetch, signal: new AbortController().signal, pageSize, sorted: true },
+    {
+      firstQuery: 'p=1',
+      start,
+      fetch,
+      signal: new AbortController().signal,
+      pageSize,
+      sorted: true,
+    },
     makeJoiner(alone),
     write,
   );
@@ -150,6 +157,10 @@ test('nothing is requested ahead of a large page, and each page is released afte
     for (let turns = 0; turns < 100; turns++) await turn();
     events.push(`written ${page.data[0]?.id}`);
   });
-  const expected = [1, 2, 3].flatMap((page) => [`request p=${page}`, `written ${page}`, `release ${page}`]);
+  const expected = [1, 2, 3].flatMap((page) => [
+    `request p=${page}`,
+    `written ${page}`,
+    `release ${page}`,
+  ]);
   expect(events).toEqual(expected);
 });

@@ -1,8 +1,18 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { WarehouseError } from '../../../src/core/errors.ts';
-import { type WalkablePage, type WalkOptions, type WalkStart, walk } from '../../../src/pull/walk.ts';
-import { decodeDocument, findChildren, indexIncluded, type Resource } from '../../../src/service/decoding/jsonapi.ts';
+import {
+  type WalkablePage,
+  type WalkOptions,
+  type WalkStart,
+  walk,
+} from '../../../src/pull/walk.ts';
+import {
+  decodeDocument,
+  findChildren,
+  indexIncluded,
+  type Resource,
+} from '../../../src/service/decoding/jsonapi.ts';
 import { readNextQuery, readPageCursor } from '../../../src/service/transport/query.ts';
 
 const beginning: WalkStart = { query: null, meaning: 'unknown', lastId: null };
@@ -21,7 +31,11 @@ const makePage = (ids: readonly number[], next: string | null | WarehouseError) 
 });
 
 /** Makes a list that is paged as a service would page it. `meaning` says what its cursor means. */
-function makeList(ids: readonly number[], meaning: Meaning, { pageSize = 3, emptyLastPage = false }: ListOptions = {}) {
+function makeList(
+  ids: readonly number[],
+  meaning: Meaning,
+  { pageSize = 3, emptyLastPage = false }: ListOptions = {},
+) {
   const queries: string[] = [];
   const fetch = async (query: string) => {
     queries.push(query);
@@ -34,7 +48,9 @@ function makeList(ids: readonly number[], meaning: Meaning, { pageSize = 3, empt
           : (cursor - 1_000_003) / 17;
     const shown = ids.slice(start, start + pageSize);
     const end = start + shown.length;
-    const cursorAfter = { id: shown.at(-1) ?? 0, offset: end, opaque: end * 17 + 1_000_003 }[meaning];
+    const cursorAfter = { id: shown.at(-1) ?? 0, offset: end, opaque: end * 17 + 1_000_003 }[
+      meaning
+    ];
     const more = end < ids.length || (emptyLastPage && shown.length === pageSize);
     return makePage(shown, more ? `page[cursor]=${cursorAfter}` : null);
   };
@@ -46,17 +62,26 @@ async function walkAll(list: ReturnType<typeof makeList>, start = beginning) {
   let end: WalkStart = start;
   let [steppedBack, full] = [false, false];
   const signal = new AbortController().signal;
-  const options = { firstQuery: 'first=1', start, fetch: list.fetch, signal, pageSize: 3, sorted: true };
+  const options = {
+    firstQuery: 'first=1',
+    start,
+    fetch: list.fetch,
+    signal,
+    pageSize: 3,
+    sorted: true,
+  };
   await walk(options, async (step) => {
     seen.push(...step.page.data.map(({ id }) => id));
     steppedBack ||= step.steppedBack;
     full ||= step.full;
-    if (step.lastId !== null) end = { query: step.query, meaning: step.meaning, lastId: step.lastId };
+    if (step.lastId !== null)
+      end = { query: step.query, meaning: step.meaning, lastId: step.lastId };
   });
   return { seen, end, steppedBack, full };
 }
 
-const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index);
+const range = (from: number, to: number) =>
+  Array.from({ length: to - from + 1 }, (_, index) => from + index);
 const meanings: Meaning[] = ['id', 'offset', 'opaque'];
 
 describe.each(meanings)('a list whose cursor is %s', (meaning) => {
@@ -70,7 +95,9 @@ describe.each(meanings)('a list whose cursor is %s', (meaning) => {
     expect(await walkAll(makeList(range(11, 13), meaning))).toMatchObject({ full: true });
     const whole = await walkAll(makeList(range(11, 16), meaning));
     expect(whole.full).toBe(false);
-    expect(await walkAll(makeList(range(11, 16), meaning), whole.end)).toMatchObject({ full: false });
+    expect(await walkAll(makeList(range(11, 16), meaning), whole.end)).toMatchObject({
+      full: false,
+    });
   });
 
   test('is continued by reading its last page again: one request if nothing is new', async () => {
@@ -88,7 +115,9 @@ describe.each(meanings)('a list whose cursor is %s', (meaning) => {
         const { end } = await walkAll(makeList(range(1_001, 1_001 + before), meaning));
         const remaining = range(1_001 + Math.min(gone, before), 1_001 + before + after);
         const { seen } = await walkAll(makeList(remaining, meaning), end);
-        expect(seen).toEqual(expect.arrayContaining(range(1_001 + before + 1, 1_001 + before + after)));
+        expect(seen).toEqual(
+          expect.arrayContaining(range(1_001 + before + 1, 1_001 + before + after)),
+        );
       }),
     );
   });
@@ -112,54 +141,72 @@ const combinations = meanings.flatMap((cursor) =>
   ),
 );
 
-test.each(combinations)('%j: every shipment is read, each with its own line', async ({ cursor, links, included }) => {
-  const list = makeList(range(11, 20), cursor);
-  const lines = new Map<number, unknown>();
-  const fetch = async (query: string) => {
-    const { data, next } = await list.fetch(query);
-    const line = ({ id }: { id: number }) => ({ type: 'shipmentItem', id: id + 1_000, attributes: {} });
-    const body = JSON.stringify({
-      data: data.map(({ id }) => ({
-        type: 'shipment',
-        id,
-        relationships: { shipmentItems: { data: [{ type: 'shipmentItem', id: id + 1_000 }] } },
-        ...(included === 'inside' ? { included: [line({ id })] } : {}),
-      })),
-      ...(included === 'top' ? { included: data.map(line) } : {}),
-      links: next === null ? {} : nextLinks[links](`/v3/shipments?${next}`),
-    });
-    const document = decodeDocument('v3.shipments.list', body, 'list');
-    const onTop = indexIncluded(document.included);
-    for (const resource of document.data as Resource[]) {
-      const { resources, complete } = findChildren(resource, 'shipmentItem', [Number(resource.id) + 1_000], onTop);
-      lines.set(Number(resource.id), complete ? resources.map(({ id }) => Number(id)) : 'incomplete');
-    }
-    const requested = new URL(`https://service.test/v3/shipments?${query}`);
-    return { ...makePage([], readNextQuery(document.links, requested)), data };
-  };
-  const { seen, end } = await walkAll({ queries: list.queries, fetch });
-  expect([...new Set(seen)]).toEqual(range(11, 20));
-  expect(end.meaning).toBe(cursor);
-  expect([...lines]).toEqual(range(11, 20).map((id) => [id, [id + 1_000]]));
-});
+test.each(combinations)(
+  '%j: every shipment is read, each with its own line',
+  async ({ cursor, links, included }) => {
+    const list = makeList(range(11, 20), cursor);
+    const lines = new Map<number, unknown>();
+    const fetch = async (query: string) => {
+      const { data, next } = await list.fetch(query);
+      const line = ({ id }: { id: number }) => ({
+        type: 'shipmentItem',
+        id: id + 1_000,
+        attributes: {},
+      });
+      const body = JSON.stringify({
+        data: data.map(({ id }) => ({
+          type: 'shipment',
+          id,
+          relationships: { shipmentItems: { data: [{ type: 'shipmentItem', id: id + 1_000 }] } },
+          ...(included === 'inside' ? { included: [line({ id })] } : {}),
+        })),
+        ...(included === 'top' ? { included: data.map(line) } : {}),
+        links: next === null ? {} : nextLinks[links](`/v3/shipments?${next}`),
+      });
+      const document = decodeDocument('v3.shipments.list', body, 'list');
+      const onTop = indexIncluded(document.included);
+      for (const resource of document.data as Resource[]) {
+        const { resources, complete } = findChildren(
+          resource,
+          'shipmentItem',
+          [Number(resource.id) + 1_000],
+          onTop,
+        );
+        lines.set(
+          Number(resource.id),
+          complete ? resources.map(({ id }) => Number(id)) : 'incomplete',
+        );
+      }
+      const requested = new URL(`https://service.test/v3/shipments?${query}`);
+      return { ...makePage([], readNextQuery(document.links, requested)), data };
+    };
+    const { seen, end } = await walkAll({ queries: list.queries, fetch });
+    expect([...new Set(seen)]).toEqual(range(11, 20));
+    expect(end.meaning).toBe(cursor);
+    expect([...lines]).toEqual(range(11, 20).map((id) => [id, [id + 1_000]]));
+  },
+);
 
-describe.each(['id', 'offset'] as const)('while rows leave a list whose cursor is %s', (meaning) => {
-  test('a walk reads every row that stays', async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.nat(60), fc.array(fc.nat(3)), async (length, departures) => {
-        let remaining = range(1_001, 1_000 + length);
-        const leaving = [...departures];
-        const fetch = (query: string) => {
-          const answer = makeList(remaining, meaning).fetch(query);
-          remaining = remaining.slice(leaving.shift() ?? 0);
-          return answer;
-        };
-        const { seen } = await walkAll({ queries: [], fetch });
-        expect(seen).toEqual(expect.arrayContaining(remaining));
-      }),
-    );
-  });
-});
+describe.each(['id', 'offset'] as const)(
+  'while rows leave a list whose cursor is %s',
+  (meaning) => {
+    test('a walk reads every row that stays', async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.nat(60), fc.array(fc.nat(3)), async (length, departures) => {
+          let remaining = range(1_001, 1_000 + length);
+          const leaving = [...departures];
+          const fetch = (query: string) => {
+            const answer = makeList(remaining, meaning).fetch(query);
+            remaining = remaining.slice(leaving.shift() ?? 0);
+            return answer;
+          };
+          const { seen } = await walkAll({ queries: [], fetch });
+          expect(seen).toEqual(expect.arrayContaining(remaining));
+        }),
+      );
+    });
+  },
+);
 
 test('a walk begins anew, and says so, if the service no longer accepts its cursor', async () => {
   const refused = new WarehouseError('http_status', 'refused', { outcome: 'refused', status: 400 });
@@ -173,14 +220,22 @@ test('a walk begins anew, and says so, if the service no longer accepts its curs
     { query: 'page[cursor]=5', meaning: 'opaque', lastId: 13 },
   );
   expect([seen, steppedBack]).toEqual([range(11, 20), true]);
-  await expect(walkAll({ queries: [], fetch: () => Promise.reject(refused) })).rejects.toBe(refused);
+  await expect(walkAll({ queries: [], fetch: () => Promise.reject(refused) })).rejects.toBe(
+    refused,
+  );
 });
 
 test('a walk of an unsorted list begins anew if its page lacks the last row seen', async () => {
   const ids = [15, 11, 19, 13, 17, 12];
   const start = { query: 'page[cursor]=3', meaning: 'offset' as const, lastId: 19 };
   const seen: number[] = [];
-  const options = { firstQuery: 'first=1', start, signal: new AbortController().signal, pageSize: 3, sorted: false };
+  const options = {
+    firstQuery: 'first=1',
+    start,
+    signal: new AbortController().signal,
+    pageSize: 3,
+    sorted: false,
+  };
   await walk({ ...options, fetch: makeList(ids, 'offset').fetch }, async ({ page }) => {
     seen.push(...page.data.map(({ id }) => id));
   });
@@ -197,9 +252,12 @@ test('a link that cannot be followed ends the walk after its page', async () => 
     pageSize: 3,
     sorted: true,
   };
-  const work = walk({ ...options, fetch: async () => makePage([1], elsewhere) }, async ({ page }) => {
-    seen.push(...page.data.map(({ id }) => id));
-  });
+  const work = walk(
+    { ...options, fetch: async () => makePage([1], elsewhere) },
+    async ({ page }) => {
+      seen.push(...page.data.map(({ id }) => id));
+    },
+  );
   await expect(work).rejects.toBe(elsewhere);
   expect(seen).toEqual([1]);
 });
@@ -226,7 +284,15 @@ test('a walk steps back from an offset beyond a shrunken list, 200 rows at first
 const neverEnding = (next: string) => async () => makePage([1], next);
 const run = (fetch: WalkOptions<WalkablePage>['fetch'], maxPages = 5) => {
   const { signal } = new AbortController();
-  const options = { firstQuery: 'a', start: beginning, fetch, signal, pageSize: 3, maxPages, sorted: true };
+  const options = {
+    firstQuery: 'a',
+    start: beginning,
+    fetch,
+    signal,
+    pageSize: 3,
+    maxPages,
+    sorted: true,
+  };
   return walk(options, async () => undefined);
 };
 

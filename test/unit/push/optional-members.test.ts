@@ -31,7 +31,9 @@ const fixed: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 function listRequired(schema: Json | undefined, place = ''): string[] {
   if (!isObject(schema)) return [];
   const branches = Array.isArray(schema.anyOf) ? schema.anyOf : [];
-  const required = Array.isArray(schema.required) ? schema.required.map((name) => `${place}${String(name)}`) : [];
+  const required = Array.isArray(schema.required)
+    ? schema.required.map((name) => `${place}${String(name)}`)
+    : [];
   const properties = Object.entries(isObject(schema.properties) ? schema.properties : {});
   return [
     ...required,
@@ -41,7 +43,9 @@ function listRequired(schema: Json | undefined, place = ''): string[] {
   ];
 }
 
-const relaxed = withSwitches(Object.fromEntries(optionalByOperation.map(([name, optional]) => [name, { optional }])));
+const relaxed = withSwitches(
+  Object.fromEntries(optionalByOperation.map(([name, optional]) => [name, { optional }])),
+);
 
 function find(name: string): AnyKind {
   const kind = outboxKinds.find((known) => known.name === name);
@@ -50,7 +54,12 @@ function find(name: string): AnyKind {
 }
 
 /** Checks a payload as a worker does. Returns the problems. */
-async function check(name: string, payload: object, used: Operations, reference = 'SO-1'): Promise<readonly string[]> {
+async function check(
+  name: string,
+  payload: object,
+  used: Operations,
+  reference = 'SO-1',
+): Promise<readonly string[]> {
   const context = { operations: used, codes: anyCode, signal: new AbortController().signal };
   const row = { payload: JSON.stringify(payload), reference };
   return checkPayload(applyOperations(find(name), used), row, context).then(
@@ -69,7 +78,9 @@ test.each(outboxKinds.map((kind) => [kind.name, kind] as const))(
 
 test('each member that may be optional is required without the switch', () => {
   const required = new Set(outboxKinds.flatMap((kind) => listRequired(toPayloadSchema(kind))));
-  const unknown = optionalByOperation.flatMap(([, members]) => members).filter((member) => !required.has(member));
+  const unknown = optionalByOperation
+    .flatMap(([, members]) => members)
+    .filter((member) => !required.has(member));
   // A return reason is named by code or id, which the schema cannot require.
   expect([...new Set(unknown)]).toEqual(['items.reason']);
 });
@@ -77,10 +88,15 @@ test('each member that may be optional is required without the switch', () => {
 test('a return may lack its reason only if the switch of its own operation says so', async () => {
   const payload = { shipmentId: 1, items: [{ shipmentItemId: 2, quantity: 1 }] };
   const missing = ['items[0].reason: give either reason (code) or reasonId'];
-  const used = withSwitches({ 'v3.returnMerchandiseAuthorizations.replace': { optional: ['items.reason'] } });
+  const used = withSwitches({
+    'v3.returnMerchandiseAuthorizations.replace': { optional: ['items.reason'] },
+  });
   expect(await check('return.create', payload, used)).toEqual(missing);
   expect(await check('return.replace', payload, used)).toEqual([]);
-  const both = { shipmentId: 1, items: [{ shipmentItemId: 2, quantity: 1, reason: 'A', reasonId: 3 }] };
+  const both = {
+    shipmentId: 1,
+    items: [{ shipmentItemId: 2, quantity: 1, reason: 'A', reasonId: 3 }],
+  };
   expect(await check('return.replace', both, used)).toEqual(missing);
 });
 
@@ -99,7 +115,9 @@ test('switches name the countries that need a postcode and a house number', asyn
   for (const country of ['NL', 'BE', 'DE'])
     expect(await check('order.create', payload(country), operations)).toEqual(both(country));
   expect(await check('order.create', payload('FR'), operations)).toEqual([]);
-  const used = withSwitches({ 'v3.orders.create': { postcodeCountries: ['FR', 'NL'], houseNumberCountries: ['BE'] } });
+  const used = withSwitches({
+    'v3.orders.create': { postcodeCountries: ['FR', 'NL'], houseNumberCountries: ['BE'] },
+  });
   expect(await check('order.create', payload('FR'), used)).toEqual(both('FR').slice(1));
   expect(await check('order.create', payload('NL'), used)).toEqual(both('NL').slice(1));
   expect(await check('order.create', payload('BE'), used)).toEqual(both('BE').slice(0, 1));

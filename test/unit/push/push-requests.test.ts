@@ -25,7 +25,11 @@ describe('the body of POST /v3/orders', () => {
     const text = `{${requiredMembers}, "items": [{"sku": "A", "quantity": 2.0, "price": 0.12345678901234567890, "vat": "0.210"},
       {"sku": "B", "quantity": 1, "price": 9.90}], "pickUpPoint": {"latitude": 52.10, "id": 12345678901234567890}}`;
     const body = JSON.stringify(
-      buildOrderDocument(order(text), { orderTypeId: 31, shippingMethodId: null }, { included: 'inside' }),
+      buildOrderDocument(
+        order(text),
+        { orderTypeId: 31, shippingMethodId: null },
+        { included: 'inside' },
+      ),
     );
     for (const part of [
       '"quantity":2,',
@@ -43,7 +47,9 @@ describe('the body of POST /v3/orders', () => {
       "billingAddress": {"lastName": "Z", "street1": "Y 2", "countryCode": "FR"}, "allowPartialDelivery": true,
       "attachments": [{"filename": "a.pdf", "content": "JVBERg=="}, {"filename": "b.pdf", "content": "JVBERg=="}]}`;
     const ids = { orderTypeId: 31, shippingMethodId: 12 };
-    const inside = buildOrderDocument(order(text), ids, { included: 'inside' }) as { data: { included: unknown[] } };
+    const inside = buildOrderDocument(order(text), ids, { included: 'inside' }) as {
+      data: { included: unknown[] };
+    };
     const { included, ...data } = inside.data;
     expect(data).toEqual({
       type: 'order',
@@ -71,7 +77,10 @@ describe('the body of POST /v3/orders', () => {
       },
     ]);
     expect(buildOrderDocument(order(text), ids, { included: 'top' })).toEqual({ data, included });
-    const renamed = buildOrderDocument(order(text), ids, { included: 'top', contentMember: 'document' });
+    const renamed = buildOrderDocument(order(text), ids, {
+      included: 'top',
+      contentMember: 'document',
+    });
     expect(JSON.stringify(renamed)).toContain('"document":"JVBERg=="');
   });
 });
@@ -94,21 +103,32 @@ test('without a billing address the delivery address is billed, unless that is s
 
 describe('the request of a row that leaves out members', () => {
   /** Returns the first request of a push. The push then ends with an error. */
-  async function push(name: string, payload: object, switches: Parameters<typeof withSwitches>[0] = {}) {
+  async function push(
+    name: string,
+    payload: object,
+    switches: Parameters<typeof withSwitches>[0] = {},
+  ) {
     const requests: WriteRequest[] = [];
     const send = async (request: WriteRequest) => {
       requests.push(request);
       throw new Error('stop');
     };
     const warehouse = { ask: async () => null };
-    const context = { row: { reference: 'R-1' }, operations: withSwitches(switches), warehouse, send };
+    const context = {
+      row: { reference: 'R-1' },
+      operations: withSwitches(switches),
+      warehouse,
+      send,
+    };
     const pushing = kind(name).push(payload, context as unknown as PushContext);
     await expect(pushing).rejects.toThrow('stop');
     return requests[0];
   }
 
   test('has no such members: a slip', async () => {
-    expect(await push('inbound_packing_slip.create', { items: [{ sku: 'A', quantity: null }] })).toEqual({
+    expect(
+      await push('inbound_packing_slip.create', { items: [{ sku: 'A', quantity: null }] }),
+    ).toEqual({
       operation: 'v3.inboundPackingSlips.create',
       body: {
         data: {
@@ -120,7 +140,10 @@ describe('the request of a row that leaves out members', () => {
     });
     const onTop = { 'v3.inboundPackingSlips.create': { included: 'top' } };
     expect(await push('inbound_packing_slip.create', { expectedIn: null }, onTop)).toMatchObject({
-      body: { data: { type: 'inboundPackingSlip', attributes: { reference: 'R-1' } }, included: [] },
+      body: {
+        data: { type: 'inboundPackingSlip', attributes: { reference: 'R-1' } },
+        included: [],
+      },
     });
   });
 
@@ -166,10 +189,17 @@ describe('the state that an update sends', () => {
   const decoded = decodeRow(orderFields, { id: 1, type: 'order', attributes });
   if ('problem' in decoded) throw new Error(decoded.problem.reason);
   const current = decoded.row;
-  const state = (change: Record<string, unknown>, today = '2026-05-04') => buildWantedState(current, change, today);
+  const state = (change: Record<string, unknown>, today = '2026-05-04') =>
+    buildWantedState(current, change, today);
 
   test('is complete, except for members that the service sets or that must not be null', () => {
-    const { orderedOn: _day, currency: _currency, channelIdentifier: _channel, onHold: _hold, ...whole } = attributes;
+    const {
+      orderedOn: _day,
+      currency: _currency,
+      channelIdentifier: _channel,
+      onHold: _hold,
+      ...whole
+    } = attributes;
     expect(state({})).toEqual({ attributes: whole, note: null });
   });
 
@@ -197,9 +227,9 @@ describe('the state that an update sends', () => {
       attributes: { preferredShippingDate: null },
       note: 'preferredShippingDate 2026-05-04 had passed and was sent as null',
     });
-    expect(state({ preferredShippingDate: '2026-05-05' }, '2026-05-05').attributes.preferredShippingDate).toBe(
-      '2026-05-05',
-    );
+    expect(
+      state({ preferredShippingDate: '2026-05-05' }, '2026-05-05').attributes.preferredShippingDate,
+    ).toBe('2026-05-05');
   });
 
   test('is refused if the change asks for a shipping date that has passed', () => {
@@ -207,7 +237,11 @@ describe('the state that an update sends', () => {
       'preferredShippingDate: 2026-05-03 is before today, 2026-05-04',
     );
     const sentBeforeMidnight = { preferredShippingDate: '2026-05-04' };
-    expect(() => buildWantedState(current, sentBeforeMidnight as never, '2026-05-05')).toThrow('is before today');
-    expect(buildWantedState(current, sentBeforeMidnight as never, '2026-05-05', true).note).toContain('had passed');
+    expect(() => buildWantedState(current, sentBeforeMidnight as never, '2026-05-05')).toThrow(
+      'is before today',
+    );
+    expect(
+      buildWantedState(current, sentBeforeMidnight as never, '2026-05-05', true).note,
+    ).toContain('had passed');
   });
 });

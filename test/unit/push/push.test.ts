@@ -23,7 +23,8 @@ const answer = (
     contentType = 'application/json',
   }: { retryAfter?: string; body?: string; contentType?: string } = {},
 ) => toStatusError('v3.orders.create', { status, body, contentType, retryAfter, dateMs: null });
-const failTransport = (code: string) => toTransportError('v3.orders.create', Object.assign(new Error(code), { code }));
+const failTransport = (code: string) =>
+  toTransportError('v3.orders.create', Object.assign(new Error(code), { code }));
 const html = { body: '<html>', contentType: 'text/html' };
 const baseAttempt: Omit<FailedAttempt, 'error'> = {
   sent: true,
@@ -61,7 +62,9 @@ describe('the outcome of a failed attempt', () => {
   });
 
   test('a refusal makes a row dead at once, unless the refusal is in doubt', () => {
-    expect(judge(answer(422), { doubtsRefusal: false, rule: 'resend' })).toMatchObject({ status: 'dead' });
+    expect(judge(answer(422), { doubtsRefusal: false, rule: 'resend' })).toMatchObject({
+      status: 'dead',
+    });
     expect(judge(answer(422))).toMatchObject({
       status: 'unknown',
       delayMs: 0,
@@ -73,7 +76,10 @@ describe('the outcome of a failed attempt', () => {
 
   test('nothing that was not sent can have been carried out', () => {
     for (const error of [failTransport('ECONNRESET'), answer(500), answer(408)])
-      expect(judge(error, { sent: false })).toMatchObject({ status: 'pending', countsAsAttempt: true });
+      expect(judge(error, { sent: false })).toMatchObject({
+        status: 'pending',
+        countsAsAttempt: true,
+      });
     // A refusal of the read before the change does not refuse the change.
     expect(judge(answer(422), { sent: false })).toMatchObject({ status: 'pending' });
     expect(judge(answer(403), { sent: false, documented: false })).toMatchObject({
@@ -93,8 +99,14 @@ describe('the outcome of a failed attempt', () => {
   });
 
   test('a row that may have been carried out follows the rule of its kind', () => {
-    expect(judge(answer(500), { rule: 'resend' })).toMatchObject({ status: 'pending', written: true });
-    expect(judge(answer(425), { rule: 'resend' })).toMatchObject({ status: 'pending', written: false });
+    expect(judge(answer(500), { rule: 'resend' })).toMatchObject({
+      status: 'pending',
+      written: true,
+    });
+    expect(judge(answer(425), { rule: 'resend' })).toMatchObject({
+      status: 'pending',
+      written: false,
+    });
     expect(judge(answer(500), { rule: 'ask operator' })).toMatchObject({
       status: 'unknown',
       delayMs: null,
@@ -128,7 +140,10 @@ describe('the outcome of a failed attempt', () => {
           isRefusedForOthers: true,
         });
     for (const status of [403, 404, 405])
-      expect(judge(answer(status), { documented: false })).toMatchObject({ status: 'pending', countsAsAttempt: false });
+      expect(judge(answer(status), { documented: false })).toMatchObject({
+        status: 'pending',
+        countsAsAttempt: false,
+      });
     const delayAfter = (refusedForOthers: number, status: number) =>
       (judge(answer(status), { refusedForOthers }) as { delayMs: number }).delayMs;
     expect([0, 3, 7].map((times) => delayAfter(times, 429))).toEqual([500, 500, 8_000]);
@@ -138,10 +153,14 @@ describe('the outcome of a failed attempt', () => {
   test('an explained answer to an assumed operation is a refusal, whatever its status', () => {
     const explained = { body: '{"errors": [{"title": "Not yours"}]}' };
     for (const status of [403, 404, 405])
-      expect(judge(answer(status, explained), { documented: false, doubtsRefusal: false })).toMatchObject({
+      expect(
+        judge(answer(status, explained), { documented: false, doubtsRefusal: false }),
+      ).toMatchObject({
         status: 'dead',
       });
-    expect(judge(answer(404), { documented: false, notFoundMeansRoute: false, doubtsRefusal: false })).toMatchObject({
+    expect(
+      judge(answer(404), { documented: false, notFoundMeansRoute: false, doubtsRefusal: false }),
+    ).toMatchObject({
       status: 'dead',
     });
   });
@@ -155,15 +174,28 @@ describe('the evidence of a failed attempt about client and kind', () => {
   const tooFast = { of: 'client', evidence: { seen: 'too fast' } };
   const works = { of: 'kind', evidence: { seen: 'success' } };
   const refused = new WarehouseError('credentials_refused', 'no', { outcome: 'refused' });
-  const badToken = new WarehouseError('token_refused', 'no', { outcome: 'not_executed', status: 401 });
+  const badToken = new WarehouseError('token_refused', 'no', {
+    outcome: 'not_executed',
+    status: 401,
+  });
   const of = (code: ErrorCode) => new WarehouseError(code, 'no', { outcome: 'unknown' });
 
   test.each<[string, WarehouseError, Partial<FailedAttempt>, readonly object[]]>([
     ['connection refused: the service is asked', failTransport('ECONNREFUSED'), {}, [ask]],
     ['no answer', failTransport('UND_ERR_HEADERS_TIMEOUT'), {}, [ask]],
     ['500', answer(500), {}, [{ ...ask, row: { isNew: true } }]],
-    ['500 of a row that failed before', answer(500), { attempts: 2 }, [{ ...ask, row: { isNew: false } }]],
-    ['500 of a row that was refused before', answer(500), { refusedForOthers: 1 }, [{ ...ask, row: { isNew: false } }]],
+    [
+      '500 of a row that failed before',
+      answer(500),
+      { attempts: 2 },
+      [{ ...ask, row: { isNew: false } }],
+    ],
+    [
+      '500 of a row that was refused before',
+      answer(500),
+      { refusedForOthers: 1 },
+      [{ ...ask, row: { isNew: false } }],
+    ],
     ['500 with Retry-After', answer(500, { retryAfter: '5' }), {}, [wait]],
     ['403 of a proxy', answer(403, html), {}, [ask]],
     ['an answer that cannot be read', of('undecodable'), {}, [ask]],
@@ -171,13 +203,33 @@ describe('the evidence of a failed attempt about client and kind', () => {
     ['429 with Retry-After', answer(429, { retryAfter: '5' }), {}, [wait]],
     ['429 to one row repeatedly', answer(429), { refusedForOthers: 3 }, []],
     ['401 to a token that had expired', answer(401), {}, []],
-    ['401 to a new token: the kind', badToken, {}, [{ of: 'kind', evidence: { seen: 'failure', isNew: true } }]],
-    ['credentials refused', refused, { sent: false }, [{ of: 'client', evidence: { seen: 'credentials refused' } }]],
+    [
+      '401 to a new token: the kind',
+      badToken,
+      {},
+      [{ of: 'kind', evidence: { seen: 'failure', isNew: true } }],
+    ],
+    [
+      'credentials refused',
+      refused,
+      { sent: false },
+      [{ of: 'client', evidence: { seen: 'credentials refused' } }],
+    ],
     ['425', answer(425), {}, []],
     ['422: the kind works', answer(422), {}, [works]],
     ['422 to a read before it', answer(422), { sent: false }, []],
-    ['404 of an assumed path', answer(404), { documented: false }, [{ of: 'kind', evidence: { seen: 'no route' } }]],
-    ['404 of an assumed path to a read before it', answer(404), { documented: false, sent: false }, []],
+    [
+      '404 of an assumed path',
+      answer(404),
+      { documented: false },
+      [{ of: 'kind', evidence: { seen: 'no route' } }],
+    ],
+    [
+      '404 of an assumed path to a read before it',
+      answer(404),
+      { documented: false, sent: false },
+      [],
+    ],
     ['403 of a path that was carried out before', answer(403), {}, [works]],
   ])('%s', (_name, error, changes, expected) => {
     expect(evidenceFrom(error, changes)).toHaveLength(expected.length);
@@ -211,22 +263,49 @@ describe('an absence', () => {
   ) => judgeAbsence({ ...row, ...changes }, { seen, why: 'why' }, timeoutMs, policy);
 
   test('counts only if the last attempt was long enough ago', () => {
-    expect(judgeRow({ sinceWrittenMs: 59_999 })).toMatchObject({ status: 'unknown', counts: false, delayMs: 1 });
-    expect(judgeRow({ sinceWrittenMs: 10_000, lookups: 0 })).toMatchObject({ counts: false, delayMs: 2_000 });
-    expect(judgeRow({ sinceWrittenMs: 60_000 })).toMatchObject({ status: 'unknown', counts: true, delayMs: 30_000 });
+    expect(judgeRow({ sinceWrittenMs: 59_999 })).toMatchObject({
+      status: 'unknown',
+      counts: false,
+      delayMs: 1,
+    });
+    expect(judgeRow({ sinceWrittenMs: 10_000, lookups: 0 })).toMatchObject({
+      counts: false,
+      delayMs: 2_000,
+    });
+    expect(judgeRow({ sinceWrittenMs: 60_000 })).toMatchObject({
+      status: 'unknown',
+      counts: true,
+      delayMs: 30_000,
+    });
     expect(judgeRow({ sinceWrittenMs: 60_000 }, 'read')).toMatchObject({ counts: true });
-    expect(judgeRow({ sinceWrittenMs: 119_999 }, 'newer list', 60_000)).toMatchObject({ counts: false });
+    expect(judgeRow({ sinceWrittenMs: 119_999 }, 'newer list', 60_000)).toMatchObject({
+      counts: false,
+    });
   });
 
   test('in a list that may be older than the attempt counts after five minutes', () => {
-    expect(judgeRow({ sinceWrittenMs: 299_999 }, 'list')).toMatchObject({ counts: false, delayMs: 1 });
-    expect(judgeRow({ sinceWrittenMs: 300_000 }, 'list')).toMatchObject({ status: 'unknown', counts: true });
+    expect(judgeRow({ sinceWrittenMs: 299_999 }, 'list')).toMatchObject({
+      counts: false,
+      delayMs: 1,
+    });
+    expect(judgeRow({ sinceWrittenMs: 300_000 }, 'list')).toMatchObject({
+      status: 'unknown',
+      counts: true,
+    });
     // The list may show at any moment that it is new enough.
-    expect(judgeRow({ sinceWrittenMs: 100_000, lookups: 30 }, 'list')).toMatchObject({ delayMs: 30_000 });
+    expect(judgeRow({ sinceWrittenMs: 100_000, lookups: 30 }, 'list')).toMatchObject({
+      delayMs: 30_000,
+    });
     const once = { absences: 1, sinceAbsentMs: 30_000 };
-    expect(judgeRow({ ...once, sinceWrittenMs: 299_000 }, 'list')).toMatchObject({ status: 'unknown' });
-    expect(judgeRow({ ...once, sinceWrittenMs: 300_000 }, 'list')).toMatchObject({ status: 'pending' });
-    expect(judgeRow({ ...once, sinceWrittenMs: 300_000 }, 'list', 200_000)).toMatchObject({ status: 'unknown' });
+    expect(judgeRow({ ...once, sinceWrittenMs: 299_000 }, 'list')).toMatchObject({
+      status: 'unknown',
+    });
+    expect(judgeRow({ ...once, sinceWrittenMs: 300_000 }, 'list')).toMatchObject({
+      status: 'pending',
+    });
+    expect(judgeRow({ ...once, sinceWrittenMs: 300_000 }, 'list', 200_000)).toMatchObject({
+      status: 'unknown',
+    });
   });
 
   test('is believed the second time, 30 seconds later', () => {
@@ -235,12 +314,17 @@ describe('an absence', () => {
       counts: false,
       delayMs: 1_000,
     });
-    expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000 })).toMatchObject({ status: 'pending', counts: true });
+    expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000 })).toMatchObject({
+      status: 'pending',
+      counts: true,
+    });
     expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000, refusal: 'no' })).toMatchObject({
       status: 'dead',
       error: 'no',
     });
-    expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000, attempts: 25 })).toMatchObject({ status: 'dead' });
+    expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000, attempts: 25 })).toMatchObject({
+      status: 'dead',
+    });
   });
 
   test('never makes a row dead that was refused as taken after an attempt that may have been carried out', () => {
@@ -258,7 +342,9 @@ describe('an absence', () => {
         delayMs: 900_000,
         refusal: 'it exists',
       });
-      expect(judgeRow({ ...taken, sinceAbsentMs: 90_000, ageMs: policy.maxAgeMs }, seen)).toMatchObject({
+      expect(
+        judgeRow({ ...taken, sinceAbsentMs: 90_000, ageMs: policy.maxAgeMs }, seen),
+      ).toMatchObject({
         status: 'unknown',
         delayMs: null,
       });
@@ -268,10 +354,22 @@ describe('an absence', () => {
   });
 
   test('makes a row dead that was refused for a reason that nobody knows only in a list that is newer', () => {
-    const refused = { refusal: 'no', refusedAs: 'perhaps taken' as const, sinceWrittenMs: 9_000_000, lookups: 40 };
+    const refused = {
+      refusal: 'no',
+      refusedAs: 'perhaps taken' as const,
+      sinceWrittenMs: 9_000_000,
+      lookups: 40,
+    };
     const twice = { ...refused, absences: 1, sinceAbsentMs: 90_000 };
-    expect(judgeRow(twice, 'list')).toMatchObject({ status: 'unknown', delayMs: 900_000, refusal: 'no' });
-    expect(judgeRow({ ...twice, ageMs: policy.maxAgeMs }, 'list')).toMatchObject({ status: 'unknown', delayMs: null });
+    expect(judgeRow(twice, 'list')).toMatchObject({
+      status: 'unknown',
+      delayMs: 900_000,
+      refusal: 'no',
+    });
+    expect(judgeRow({ ...twice, ageMs: policy.maxAgeMs }, 'list')).toMatchObject({
+      status: 'unknown',
+      delayMs: null,
+    });
     expect(judgeRow(refused)).toMatchObject({ status: 'unknown', counts: true, delayMs: 30_000 });
     expect(judgeRow(twice)).toMatchObject({ status: 'dead', error: 'no' });
   });
@@ -280,7 +378,10 @@ describe('an absence', () => {
     const refused = { sinceWrittenMs: null, refusal: 'no' };
     expect(judgeRow(refused)).toMatchObject({ status: 'dead', error: 'no' });
     for (const refusedAs of ['taken', 'perhaps taken'] as const)
-      expect(judgeRow({ ...refused, refusedAs }, 'list')).toMatchObject({ status: 'dead', error: 'no' });
+      expect(judgeRow({ ...refused, refusedAs }, 'list')).toMatchObject({
+        status: 'dead',
+        error: 'no',
+      });
     expect(judgeRow(refused, 'no answer')).toMatchObject({ status: 'unknown', refusal: 'no' });
     expect(judgeRow({ ...refused, ageMs: policy.maxAgeMs }, 'no answer')).toMatchObject({
       status: 'dead',
@@ -289,12 +390,19 @@ describe('an absence', () => {
   });
 
   test('says nothing if the look-up fails; in the end a person decides', () => {
-    expect(judgeRow({ ageMs: policy.maxAgeMs }, 'no answer')).toMatchObject({ status: 'unknown', delayMs: null });
-    expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000, attempts: 99, whenAbsent: 'ask operator' })).toMatchObject({
+    expect(judgeRow({ ageMs: policy.maxAgeMs }, 'no answer')).toMatchObject({
       status: 'unknown',
       delayMs: null,
     });
-    expect(judgeRow({ absences: 1, sinceAbsentMs: 90_000, lookups: 30 }, 'no answer')).toMatchObject({
+    expect(
+      judgeRow({ absences: 1, sinceAbsentMs: 30_000, attempts: 99, whenAbsent: 'ask operator' }),
+    ).toMatchObject({
+      status: 'unknown',
+      delayMs: null,
+    });
+    expect(
+      judgeRow({ absences: 1, sinceAbsentMs: 90_000, lookups: 30 }, 'no answer'),
+    ).toMatchObject({
       status: 'unknown',
       counts: false,
       delayMs: 900_000,
@@ -316,17 +424,26 @@ describe('an absence', () => {
 test('look-ups are batched by count and length; a reference with a comma is alone', () => {
   const rows = (count: number, name: (index: number) => string) =>
     Array.from({ length: count }, (_, index) => ({ reference: name(index) }));
-  expect(batchRows(rows(250, (index) => `SO-${index}`)).map(({ length }) => length)).toEqual([100, 100, 50]);
+  expect(batchRows(rows(250, (index) => `SO-${index}`)).map(({ length }) => length)).toEqual([
+    100, 100, 50,
+  ]);
   const long = batchRows(rows(100, (index) => `${index}`.padStart(50, 'ü')));
   expect(long.length).toBeGreaterThan(3);
   for (const batch of long)
-    expect(batch.map(({ reference }) => encodeURIComponent(reference)).join(',').length).toBeLessThan(5_700);
-  const later = rows(250, (index) => `SO-${index}`).map((row) => ({ ...row, later: { number: `L${row.reference}` } }));
+    expect(
+      batch.map(({ reference }) => encodeURIComponent(reference)).join(',').length,
+    ).toBeLessThan(5_700);
+  const later = rows(250, (index) => `SO-${index}`).map((row) => ({
+    ...row,
+    later: { number: `L${row.reference}` },
+  }));
   expect(batchRows(later).map(({ length }) => length)).toEqual([50, 50, 50, 50, 50]);
   const shared = later.map((row) => ({ ...row, later: { number: 'L' } }));
   expect(batchRows(shared).map(({ length }) => length)).toEqual([99, 99, 52]);
   expect(
-    batchRows([{ reference: 'A,B' }, { reference: 'C' }, { reference: 'D,' }]).map(({ length }) => length),
+    batchRows([{ reference: 'A,B' }, { reference: 'C' }, { reference: 'D,' }]).map(
+      ({ length }) => length,
+    ),
   ).toEqual([1, 1, 1]);
 });
 
@@ -363,7 +480,10 @@ test('personal members of a payload are masked, others are shown', () => {
     metadata: { extra1: '•••', '•••': '1 unknown member' },
     '•••': '2 unknown members',
   });
-  const long = { reference: 'x'.repeat(600), items: Array.from({ length: 5_000 }, () => ({ sku: 'A' })) };
+  const long = {
+    reference: 'x'.repeat(600),
+    items: Array.from({ length: 5_000 }, () => ({ sku: 'A' })),
+  };
   expect(maskPayload(kind, long)).toEqual({
     reference: `${'x'.repeat(500)}…`,
     items: [...Array.from({ length: 100 }, () => ({ sku: 'A' })), '… and 4900 more'],

@@ -17,11 +17,21 @@ const options: SimulationOptions = {
   repeatedNumbers: false,
 };
 
-function simulate(seed: number, spansHours: readonly number[], watch?: (store: ClientStore) => void) {
+function simulate(
+  seed: number,
+  spansHours: readonly number[],
+  watch?: (store: ClientStore) => void,
+) {
   const random = new Random(seed);
   const store = new ClientStore('default', 'Europe/Amsterdam', new ServiceLists(), false);
-  const simulation = new Simulation(store, random, new Ids(random, { index: 0, count: 1 }), options);
-  for (const product of createFirstProducts(simulation.ids, store.lists)) store.products.set(product.sku, product);
+  const simulation = new Simulation(
+    store,
+    random,
+    new Ids(random, { index: 0, count: 1 }),
+    options,
+  );
+  for (const product of createFirstProducts(simulation.ids, store.lists))
+    store.products.set(product.sku, product);
   planFirstDay(simulation, startMs);
   let nowMs = startMs;
   for (const hours of spansHours) {
@@ -51,11 +61,14 @@ describe('the robot', () => {
     const lists = new ServiceLists();
     const { shipments, orders } = simulate(5, [24 * 60]);
     const others = shipments.filter(
-      ({ shippingMethodId, warehouseCode }) => !lists.findOfferingWarehouses(shippingMethodId).includes(warehouseCode),
+      ({ shippingMethodId, warehouseCode }) =>
+        !lists.findOfferingWarehouses(shippingMethodId).includes(warehouseCode),
     );
     expect(others).toEqual([]);
     expect(new Set(shipments.map(({ shippingMethodId }) => shippingMethodId)).size).toBe(3);
-    const waiting = orders.filter(({ shipmentIds, notValid }) => shipmentIds.length === 0 && !notValid);
+    const waiting = orders.filter(
+      ({ shipmentIds, notValid }) => shipmentIds.length === 0 && !notValid,
+    );
     expect(waiting.length).toBeLessThan(orders.length / 20);
   });
 
@@ -65,12 +78,18 @@ describe('the robot', () => {
     expect(new Set(shipments.map(({ status }) => status))).toEqual(
       new Set(['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'SHIPPED', 'ERROR']),
     );
-    expect(shipments.some(({ visibleFromMs, readyToPickOnMs }) => visibleFromMs > readyToPickOnMs)).toBe(true);
+    expect(
+      shipments.some(({ visibleFromMs, readyToPickOnMs }) => visibleFromMs > readyToPickOnMs),
+    ).toBe(true);
     const ids = shipments.map(({ id }) => id);
     expect(ids).toEqual([...new Set(ids)].sort((left, right) => left - right));
     const items = shipments.flatMap((shipment) => shipment.items);
-    expect(items.some(({ lotNumber, expirationDate }) => lotNumber !== null && expirationDate !== null)).toBe(true);
-    expect(items.some(({ serialNumbers, quantity }) => serialNumbers.length === quantity)).toBe(true);
+    expect(
+      items.some(({ lotNumber, expirationDate }) => lotNumber !== null && expirationDate !== null),
+    ).toBe(true);
+    expect(items.some(({ serialNumbers, quantity }) => serialNumbers.length === quantity)).toBe(
+      true,
+    );
   });
 
   test('items are returned; some are processed or restocked much later than others', () => {
@@ -95,7 +114,8 @@ describe('the robot', () => {
           for (const [index, { status }] of scans.entries()) {
             const key = `${id} ${index}`;
             const before = lastStatuses.get(key);
-            if (before !== undefined && before !== status) steps.add(before < status ? 'on' : 'back');
+            if (before !== undefined && before !== status)
+              steps.add(before < status ? 'on' : 'back');
             lastStatuses.set(key, status);
           }
       },

@@ -10,7 +10,9 @@ const failIfAsked = () => {
 
 test('one of several clients gets a quarter of the slots, and is told when one is free again', () => {
   const slots = new RunSlots(8, 3);
-  const [first, second, third] = ['x', 'y', 'z'].map((job) => slots.take({ client: 'a', job }, failIfAsked));
+  const [first, second, third] = ['x', 'y', 'z'].map((job) =>
+    slots.take({ client: 'a', job }, failIfAsked),
+  );
   expect(third).toBeNull();
   const other = slots.take({ client: 'b', job: 'x' }, failIfAsked);
   expect(other?.(true)).toEqual([]);
@@ -21,7 +23,9 @@ test('one of several clients gets a quarter of the slots, and is told when one i
 
 test('a single client may use all slots, also for long runs; each of many may use one', () => {
   const alone = new RunSlots(8, 1);
-  const taken = Array.from({ length: 9 }, (_, index) => alone.take({ client: 'a', job: `${index}` }, failIfAsked));
+  const taken = Array.from({ length: 9 }, (_, index) =>
+    alone.take({ client: 'a', job: `${index}` }, failIfAsked),
+  );
   expect(taken.map((slot) => slot !== null)).toEqual([...Array(8).fill(true), false]);
   vi.advanceTimersByTime(shortMs + 1);
   expect(new RunSlots(2, 5).take({ client: 'a', job: 'x' }, failIfAsked)).not.toBeNull();
@@ -29,7 +33,9 @@ test('a single client may use all slots, also for long runs; each of many may us
 
 test('half of the slots are never taken by long runs: the next long run makes room and waits', () => {
   const slots = new RunSlots(8, 10);
-  const long = ['a', 'b', 'c', 'd'].map((client) => slots.take({ client, job: 'first-load' }, failIfAsked));
+  const long = ['a', 'b', 'c', 'd'].map((client) =>
+    slots.take({ client, job: 'first-load' }, failIfAsked),
+  );
   vi.advanceTimersByTime(shortMs + 1);
   const makeRoom = vi.fn();
   const fifth = slots.take({ client: 'e', job: 'first-load' }, makeRoom);

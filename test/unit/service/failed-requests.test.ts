@@ -36,8 +36,12 @@ describe('readRetryDelayMs', () => {
   });
 
   test('waits at least Retry-After, and leaves a long one to the caller', () => {
-    expect(readRetryDelayMs(failure('http_status', { status: 429, retryAfterMs: 2_000 }), 1, 0)).toBe(2_000);
-    expect(readRetryDelayMs(failure('http_status', { status: 429, retryAfterMs: 3_600_000 }), 1, 0)).toBeNull();
+    expect(
+      readRetryDelayMs(failure('http_status', { status: 429, retryAfterMs: 2_000 }), 1, 0),
+    ).toBe(2_000);
+    expect(
+      readRetryDelayMs(failure('http_status', { status: 429, retryAfterMs: 3_600_000 }), 1, 0),
+    ).toBeNull();
   });
 });
 
@@ -81,5 +85,7 @@ test('a certificate that has expired is connect_failed, not_executed, and the me
   const cause = Object.assign(new Error('x'), { code: 'CERT_HAS_EXPIRED' });
   const error = toTransportError('v3.orders.list', cause);
   expect(error).toMatchObject({ code: 'connect_failed', outcome: 'not_executed' });
-  expect(error.message).toMatch(/^v3\.orders\.list: no connection to the service: TLS: .*WAREHOUSE_BASE_URL/);
+  expect(error.message).toMatch(
+    /^v3\.orders\.list: no connection to the service: TLS: .*WAREHOUSE_BASE_URL/,
+  );
 });

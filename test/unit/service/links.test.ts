@@ -14,7 +14,10 @@ const readErrorCode = (work: () => unknown) => {
 describe('readNextQuery', () => {
   test.each([
     [{ next: 'https://service.example/base/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
-    [{ next: { href: 'https://service.example/elsewhere?page%5Bcursor%5D=5&a=b' } }, 'page%5Bcursor%5D=5&a=b'],
+    [
+      { next: { href: 'https://service.example/elsewhere?page%5Bcursor%5D=5&a=b' } },
+      'page%5Bcursor%5D=5&a=b',
+    ],
     [{ next: '/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
     [{ next: '?page[cursor]=5' }, 'page[cursor]=5'],
     [{ next: null }, null],
@@ -23,7 +26,10 @@ describe('readNextQuery', () => {
     [{ next: 'http://service.example:443/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
     [{ next: 'https://service.example:443/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
     [{ next: 'https://service.example:8443/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
-    [{ next: 'http://SERVICE.example.:8080/base/base/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
+    [
+      { next: 'http://SERVICE.example.:8080/base/base/v3/shipments?page[cursor]=5' },
+      'page[cursor]=5',
+    ],
     [{ next: '//service.example:80/?page[cursor]=5' }, 'page[cursor]=5'],
     [{ next: { href: null } }, null],
     [{ next: '' }, null],
@@ -40,16 +46,25 @@ describe('readNextQuery', () => {
     'ftp://service.example/v3/shipments?page[cursor]=5',
     '//evil.example/?page[cursor]=5',
     'file:///etc/passwd',
-  ])('refuses %s', (next) => expect(readErrorCode(() => readNextQuery({ next }, requested))).toBe('link_elsewhere'));
+  ])('refuses %s', (next) =>
+    expect(readErrorCode(() => readNextQuery({ next }, requested))).toBe('link_elsewhere'),
+  );
 
-  test.each(['a', 'é'])('refuses a link that is too long when its characters are encoded: %s', (character) => {
-    const read = (count: number) => readNextQuery({ next: `?x=${character.repeat(count)}` }, requested);
-    const longest = Math.floor((8_192 - 3) / encodeURIComponent(character).length);
-    expect(read(longest)).toHaveLength(encodeURIComponent(character).length * longest + 2);
-    expect(() => read(longest + 1)).toThrow(/links\.next has \d+ characters; the maximum is 8192/);
-  });
+  test.each(['a', 'é'])(
+    'refuses a link that is too long when its characters are encoded: %s',
+    (character) => {
+      const read = (count: number) =>
+        readNextQuery({ next: `?x=${character.repeat(count)}` }, requested);
+      const longest = Math.floor((8_192 - 3) / encodeURIComponent(character).length);
+      expect(read(longest)).toHaveLength(encodeURIComponent(character).length * longest + 2);
+      expect(() => read(longest + 1)).toThrow(
+        /links\.next has \d+ characters; the maximum is 8192/,
+      );
+    },
+  );
 
-  test.each([{ next: 5 }, { next: { href: {} } }, 'text', []])('refuses %j as undecodable', (links) =>
-    expect(readErrorCode(() => readNextQuery(links, requested))).toBe('undecodable'),
+  test.each([{ next: 5 }, { next: { href: {} } }, 'text', []])(
+    'refuses %j as undecodable',
+    (links) => expect(readErrorCode(() => readNextQuery(links, requested))).toBe('undecodable'),
   );
 });

@@ -1,5 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { type Evidence, type Health, judgeHealth } from '../../../src/service/health/push-health.ts';
+import {
+  type Evidence,
+  type Health,
+  judgeHealth,
+} from '../../../src/service/health/push-health.ts';
 
 const open = { isHeld: false };
 const held = { isHeld: true };
@@ -8,7 +12,11 @@ const failed = (isNew = true): Evidence => ({ seen: 'failure', reason: 'answered
 const success: Evidence = { seen: 'success' };
 const silence: Evidence = { seen: 'no answer', reason: 'no connection' };
 const refused: Evidence = { seen: 'credentials refused', reason: 'refused' };
-const askToWait = (ms: number): Evidence => ({ seen: 'asked to wait', reason: 'asked to wait', ms });
+const askToWait = (ms: number): Evidence => ({
+  seen: 'asked to wait',
+  reason: 'asked to wait',
+  ms,
+});
 const makeHealth = (changes: Partial<Health> = {}): Health => ({
   code: 'kind_failing',
   reason: 'x',
@@ -41,7 +49,9 @@ describe('a kind', () => {
   test('is not held by one row that fails repeatedly, or if other rows are done', () => {
     expect(judgeAll(Array(100).fill(failed(false)))).toEqual({ health: null, holdMs: null });
     const four = Array(4).fill(failed());
-    expect(judgeAll([...four, success, ...four])).toMatchObject({ health: { failures: 4, sendWindow: null } });
+    expect(judgeAll([...four, success, ...four])).toMatchObject({
+      health: { failures: 4, sendWindow: null },
+    });
     expect(judgeAll([...four, success])).toEqual({ health: null, holdMs: 0 });
   });
 
@@ -56,11 +66,16 @@ describe('a kind', () => {
     expect(holdTimes).toEqual(holdTimes.toSorted((one, other) => Number(one) - Number(other)));
     expect(holdTimes.at(-1)).toBe(10_000);
     // Twenty rows that fail before one is done do not delay the others by minutes.
-    expect(holdTimes.slice(0, 20).reduce((sum: number, ms) => sum + Number(ms), 0)).toBeLessThan(60_000);
+    expect(holdTimes.slice(0, 20).reduce((sum: number, ms) => sum + Number(ms), 0)).toBeLessThan(
+      60_000,
+    );
   });
 
   test('is not held longer for rows that were under way when the hold began', () => {
-    expect(judgeHealth(makeHealth(), failed(), held)).toEqual({ health: makeHealth(), holdMs: null });
+    expect(judgeHealth(makeHealth(), failed(), held)).toEqual({
+      health: makeHealth(),
+      holdMs: null,
+    });
     const parked = makeHealth({ code: 'kind_parked' });
     expect(judgeHealth(parked, failed(), held)).toEqual({ health: parked, holdMs: null });
   });
@@ -70,7 +85,9 @@ describe('a kind', () => {
       health: makeHealth({ failures: 0, sendWindow: 2 }),
       holdMs: 0,
     });
-    expect(judgeAll(Array(14).fill(success), makeHealth())).toMatchObject({ health: { sendWindow: 15 } });
+    expect(judgeAll(Array(14).fill(success), makeHealth())).toMatchObject({
+      health: { sendWindow: 15 },
+    });
     expect(judgeAll(Array(15).fill(success), makeHealth())).toEqual({ health: null, holdMs: 0 });
     expect(judgeAll([failed()], makeHealth({ failures: 0, sendWindow: 8 }))).toMatchObject({
       health: { sendWindow: 4, failures: 1 },
@@ -84,7 +101,10 @@ describe('a kind', () => {
 
   test('whose path the service does not have is held for 15 minutes', () => {
     const parked = judgeAll([{ seen: 'no route', reason: 'answered 404' }]);
-    expect(parked).toMatchObject({ health: { code: 'kind_parked', sendWindow: 1 }, holdMs: 900_000 });
+    expect(parked).toMatchObject({
+      health: { code: 'kind_parked', sendWindow: 1 },
+      holdMs: 900_000,
+    });
     // Then one row is tried. If it fails for another reason, the hold has another code.
     expect(judgeAll([failed()], parked.health)).toMatchObject({ health: { code: 'kind_failing' } });
     expect(judgeAll([success], parked.health)).toMatchObject({ health: { sendWindow: 2 } });
@@ -114,14 +134,19 @@ describe('a client', () => {
     const former = makeHealth({ code: 'credentials_refused' });
     const accepted = judgeHealth(former, { seen: 'answered' }, answer);
     expect(accepted).toEqual({ health: { ...former, failures: 0, sendWindow: 1 }, holdMs: 0 });
-    expect(judgeAll([success, success], accepted.health)).toMatchObject({ health: { sendWindow: 3 } });
+    expect(judgeAll([success, success], accepted.health)).toMatchObject({
+      health: { sendWindow: 3 },
+    });
   });
 
   test('that gets rows too fast is sent none for 1 s, longer if none is done meanwhile, up to 10 s', () => {
     const tooFast: Evidence = { seen: 'too fast', reason: 'answered 429' };
     const first = judgeHealth(null, tooFast, open);
     expect(first).toMatchObject({ health: { code: 'too_fast', sendWindow: 4 }, holdMs: 1_000 });
-    expect(judgeHealth(first.health, tooFast, held)).toEqual({ health: first.health, holdMs: null });
+    expect(judgeHealth(first.health, tooFast, held)).toEqual({
+      health: first.health,
+      holdMs: null,
+    });
     expect(judgeAll([tooFast], first.health).holdMs).toBe(2_000);
     // The answers to rows that were sent before the 429 come after it.
     const done = judgeHealth(first.health, success, held);
@@ -133,9 +158,15 @@ describe('a client', () => {
 
   test('that asks to wait gets its time, whatever other requests say meanwhile', () => {
     const waiting = judgeHealth(null, askToWait(30_000), open);
-    expect(waiting).toMatchObject({ health: { code: 'retry_after', sendWindow: 4 }, holdMs: 30_000 });
+    expect(waiting).toMatchObject({
+      health: { code: 'retry_after', sendWindow: 4 },
+      holdMs: 30_000,
+    });
     for (const evidence of [success, silence])
-      expect(judgeHealth(waiting.health, evidence, held)).toEqual({ health: waiting.health, holdMs: null });
+      expect(judgeHealth(waiting.health, evidence, held)).toEqual({
+        health: waiting.health,
+        holdMs: null,
+      });
   });
 });
 

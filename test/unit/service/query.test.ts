@@ -1,16 +1,23 @@
 import { describe, expect, test } from 'vitest';
-import { encodeQuery, encodeValue, readPageCursor, setPageCursor } from '../../../src/service/transport/query.ts';
+import {
+  encodeQuery,
+  encodeValue,
+  readPageCursor,
+  setPageCursor,
+} from '../../../src/service/transport/query.ts';
 
 test('encodes every character that the interface lists', () => {
   for (const character of `!"#$%&'()*+,/:;=?@[] `) {
-    expect(encodeValue(character)).toBe(`%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`);
+    expect(encodeValue(character)).toBe(
+      `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`,
+    );
   }
 });
 
 test('encodes the values of a list one by one, but not the commas between them', () => {
-  expect(encodeQuery({ 'page[size]': 100, 'filter[externalOrderNumber][in]': ['A,1', 'B 2'] })).toBe(
-    'page%5Bsize%5D=100&filter%5BexternalOrderNumber%5D%5Bin%5D=A%2C1,B%202',
-  );
+  expect(
+    encodeQuery({ 'page[size]': 100, 'filter[externalOrderNumber][in]': ['A,1', 'B 2'] }),
+  ).toBe('page%5Bsize%5D=100&filter%5BexternalOrderNumber%5D%5Bin%5D=A%2C1,B%202');
 });
 
 describe('the cursor of a query', () => {

@@ -4,7 +4,12 @@ import { decodeRow } from '../../../src/service/decoding/fields.ts';
 import type { Resource } from '../../../src/service/decoding/jsonapi.ts';
 
 const order = (more: Record<string, unknown>) =>
-  decodeRow(orderFields, { type: 'order', id: '1', attributes: { externalOrderNumber: 'SO-1' }, ...more } as Resource);
+  decodeRow(orderFields, {
+    type: 'order',
+    id: '1',
+    attributes: { externalOrderNumber: 'SO-1' },
+    ...more,
+  } as Resource);
 
 test('relationships that are null count as absent, because services send null for none', () => {
   const absent = order({});
@@ -20,7 +25,10 @@ test('relationships of another type are a problem', () => {
 
 test('a member that does not fit is named with its path and the reason, never with its value', () => {
   const attributes = { externalOrderNumber: 'SO-1' };
-  const links = (relationship: unknown) => ({ attributes, relationships: { orderItems: relationship } });
+  const links = (relationship: unknown) => ({
+    attributes,
+    relationships: { orderItems: relationship },
+  });
   const item = { id: 7, type: 'orderItem' };
   const problems: readonly [Record<string, unknown>, string, string][] = [
     [{ id: 0 }, 'id', 'must be an id: a whole number from 1 to 9007199254740991'],
@@ -32,8 +40,14 @@ test('a member that does not fit is named with its path and the reason, never wi
     [{ attributes: { metadata: [] } }, 'attributes.metadata', 'must be an object, not a list'],
     [links({ data: item }), 'relationships.orderItems.data', 'must be a list, not an object'],
     [links({ data: [item, { type: 'x' }] }), 'relationships.orderItems.data.1.id', 'must be an id'],
-    [links({ data: [{ id: 7 }] }), 'relationships.orderItems.data.0.type', 'must be a text, not no value'],
+    [
+      links({ data: [{ id: 7 }] }),
+      'relationships.orderItems.data.0.type',
+      'must be a text, not no value',
+    ],
   ];
   for (const [members, path, reason] of problems)
-    expect(order(members)).toMatchObject({ problem: { path, reason: expect.stringContaining(reason) } });
+    expect(order(members)).toMatchObject({
+      problem: { path, reason: expect.stringContaining(reason) },
+    });
 });

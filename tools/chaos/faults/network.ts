@@ -38,8 +38,18 @@ const kinds: readonly Kind[] = [
     drawState: () => ({ kind: 'half-open' }),
     lastsMs: [300, 3_000],
   },
-  { name: 'drop', about: 'connections end in the middle', drawState: () => ({ kind: 'drop' }), lastsMs: [0, 2_000] },
-  { name: 'reset', about: 'connections are reset', drawState: () => ({ kind: 'reset' }), lastsMs: [0, 2_000] },
+  {
+    name: 'drop',
+    about: 'connections end in the middle',
+    drawState: () => ({ kind: 'drop' }),
+    lastsMs: [0, 2_000],
+  },
+  {
+    name: 'reset',
+    about: 'connections are reset',
+    drawState: () => ({ kind: 'reset' }),
+    lastsMs: [0, 2_000],
+  },
 ];
 
 export const networkFaults: readonly Fault[] = Object.entries(targets).flatMap(([target, called]) =>

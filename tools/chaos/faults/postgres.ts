@@ -29,7 +29,9 @@ export const postgresFaults: readonly Fault[] = [
       await stage.retryQuery(`alter database ${name} set default_transaction_read_only = on`);
       await stage.retryQuery(endOthers);
       await wait(stage.random.between(1_000, 4_000));
-      await stage.retryQuery(`begin read write; alter database ${name} reset default_transaction_read_only; commit`);
+      await stage.retryQuery(
+        `begin read write; alter database ${name} reset default_transaction_read_only; commit`,
+      );
     },
   },
   {
@@ -67,13 +69,17 @@ async function refuseWrites(stage: Stage, codes: readonly string[]): Promise<voi
 /** Locks child rows before their parents, and large ids before small ones: the order that deadlocks with our writes. */
 async function causeDeadlocks(stage: Stage): Promise<void> {
   const endMs = performance.now() + stage.random.between(2_000, 5_000);
-  const upwards = (table: string) => `perform 1 from fulfilment.${table} order by id limit 50 for update;`;
-  const downwards = (table: string) => `perform 1 from fulfilment.${table} order by id desc limit 50 for update;`;
+  const upwards = (table: string) =>
+    `perform 1 from fulfilment.${table} order by id limit 50 for update;`;
+  const downwards = (table: string) =>
+    `perform 1 from fulfilment.${table} order by id desc limit 50 for update;`;
   while (performance.now() < endMs) {
     const seconds = stage.random.between(10, 200) / 1_000;
     const first = ['shipment_items', 'shipments', 'orders', 'outbox'].map(downwards);
     const then = ['order_items', 'shipments', 'orders'].map(upwards);
     // If Postgres chooses this session as the victim, the statement is retried.
-    await stage.retryQuery(`do $$ begin ${first.join(' ')} perform pg_sleep(${seconds}); ${then.join(' ')} end $$`);
+    await stage.retryQuery(
+      `do $$ begin ${first.join(' ')} perform pg_sleep(${seconds}); ${then.join(' ')} end $$`,
+    );
   }
 }

@@ -35,10 +35,16 @@ export const restoreFaults: readonly Fault[] = [
   },
 ];
 
-const pause = "insert into sync.pauses (client, job, by) values ('', 'push-outbox', 'chaos') on conflict do nothing";
-const resume = "with gone as (delete from sync.pauses where by = 'chaos') select pg_notify('fulfilment_outbox', '')";
+const pause =
+  "insert into sync.pauses (client, job, by) values ('', 'push-outbox', 'chaos') on conflict do nothing";
+const resume =
+  "with gone as (delete from sync.pauses where by = 'chaos') select pg_notify('fulfilment_outbox', '')";
 
-async function loseLaterRows(stage: Stage, backUp: () => Promise<void>, restore: () => Promise<void>): Promise<void> {
+async function loseLaterRows(
+  stage: Stage,
+  backUp: () => Promise<void>,
+  restore: () => Promise<void>,
+): Promise<void> {
   // With pushes paused, the backup holds rows that wait and that are sent only afterwards.
   await stage.retryQuery(pause);
   await wait(1_500);
@@ -57,7 +63,9 @@ async function loseLaterRows(stage: Stage, backUp: () => Promise<void>, restore:
       return found?.changedAt ? 'yes' : null;
     });
     if (isHeld === 'yes') {
-      const lookedUp = outboxKinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name);
+      const lookedUp = outboxKinds
+        .filter(({ unknown }) => unknown.do === 'look up')
+        .map(({ name }) => name);
       await acceptDatabase(db, { as: 'restored', by: 'operator', lookedUp, advice: '' });
     }
     await bookAgain(stage, booked);
@@ -70,7 +78,10 @@ async function loseLaterRows(stage: Stage, backUp: () => Promise<void>, restore:
 }
 
 /** Locks the outbox against inserts, reads all rows that the ERP has inserted so far, and restores. */
-async function restoreAfterLastOrder(stage: Stage, restore: () => Promise<void>): Promise<readonly OrderRow[]> {
+async function restoreAfterLastOrder(
+  stage: Stage,
+  restore: () => Promise<void>,
+): Promise<readonly OrderRow[]> {
   const client = new pg.Client(stage.parts.database.superUrl);
   // The restore ends this connection.
   client.on('error', () => undefined);
@@ -90,7 +101,10 @@ async function restoreAfterLastOrder(stage: Stage, restore: () => Promise<void>)
  */
 async function bookAgain(stage: Stage, booked: readonly OrderRow[]): Promise<void> {
   const { clients } = await stage.parts.sandbox.call<{
-    clients: { client: string; orders: { resource: { attributes: { externalOrderNumber: string } } }[] }[];
+    clients: {
+      client: string;
+      orders: { resource: { attributes: { externalOrderNumber: string } } }[];
+    }[];
   }>('GET', '/_sandbox/state?lists=orders');
   const there = clients.flatMap(({ client, orders }) =>
     orders.map(({ resource }) => `${client} ${resource.attributes.externalOrderNumber}`),

@@ -22,7 +22,8 @@ export const serviceFaults: readonly Fault[] = [
   {
     name: 'service-away',
     about: '503 or 429 to everything, tokens too',
-    strike: (stage) => misbehave(stage, ['*'], () => [{ status: stage.random.pick([429, 503]), retryAfter: '1' }]),
+    strike: (stage) =>
+      misbehave(stage, ['*'], () => [{ status: stage.random.pick([429, 503]), retryAfter: '1' }]),
   },
 ];
 

@@ -6,9 +6,19 @@
 import type { z } from 'zod';
 import type { Operation } from '../../../../config/operations.ts';
 import { makeUndecodableError } from '../../../core/errors.ts';
-import { inboundPackingSlips, openStatuses, slip, slipItem } from '../../../pull/streams/inbound-packing-slips.ts';
+import {
+  inboundPackingSlips,
+  openStatuses,
+  slip,
+  slipItem,
+} from '../../../pull/streams/inbound-packing-slips.ts';
 import { listPages } from '../../../pull/walk.ts';
-import { type Document, decodeDocument, type Resource, readId } from '../../../service/decoding/jsonapi.ts';
+import {
+  type Document,
+  decodeDocument,
+  type Resource,
+  readId,
+} from '../../../service/decoding/jsonapi.ts';
 import { describeLineDifference, readIncluded, readResources } from '../../answers.ts';
 import {
   defineKind,
@@ -40,7 +50,8 @@ export const inboundPackingSlipCreate = defineKind<SlipPayload>({
     lookUp: {
       stream: inboundPackingSlips,
       find: findSlips,
-      differs: ({ items }, resource) => describeLineDifference(items ?? [], readIncluded(resource, slipItem)),
+      differs: ({ items }, resource) =>
+        describeLineDifference(items ?? [], readIncluded(resource, slipItem)),
       resultOf: toResult,
       whenAbsent: 'ask operator',
       doubtsRefusal: false,
@@ -50,9 +61,16 @@ export const inboundPackingSlipCreate = defineKind<SlipPayload>({
 });
 
 /** Returns the body that announces goods. `place` is the position of `included`. */
-export function toSlipDocument(payload: SlipPayload, reference: string, place: Operation['included']): object {
+export function toSlipDocument(
+  payload: SlipPayload,
+  reference: string,
+  place: Operation['included'],
+): object {
   const { items, metadata, ...others } = payload;
-  const included = (items ?? []).map((item) => ({ type: 'inboundPackingSlipItem', attributes: pickGiven(item) }));
+  const included = (items ?? []).map((item) => ({
+    type: 'inboundPackingSlipItem',
+    attributes: pickGiven(item),
+  }));
   const data = {
     type: 'inboundPackingSlip',
     attributes: {
@@ -64,17 +82,25 @@ export function toSlipDocument(payload: SlipPayload, reference: string, place: O
 }
 
 async function createSlip(payload: SlipPayload, context: PushContext): Promise<PushResult> {
-  const body = toSlipDocument(payload, context.row.reference, context.operations[operation].included);
+  const body = toSlipDocument(
+    payload,
+    context.row.reference,
+    context.operations[operation].included,
+  );
   const answer = await context.send({ operation, body });
   const document = decodeDocument(operation, answer.body, 'single');
   const [created] = readSlips(document);
   if (created === undefined || created.row.reference !== context.row.reference)
     throw makeUndecodableError(`${operation}: the answer describes another slip`);
   const { resource } = created;
-  return { result: toResult(resource), reading: { stream: inboundPackingSlips, resource, escaped: document.escaped } };
+  return {
+    result: toResult(resource),
+    reading: { stream: inboundPackingSlips, resource, escaped: document.escaped },
+  };
 }
 
-const readSlips = (document: Document) => readResources(document, slip, 'a slip in the answer cannot be read');
+const readSlips = (document: Document) =>
+  readResources(document, slip, 'a slip in the answer cannot be read');
 
 function toResult(resource: Resource): PushResult['result'] {
   const items = readIncluded(resource, slipItem).map(({ id, sku }) => ({ id, sku }));
@@ -111,8 +137,13 @@ async function findSlips(
     });
     const [only, ...others] = fitting.filter((slip) => unclaimedIds.includes(slip.row.id));
     if (only === undefined) found.set(row.id, { seen: 'absent', basis: 'list' });
-    else if (others.length === 0) found.set(row.id, { seen: 'there', resource: only.resource, escaped: only.escaped });
-    else found.set(row.id, { seen: 'several', why: `slips ${unclaimedIds.join(', ')} all match the payload` });
+    else if (others.length === 0)
+      found.set(row.id, { seen: 'there', resource: only.resource, escaped: only.escaped });
+    else
+      found.set(row.id, {
+        seen: 'several',
+        why: `slips ${unclaimedIds.join(', ')} all match the payload`,
+      });
   }
   return found;
 }
@@ -120,10 +151,22 @@ async function findSlips(
 /** Returns true if a row leaves out a member, which a switch made optional. The service may have chosen any value. */
 const isLeftOut = (value: string | null | undefined) => value === undefined || value === null;
 
-async function listOpenSlips({ warehouse, signal }: LookUpContext): Promise<ReturnType<typeof readSlips>> {
-  const filter = { include: inboundPackingSlips.include, 'page[size]': 100, 'filter[status][in]': openStatuses };
+async function listOpenSlips({
+  warehouse,
+  signal,
+}: LookUpContext): Promise<ReturnType<typeof readSlips>> {
+  const filter = {
+    include: inboundPackingSlips.include,
+    'page[size]': 100,
+    'filter[status][in]': openStatuses,
+  };
   const slips: ReturnType<typeof readSlips> = [];
-  const list = listPages(warehouse, { operation: 'v3.inboundPackingSlips.list', filter, maxPages, signal });
+  const list = listPages(warehouse, {
+    operation: 'v3.inboundPackingSlips.list',
+    filter,
+    maxPages,
+    signal,
+  });
   for await (const page of list) for (const slip of readSlips(page)) slips.push(slip);
   return slips;
 }

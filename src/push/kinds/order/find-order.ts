@@ -52,8 +52,11 @@ export async function readOrderById(
   id: number,
 ): Promise<FoundOrder | null> {
   const document = await warehouse.get('v3.orders.get', id, orderInclude, { signal });
-  const found = document === null ? undefined : readOrders(document).find(({ order }) => order.id === id);
-  return found === undefined ? null : { ...found, today: toServiceDay(document?.dateMs ?? null, zone) };
+  const found =
+    document === null ? undefined : readOrders(document).find(({ order }) => order.id === id);
+  return found === undefined
+    ? null
+    : { ...found, today: toServiceDay(document?.dateMs ?? null, zone) };
 }
 
 /**
@@ -66,10 +69,13 @@ export async function searchOrder(context: PushContext): Promise<FoundOrder> {
   const number = row.reference;
   assertSearchable(number);
   const pages = await listByNumbers(warehouse, [number], signal);
-  const listed = pages.flatMap(readOrders).find(({ order }) => order.external_order_number === number);
+  const listed = pages
+    .flatMap(readOrders)
+    .find(({ order }) => order.external_order_number === number);
   const newNumber = await findNewNumber(db, row);
   // A list that is behind may still show the former number of an order that was renamed.
-  const current = listed && newNumber !== null ? await readOrderById(context, listed.order.id) : undefined;
+  const current =
+    listed && newNumber !== null ? await readOrderById(context, listed.order.id) : undefined;
   if (current?.order.external_order_number === number) return current;
   if (listed !== undefined && newNumber === null)
     return { ...listed, today: toServiceDay(pages.at(-1)?.dateMs ?? null, zone) };
@@ -83,7 +89,10 @@ export async function searchOrder(context: PushContext): Promise<FoundOrder> {
 }
 
 /** Makes the error of a row that waits for an `order.rename`. */
-export const makeRenameAwaited = ({ id, reference, status }: OtherRow, does: string): PostponedError =>
+export const makeRenameAwaited = (
+  { id, reference, status }: OtherRow,
+  does: string,
+): PostponedError =>
   new PostponedError(
     'rename_awaited',
     `row ${id} (order.rename of ${reference}) ${does} and is ${status}; this row waits for it`,
@@ -108,7 +117,11 @@ export async function listByNumbers(
   numbers: readonly string[],
   signal: AbortSignal,
 ): Promise<ListPage[]> {
-  const filter = { include: orders.include, 'page[size]': 100, 'filter[externalOrderNumber][in]': numbers };
+  const filter = {
+    include: orders.include,
+    'page[size]': 100,
+    'filter[externalOrderNumber][in]': numbers,
+  };
   const pages: ListPage[] = [];
   const list = listPages(warehouse, { operation: 'v3.orders.list', filter, maxPages, signal });
   for await (const page of list) pages.push(page);
@@ -128,7 +141,11 @@ export function readOrders(document: Document): AnsweredOrder[] {
  * Returns the order of an answer.
  * @throws WarehouseError `undecodable` if it is not the one that we changed
  */
-export function readAnsweredOrder(operation: OperationName, body: string, id: number): AnsweredOrder {
+export function readAnsweredOrder(
+  operation: OperationName,
+  body: string,
+  id: number,
+): AnsweredOrder {
   const [order] = readOrders(decodeDocument(operation, body, 'single'));
   if (order?.order.id === id) return order;
   throw makeUndecodableError(`${operation}: the answer describes another order`);
@@ -147,7 +164,9 @@ export async function readChangedOrder(
   if (!isEmpty(answer)) return readAnsweredOrder(operation, answer.body, id);
   const order = await readOrderById(context, id);
   if (order !== null) return order;
-  throw makeUndecodableError(`${operation}: the answer is empty, and the service does not have order ${id} any more`);
+  throw makeUndecodableError(
+    `${operation}: the answer is empty, and the service does not have order ${id} any more`,
+  );
 }
 
 /** Returns today by the service's clock; without a Date header yesterday by ours: no date may pass too early. */
@@ -159,7 +178,9 @@ function toServiceDay(dateMs: number | null, zone: string): string {
 const metaFields = { modified: flag, modifiedItems: many };
 
 /** Returns the lines of an order. Skips lines that cannot be read. */
-export function readLines(resource: Resource): { id: number; sku: string | null; quantity: number | null }[] {
+export function readLines(
+  resource: Resource,
+): { id: number; sku: string | null; quantity: number | null }[] {
   return readIncluded(resource, orderItem).map(({ id, sku, quantity }) => ({ id, sku, quantity }));
 }
 
@@ -167,7 +188,10 @@ export function readLines(resource: Resource): { id: number; sku: string | null;
  * Returns `meta` from the answer to a cancellation (docs/interface.md, 7.8 Cancel and 8.2 Operations).
  * @throws WarehouseError `undecodable` if the answer has no such `meta`
  */
-export function readMeta(operation: string, body: string): { modified: boolean; modifiedItems: number[] } {
+export function readMeta(
+  operation: string,
+  body: string,
+): { modified: boolean; modifiedItems: number[] } {
   const document = parseExact(body);
   const meta = decodeMembers(metaFields, isObject(document) ? (document.meta ?? null) : null);
   if ('problem' in meta || meta.value.modified === null)

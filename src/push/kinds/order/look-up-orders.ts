@@ -34,7 +34,14 @@ const maxUnclearLookUps = 3;
 export interface RowToLookUp
   extends Pick<
     UnknownRow,
-    'id' | 'reference' | 'absences' | 'lookups' | 'sinceWrittenMs' | 'sinceFirstSentMs' | 'refusal' | 'refusedAs'
+    | 'id'
+    | 'reference'
+    | 'absences'
+    | 'lookups'
+    | 'sinceWrittenMs'
+    | 'sinceFirstSentMs'
+    | 'refusal'
+    | 'refusedAs'
   > {
   readonly payloadRead: { readonly orderedOn?: string | null | undefined };
 }
@@ -60,12 +67,14 @@ export async function findOrders(
 ): Promise<Map<number, LookUpResult>> {
   const rows = await addLaterOrders(unknown, context);
   const found = await searchNumbers(rows, context);
-  const isMissing = ({ id }: RowToLookUp) => ['absent', 'unclear'].includes(found.get(id)?.seen ?? '');
+  const isMissing = ({ id }: RowToLookUp) =>
+    ['absent', 'unclear'].includes(found.get(id)?.seen ?? '');
   const stored = await findStoredOrders(
     context.db,
     rows.map(({ id }) => id),
   );
-  for (const [id, result] of await readStoredOrders(rows.filter(isMissing), stored, context)) found.set(id, result);
+  for (const [id, result] of await readStoredOrders(rows.filter(isMissing), stored, context))
+    found.set(id, result);
   const toWalk = rows.filter((row) => isMissing(row) && needsWalk(row, found.get(row.id)));
   for (const [id, result] of await searchDays(toWalk, context)) found.set(id, result);
   for (const { rowId, orderId, isOlder } of stored) {
@@ -77,9 +86,14 @@ export async function findOrders(
 }
 
 /** Adds a later order to each row whose absence depends on how old the list is. */
-async function addLaterOrders(rows: readonly RowToLookUp[], { db }: LookUpContext): Promise<SearchedRow[]> {
+async function addLaterOrders(
+  rows: readonly RowToLookUp[],
+  { db }: LookUpContext,
+): Promise<SearchedRow[]> {
   const isInDoubt = ({ sinceWrittenMs, refusedAs }: RowToLookUp) =>
-    sinceWrittenMs !== null && sinceWrittenMs >= minuteMs && (refusedAs !== null || sinceWrittenMs < longestListLagMs);
+    sinceWrittenMs !== null &&
+    sinceWrittenMs >= minuteMs &&
+    (refusedAs !== null || sinceWrittenMs < longestListLagMs);
   const doubted = rows.filter(isInDoubt).map(({ id }) => id);
   if (doubted.length === 0) return [...rows];
 
@@ -88,13 +102,18 @@ async function addLaterOrders(rows: readonly RowToLookUp[], { db }: LookUpContex
 }
 
 /** Searches orders by their numbers, in batches. */
-async function searchNumbers(rows: readonly SearchedRow[], context: LookUpContext): Promise<Map<number, LookUpResult>> {
+async function searchNumbers(
+  rows: readonly SearchedRow[],
+  context: LookUpContext,
+): Promise<Map<number, LookUpResult>> {
   const found = new Map<number, LookUpResult>();
   let failed: LookUpResult | undefined;
   for (const batch of batchRows(rows)) {
     // If the service refuses the credentials or asks to wait, the other batches are not sent.
     const seen =
-      failed === undefined ? await lookUpBatch(batch, context) : batch.map(({ id }) => [id, failed] as const);
+      failed === undefined
+        ? await lookUpBatch(batch, context)
+        : batch.map(({ id }) => [id, failed] as const);
     for (const [id, one] of seen) found.set(id, one as LookUpResult);
     failed ??= [...found.values()].find(
       (one) => one.seen === 'no answer' && one.cause !== undefined && concernsAllNumbers(one.cause),
@@ -107,7 +126,9 @@ async function searchNumbers(rows: readonly SearchedRow[], context: LookUpContex
 function needsWalk(row: RowToLookUp, result: LookUpResult | undefined): boolean {
   // A filter finds plain numbers: if it does not find the one of a row that was only refused, no other order has it.
   if (row.refusedAs !== null)
-    return row.refusedAs === 'taken' || row.sinceWrittenMs !== null || !plainNumber.test(row.reference);
+    return (
+      row.refusedAs === 'taken' || row.sinceWrittenMs !== null || !plainNumber.test(row.reference)
+    );
   return row.absences > 0 || (result?.seen === 'unclear' && row.lookups >= maxUnclearLookUps);
 }
 
@@ -128,11 +149,16 @@ async function readStoredOrders(
   );
   // A poll has shown them. If the filter cannot find a number, that says nothing about how old its list is.
   const agesMs = new Map(stored.map(({ rowId, storedAgoMs }) => [rowId, storedAgoMs]));
-  const plain = new Set(rows.filter(({ reference }) => plainNumber.test(reference)).map(({ id }) => id));
+  const plain = new Set(
+    rows.filter(({ reference }) => plainNumber.test(reference)).map(({ id }) => id),
+  );
   return new Map(
     [...results].map(([id, result]) => {
       const listedAgoMs = plain.has(id) ? agesMs.get(id) : undefined;
-      return [id, result.seen === 'there' && listedAgoMs !== undefined ? { ...result, listedAgoMs } : result];
+      return [
+        id,
+        result.seen === 'there' && listedAgoMs !== undefined ? { ...result, listedAgoMs } : result,
+      ];
     }),
   );
 }
@@ -153,7 +179,8 @@ async function readFound(
     try {
       const order = await readOrderById(context, id);
       if (order?.order.external_order_number !== row.reference) continue;
-      for (const [rowId, result] of await toResults([row], [order], context)) results.set(rowId, result);
+      for (const [rowId, result] of await toResults([row], [order], context))
+        results.set(rowId, result);
     } catch (error) {
       results.set(row.id, toNoAnswer(error));
     }
@@ -198,7 +225,10 @@ async function searchDays(
   }
   const absent = rows.map(({ id, later }): [number, LookUpResult] => [
     id,
-    { seen: 'absent', basis: later !== undefined && listed.has(later.orderId) ? 'newer list' : 'list' },
+    {
+      seen: 'absent',
+      basis: later !== undefined && listed.has(later.orderId) ? 'newer list' : 'list',
+    },
   ]);
   return new Map([...absent, ...(await readFound(hits, context))]);
 }
@@ -208,11 +238,17 @@ async function searchDays(
  * @param nowMs the service's clock
  */
 function listRanges(rows: readonly RowToLookUp[], nowMs: number): DayRange[] {
-  const firstSentMs = nowMs - rows.reduce((longest, { sinceFirstSentMs }) => Math.max(longest, sinceFirstSentMs), 0);
+  const firstSentMs =
+    nowMs - rows.reduce((longest, { sinceFirstSentMs }) => Math.max(longest, sinceFirstSentMs), 0);
   // One day more, because the day of the service may be another.
   const after = addDays(toUtcDay(firstSentMs), -2);
-  const ordered = rows.flatMap(({ payloadRead: { orderedOn } }) => orderedOn ?? []).filter((day) => day <= after);
-  return [{ after }, ...[...new Set(ordered)].map((day) => ({ after: addDays(day, -1), before: addDays(day, 1) }))];
+  const ordered = rows
+    .flatMap(({ payloadRead: { orderedOn } }) => orderedOn ?? [])
+    .filter((day) => day <= after);
+  return [
+    { after },
+    ...[...new Set(ordered)].map((day) => ({ after: addDays(day, -1), before: addDays(day, 1) })),
+  ];
 }
 
 /** @throws WarehouseError if the list cannot be read to its end, or if an order in it has no readable id or number */
@@ -225,11 +261,17 @@ async function* walkRange(
     'filter[orderedOn][gt]': after,
     ...(before === undefined ? {} : { 'filter[orderedOn][lt]': before }),
   };
-  const list = listPages(warehouse, { operation: 'v3.orders.list', filter, maxPages: maxWalkPages, signal });
+  const list = listPages(warehouse, {
+    operation: 'v3.orders.list',
+    filter,
+    maxPages: maxWalkPages,
+    signal,
+  });
   for await (const page of list)
     for (const resource of page.data) {
       const id = readId(resource);
-      const attributes = isObject(resource) && isObject(resource.attributes) ? resource.attributes : {};
+      const attributes =
+        isObject(resource) && isObject(resource.attributes) ? resource.attributes : {};
       const { externalOrderNumber: number } = attributes;
       if (id === null || typeof number !== 'string')
         throw makeUndecodableError('an order in the list of its days has no readable number');
@@ -264,7 +306,9 @@ const concernsAllNumbers = ({ code, status, retryAfterMs }: WarehouseError) =>
  * service might split the decoded value into two numbers.
  */
 export function batchRows<
-  T extends Pick<SearchedRow, 'reference'> & { readonly later?: Pick<LaterOrder, 'number'> | undefined },
+  T extends Pick<SearchedRow, 'reference'> & {
+    readonly later?: Pick<LaterOrder, 'number'> | undefined;
+  },
 >(rows: readonly T[]): T[][] {
   const alone = rows.filter(({ reference }) => reference.includes(',')).map((row) => [row]);
   const batches: T[][] = [];
@@ -273,7 +317,11 @@ export function batchRows<
   for (const row of rows.filter(({ reference }) => !reference.includes(','))) {
     const added = listAskedNumbers(row).filter((number) => !numbers.has(number));
     const addedBytes = added.reduce((sum, number) => sum + encodeValue(number).length + 1, 0);
-    if (batches.length === 0 || bytes + addedBytes > maxUrlBytes || numbers.size + added.length > maxNumbers) {
+    if (
+      batches.length === 0 ||
+      bytes + addedBytes > maxUrlBytes ||
+      numbers.size + added.length > maxNumbers
+    ) {
       batches.push([]);
       numbers = new Set();
       bytes = otherQueryBytes;
@@ -286,14 +334,22 @@ export function batchRows<
 }
 
 /** Returns the numbers that the look-up of a row asks for: its own, and that of a later order. */
-const listAskedNumbers = ({ reference, later }: { reference: string; later?: { number: string } | undefined }) =>
-  later === undefined ? [reference] : [reference, later.number];
+const listAskedNumbers = ({
+  reference,
+  later,
+}: {
+  reference: string;
+  later?: { number: string } | undefined;
+}) => (later === undefined ? [reference] : [reference, later.number]);
 
 /**
  * Looks up one batch. If the answer has a number that was not asked for, it proves nothing: then looks up the two
  * halves separately, to find the row that causes it.
  */
-async function lookUpBatch(rows: readonly SearchedRow[], context: LookUpContext): Promise<Map<number, LookUpResult>> {
+async function lookUpBatch(
+  rows: readonly SearchedRow[],
+  context: LookUpContext,
+): Promise<Map<number, LookUpResult>> {
   const asked = new Set(rows.flatMap(listAskedNumbers));
   let orders: AnsweredOrder[];
   try {
@@ -312,7 +368,10 @@ async function lookUpBatch(rows: readonly SearchedRow[], context: LookUpContext)
   }
   const results = await toResults(rows, orders, context);
   return new Map(
-    [...results].map(([id, result]) => [id, result.seen === 'there' ? { ...result, listedAgoMs: 0 } : result]),
+    [...results].map(([id, result]) => [
+      id,
+      result.seen === 'there' ? { ...result, listedAgoMs: 0 } : result,
+    ]),
   );
 }
 
@@ -329,7 +388,8 @@ async function toResults(
     rows.map(({ id, reference, later }): [number, LookUpResult] => {
       const found = byNumber.get(reference);
       const isNewer = later !== undefined && byNumber.get(later.number)?.order.id === later.orderId;
-      if (found === undefined) return [id, { seen: 'absent', basis: isNewer ? 'newer list' : 'list' }];
+      if (found === undefined)
+        return [id, { seen: 'absent', basis: isNewer ? 'newer list' : 'list' }];
       const ofOrder = renames.filter(({ orderId }) => orderId === found.order.id);
       const last = ofOrder.findLast(({ status }) => status === 'done');
       if (last?.from === reference) {

@@ -22,14 +22,21 @@ export const orderAttachmentCreate = defineKind<OrderAttachment>({
   push: createAttachment,
 });
 
-async function createAttachment(payload: OrderAttachment, context: PushContext): Promise<PushResult> {
+async function createAttachment(
+  payload: OrderAttachment,
+  context: PushContext,
+): Promise<PushResult> {
   const { order } = await findOrder(context);
   const answer = await context.send({
     operation,
     body: {
       data: {
         type: 'orderAttachment',
-        attributes: toAttachmentAttributes(context.row.reference, payload, context.operations[operation]),
+        attributes: toAttachmentAttributes(
+          context.row.reference,
+          payload,
+          context.operations[operation],
+        ),
         relationships: { order: { data: { id: order.id, type: 'order' } } },
       },
     },

@@ -3,7 +3,14 @@ import type { Resource } from '../../../service/decoding/jsonapi.ts';
 import { isEmpty } from '../../answers.ts';
 import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
 import { noMembers } from '../../payloads/members.ts';
-import { findOrder, orderInclude, readAnsweredOrder, readLines, readMeta, readOrderById } from './find-order.ts';
+import {
+  findOrder,
+  orderInclude,
+  readAnsweredOrder,
+  readLines,
+  readMeta,
+  readOrderById,
+} from './find-order.ts';
 
 /** Cancels the quantities of an order that were not shipped (docs/interface.md, 7.8 Cancel). */
 export const orderCancel = defineKind<Record<string, never>>({
@@ -17,13 +24,22 @@ export const orderCancel = defineKind<Record<string, never>>({
 
 async function cancelOrder(_payload: unknown, context: PushContext): Promise<PushResult> {
   const { order, resource } = await findOrder(context);
-  const answer = await context.send({ operation: 'v3.orders.cancel', path: { id: order.id }, query: orderInclude });
+  const answer = await context.send({
+    operation: 'v3.orders.cancel',
+    path: { id: order.id },
+    query: orderInclude,
+  });
   if (isEmpty(answer)) return readCancelled(order.id, resource, context);
 
   const remaining = readAnsweredOrder('v3.orders.cancel', answer.body, order.id);
   const { modified, modifiedItems } = readMeta('v3.orders.cancel', answer.body);
   return {
-    result: { orderId: order.id, modified, modifiedItemIds: modifiedItems, items: readLines(remaining.resource) },
+    result: {
+      orderId: order.id,
+      modified,
+      modifiedItemIds: modifiedItems,
+      items: readLines(remaining.resource),
+    },
     reading: { stream: orders, ...remaining },
   };
 }
@@ -32,7 +48,11 @@ async function cancelOrder(_payload: unknown, context: PushContext): Promise<Pus
  * Returns the result of a cancellation that was answered without a body: what the order has lost since it was read
  * before. If the service does not have the order any more, everything of it is cancelled.
  */
-async function readCancelled(orderId: number, before: Resource, context: PushContext): Promise<PushResult> {
+async function readCancelled(
+  orderId: number,
+  before: Resource,
+  context: PushContext,
+): Promise<PushResult> {
   const remaining = await readOrderById(context, orderId);
   const items = remaining === null ? [] : readLines(remaining.resource);
   const left = new Map(items.map(({ id, quantity }) => [id, quantity]));
@@ -41,5 +61,8 @@ async function readCancelled(orderId: number, before: Resource, context: PushCon
   const modifiedItemIds = changed.map(({ id }) => id);
   const result = { orderId, modified: modifiedItemIds.length > 0, modifiedItemIds, items };
   if (remaining === null) return { result, gone: { stream: orders, id: orderId } };
-  return { result, reading: { stream: orders, resource: remaining.resource, escaped: remaining.escaped } };
+  return {
+    result,
+    reading: { stream: orders, resource: remaining.resource, escaped: remaining.escaped },
+  };
 }

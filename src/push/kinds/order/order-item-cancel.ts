@@ -24,7 +24,9 @@ export const orderItemCancel = defineKind<CancelledItem>({
   notFoundMeansRoute: true,
   unknown: { do: 'resend' },
   check: async (wanted) =>
-    isGiven(wanted, 'orderItemId') === isGiven(wanted, 'sku') ? ['payload: give either orderItemId or sku'] : [],
+    isGiven(wanted, 'orderItemId') === isGiven(wanted, 'sku')
+      ? ['payload: give either orderItemId or sku']
+      : [],
   push: cancelItem,
 });
 
@@ -52,7 +54,11 @@ async function cancelItem(wanted: CancelledItem, context: PushContext): Promise<
   const { modified } = readMeta('v3.orderItems.cancel', answer.body);
   return {
     result: { orderItemId: id, modified, quantity: read.row.quantity },
-    reading: { stream: orders, resource: replaceItem(resource, id, item), escaped: escaped || document.escaped },
+    reading: {
+      stream: orders,
+      resource: replaceItem(resource, id, item),
+      escaped: escaped || document.escaped,
+    },
   };
 }
 
@@ -67,7 +73,9 @@ async function readCancelledItem(
   const findLine = (order: Resource) => readLines(order).find((line) => line.id === id);
   const line = changed === null ? undefined : findLine(changed.resource);
   if (changed === null || line === undefined)
-    throw makeUndecodableError('v3.orderItems.cancel: the answer is empty, and the order does not show the item');
+    throw makeUndecodableError(
+      'v3.orderItems.cancel: the answer is empty, and the order does not show the item',
+    );
 
   const modified = findLine(before)?.quantity !== line.quantity;
   const { resource, escaped } = changed;
@@ -87,9 +95,13 @@ function findItemId(order: Resource, { orderItemId, sku }: CancelledItem, number
   const [first, ...others] = found;
   const held = lines.map((line) => `${line.id} (${line.sku})`).join(', ') || 'none';
   if (first === undefined)
-    throw new NotFoundError(`order ${number} has no item ${orderItemId ?? sku}; its items are ${held}`);
+    throw new NotFoundError(
+      `order ${number} has no item ${orderItemId ?? sku}; its items are ${held}`,
+    );
   if (others.length > 0)
-    throw new NotFoundError(`order ${number} has several items with the sku ${sku}; name one by orderItemId: ${held}`);
+    throw new NotFoundError(
+      `order ${number} has several items with the sku ${sku}; name one by orderItemId: ${held}`,
+    );
   return first.id;
 }
 

@@ -1,6 +1,11 @@
 import { WarehouseError } from '../../../core/errors.ts';
 import { isObject, type Json } from '../../../core/json.ts';
-import { address as addressFields, order as orderFields, orderItem, orders } from '../../../pull/streams/orders.ts';
+import {
+  address as addressFields,
+  order as orderFields,
+  orderItem,
+  orders,
+} from '../../../pull/streams/orders.ts';
 import { type Resource, readId } from '../../../service/decoding/jsonapi.ts';
 import { LostMembersError, type PushContext } from '../../kind.ts';
 import { readSentTarget } from '../../sql/renames.ts';
@@ -24,7 +29,11 @@ export function listMembers(order: Resource): ReadonlyMap<string, string> {
     const text = toText(value);
     if (text !== null) members.set(path, text);
   };
-  const addAll = (prefix: string, attributes: Json | undefined, names: readonly string[] | null) => {
+  const addAll = (
+    prefix: string,
+    attributes: Json | undefined,
+    names: readonly string[] | null,
+  ) => {
     if (!isObject(attributes)) return;
     for (const name of names ?? Object.keys(attributes)) {
       const value = attributes[name];
@@ -37,7 +46,9 @@ export function listMembers(order: Resource): ReadonlyMap<string, string> {
   const included = (Array.isArray(order.included) ? order.included : []).filter(isObject);
   for (const name of ['deliveryAddress', 'billingAddress']) {
     const id = readLinkedId(order, name);
-    const address = included.find((resource) => resource.type === 'address' && id !== null && readId(resource) === id);
+    const address = included.find(
+      (resource) => resource.type === 'address' && id !== null && readId(resource) === id,
+    );
     addAll(`${name}.`, address?.attributes, addressAttributes);
   }
   const point = included.find(({ type }) => type === 'pickUpPoint');
@@ -50,8 +61,14 @@ export function listMembers(order: Resource): ReadonlyMap<string, string> {
 /** Returns a value as text; null if it is empty. A decimal is the same as a number and as a text. */
 function toText(value: Json | undefined): string | null {
   if (value === undefined || value === null || value === '') return null;
-  const text = JSON.isRawJSON(value) ? value.rawJSON : typeof value === 'string' ? value : JSON.stringify(value);
-  return /^-?\d{1,15}(\.\d+)?$/.test(text) && String(Number(text)).length < 17 ? String(Number(text)) : text;
+  const text = JSON.isRawJSON(value)
+    ? value.rawJSON
+    : typeof value === 'string'
+      ? value
+      : JSON.stringify(value);
+  return /^-?\d{1,15}(\.\d+)?$/.test(text) && String(Number(text)).length < 17
+    ? String(Number(text))
+    : text;
 }
 
 function readLinkedId(order: Resource, name: string): number | null {
@@ -83,7 +100,8 @@ export function findLoss(
 /** Describes what an update lost, without any value; null if it lost nothing. */
 export function describeLoss({ gone, changed }: ReturnType<typeof findLoss>): string | null {
   const list = (names: readonly string[]) =>
-    names.slice(0, maxNamed).join(', ') + (names.length > maxNamed ? ` and ${names.length - maxNamed} more` : '');
+    names.slice(0, maxNamed).join(', ') +
+    (names.length > maxNamed ? ` and ${names.length - maxNamed} more` : '');
   const parts = [
     ...(gone.length === 0 ? [] : [`erased ${list(gone)}`]),
     ...(changed.length === 0 ? [] : [`changed ${list(changed)}`]),
@@ -134,7 +152,9 @@ async function findLosses(
   const after = listMembers(resource);
   const { gone, changed } = findLoss(before, after, named);
   const earlier = (row.maybeCarriedOut ? await readSentTarget(db, row.id) : null)?.present ?? [];
-  const goneBefore = earlier.filter((path) => !before.has(path) && !after.has(path) && !isNamed(path, named));
+  const goneBefore = earlier.filter(
+    (path) => !before.has(path) && !after.has(path) && !isNamed(path, named),
+  );
   return describeLoss({ gone: [...goneBefore, ...gone], changed });
 }
 
@@ -142,11 +162,15 @@ async function findLosses(
 const sentBack = ['deliveryAddress', 'billingAddress', 'pickUpPoint', 'preferredShippingMethod'];
 
 /** Returns the relationships of an order as it shows them, without those that it does not have. */
-export function selectRelationships({ relationships }: Resource): { readonly [name: string]: Json } {
+export function selectRelationships({ relationships }: Resource): {
+  readonly [name: string]: Json;
+} {
   if (!isObject(relationships)) return {};
   const present = sentBack.flatMap((name) => {
     const relationship = relationships[name];
-    return isObject(relationship) && isObject(relationship.data) ? [[name, { data: relationship.data }] as const] : [];
+    return isObject(relationship) && isObject(relationship.data)
+      ? [[name, { data: relationship.data }] as const]
+      : [];
   });
   return Object.fromEntries(present);
 }

@@ -2,10 +2,26 @@ import type { Operation, Operations } from '../../../../config/operations.ts';
 import { makeUndecodableError } from '../../../core/errors.ts';
 import { isObject, type Json } from '../../../core/json.ts';
 import { orders } from '../../../pull/streams/orders.ts';
-import { decodeDocument, findChildren, type Resource, readId } from '../../../service/decoding/jsonapi.ts';
-import { type CheckContext, type JsonObject, maxProblems, type PushContext, type PushResult } from '../../kind.ts';
+import {
+  decodeDocument,
+  findChildren,
+  type Resource,
+  readId,
+} from '../../../service/decoding/jsonapi.ts';
+import {
+  type CheckContext,
+  type JsonObject,
+  maxProblems,
+  type PushContext,
+  type PushResult,
+} from '../../kind.ts';
 import { asNumber, findDocumentProblems, pickGiven } from '../../payload.ts';
-import { countryForm, localeForm, type OrderAttachment, type OrderPayload } from '../../payloads/order.ts';
+import {
+  countryForm,
+  localeForm,
+  type OrderAttachment,
+  type OrderPayload,
+} from '../../payloads/order.ts';
 import { type CodedMember, findCodeProblems, findNamedId, nameCode } from '../../setting-codes.ts';
 import type { PushTarget } from '../../sql/held-claims.ts';
 import { readLines, readOrders } from './find-order.ts';
@@ -24,16 +40,25 @@ export const methodMember: CodedMember = {
 };
 
 /** Returns the problems of an order that the schema cannot find. */
-async function findOrderProblems(payload: JsonObject, reference: string, context: CheckContext): Promise<string[]> {
+async function findOrderProblems(
+  payload: JsonObject,
+  reference: string,
+  context: CheckContext,
+): Promise<string[]> {
   const { attachments, externalOrderNumber: number } = payload;
   const problems: string[] = [];
   // Lanes are made of references.
   if (typeof number === 'string' && number !== reference)
-    problems.push(`externalOrderNumber: must equal the reference of the row, ${JSON.stringify(reference)}`);
+    problems.push(
+      `externalOrderNumber: must equal the reference of the row, ${JSON.stringify(reference)}`,
+    );
   for (const member of [orderTypeMember, methodMember])
     for (const problem of await findCodeProblems(payload, member, context)) problems.push(problem);
   for (const problem of await findListProblems(payload, context)) problems.push(problem);
-  for (const problem of findAddressProblems(payload.deliveryAddress, context.operations['v3.orders.create']))
+  for (const problem of findAddressProblems(
+    payload.deliveryAddress,
+    context.operations['v3.orders.create'],
+  ))
     problems.push(problem);
   return [...problems, ...(await findAttachmentProblems(attachments, context.signal))];
 }
@@ -42,10 +67,17 @@ async function findOrderProblems(payload: JsonObject, reference: string, context
  * Returns the problem of the first attachment that has one. The others are not read: a hostile document takes its reader
  * half a minute.
  */
-async function findAttachmentProblems(attachments: Json | undefined, signal: AbortSignal): Promise<string[]> {
+async function findAttachmentProblems(
+  attachments: Json | undefined,
+  signal: AbortSignal,
+): Promise<string[]> {
   for (const [index, entry] of (Array.isArray(attachments) ? attachments : []).entries()) {
     if (!isObject(entry)) continue;
-    const problems = await findDocumentProblems(`attachments[${index}].content`, entry.content, signal);
+    const problems = await findDocumentProblems(
+      `attachments[${index}].content`,
+      entry.content,
+      signal,
+    );
     if (problems.length > 0) return problems;
   }
   return [];
@@ -55,7 +87,10 @@ async function findAttachmentProblems(attachments: Json | undefined, signal: Abo
  * Returns the problems of an order, or of a change, that the lists of the service show: its locale, its country, and
  * warehouses that do not offer its shipping method. Billing addresses are not compared, because nothing is shipped to them.
  */
-export async function findListProblems(order: JsonObject, context: CheckContext): Promise<string[]> {
+export async function findListProblems(
+  order: JsonObject,
+  context: CheckContext,
+): Promise<string[]> {
   const { codes, signal } = context;
   const { locale, deliveryAddress } = order;
   const countryCode = isObject(deliveryAddress) ? deliveryAddress.countryCode : undefined;
@@ -73,7 +108,10 @@ export async function findListProblems(order: JsonObject, context: CheckContext)
 }
 
 /** Returns the problems of warehouses that do not offer the shipping method of an order. */
-export async function findWarehouseProblems(order: JsonObject, { codes, signal }: CheckContext): Promise<string[]> {
+export async function findWarehouseProblems(
+  order: JsonObject,
+  { codes, signal }: CheckContext,
+): Promise<string[]> {
   const { shippingMethod: code, shippingMethodId: id, items } = order;
   const found =
     typeof code === 'string' && code !== ''
@@ -116,17 +154,26 @@ export function linkParts({
   deliveryAddress,
   billingAddress,
   pickUpPoint,
-}: LinkedParts): { readonly relationships: Readonly<Record<string, object>>; readonly included: readonly object[] } {
+}: LinkedParts): {
+  readonly relationships: Readonly<Record<string, object>>;
+  readonly included: readonly object[];
+} {
   const relationships = {
     ...(orderTypeId !== null && { orderType: toLink('orderType', orderTypeId) }),
     ...(deliveryAddress && { deliveryAddress: toLink('address', deliveryId) }),
     ...(billingAddress && { billingAddress: toLink('address', billingId) }),
     ...(pickUpPoint && { pickUpPoint: { data: { type: 'pickUpPoint' } } }),
-    ...(shippingMethodId !== null && { preferredShippingMethod: toLink('shippingMethod', shippingMethodId) }),
+    ...(shippingMethodId !== null && {
+      preferredShippingMethod: toLink('shippingMethod', shippingMethodId),
+    }),
   };
   const included = [
-    ...(deliveryAddress ? [{ type: 'address', id: deliveryId, attributes: pickGiven(deliveryAddress) }] : []),
-    ...(billingAddress ? [{ type: 'address', id: billingId, attributes: pickGiven(billingAddress) }] : []),
+    ...(deliveryAddress
+      ? [{ type: 'address', id: deliveryId, attributes: pickGiven(deliveryAddress) }]
+      : []),
+    ...(billingAddress
+      ? [{ type: 'address', id: billingId, attributes: pickGiven(billingAddress) }]
+      : []),
     ...(pickUpPoint ? [{ type: 'pickUpPoint', attributes: pickUpPoint }] : []),
   ];
   return { relationships, included };
@@ -141,9 +188,23 @@ export function buildOrderDocument(
   ids: Pick<LinkedParts, 'orderTypeId' | 'shippingMethodId'>,
   options: OrderDocumentOptions,
 ): object {
-  const { items, deliveryAddress, billingAddress: givenBilling, pickUpPoint, attachments, ...others } = payload;
-  const { orderType: _type, orderTypeId: _typeId, shippingMethod: _method, shippingMethodId: _id, ...rest } = others;
-  const billingAddress = givenBilling ?? (options.billingAddress === 'omit' ? null : deliveryAddress);
+  const {
+    items,
+    deliveryAddress,
+    billingAddress: givenBilling,
+    pickUpPoint,
+    attachments,
+    ...others
+  } = payload;
+  const {
+    orderType: _type,
+    orderTypeId: _typeId,
+    shippingMethod: _method,
+    shippingMethodId: _id,
+    ...rest
+  } = others;
+  const billingAddress =
+    givenBilling ?? (options.billingAddress === 'omit' ? null : deliveryAddress);
   const linked = linkParts({ ...ids, deliveryAddress, billingAddress, pickUpPoint });
   const included = [
     ...items.map((line) => ({ type: 'orderItem', attributes: toItemAttributes(line) })),
@@ -153,12 +214,20 @@ export function buildOrderDocument(
       attributes: toAttachmentAttributes(rest.externalOrderNumber, first, options),
     })),
   ];
-  const attributes = { ...pickGiven(rest), ...(rest.metadata ? { metadata: pickGiven(rest.metadata) } : {}) };
+  const attributes = {
+    ...pickGiven(rest),
+    ...(rest.metadata ? { metadata: pickGiven(rest.metadata) } : {}),
+  };
   const data = { type: 'order', attributes, relationships: linked.relationships };
   return options.included === 'top' ? { data, included } : { data: { ...data, included } };
 }
 
-function toItemAttributes({ price, vat, metadata, ...others }: OrderPayload['items'][number]): object {
+function toItemAttributes({
+  price,
+  vat,
+  metadata,
+  ...others
+}: OrderPayload['items'][number]): object {
   return {
     ...pickGiven(others),
     ...(price === undefined || price === null ? {} : { price: asNumber(price) }),
@@ -173,7 +242,11 @@ export function toAttachmentAttributes(
   { filename, content }: OrderAttachment,
   { contentMember = 'content' }: Pick<Operation, 'contentMember'>,
 ): object {
-  const fixed = { contentType: 'application/pdf', printStrategy: 'REQUIRED', [contentMember]: content };
+  const fixed = {
+    contentType: 'application/pdf',
+    printStrategy: 'REQUIRED',
+    [contentMember]: content,
+  };
   return { externalOrderNumber, ...pickGiven({ filename }), ...fixed };
 }
 
@@ -196,13 +269,16 @@ export function findAddressProblems(lines: Json | undefined, rules: AddressRules
   const problems: string[] = [];
   const isNumbered = !isEmpty(houseNumber) || (typeof street1 === 'string' && /\d/.test(street1));
   if (houseNumberCountries.includes(countryCode) && !isNumbered)
-    problems.push(`deliveryAddress.houseNumber: is required for ${countryCode}, unless street1 has it`);
+    problems.push(
+      `deliveryAddress.houseNumber: is required for ${countryCode}, unless street1 has it`,
+    );
   if (postcodeCountries.includes(countryCode) && isEmpty(postcode))
     problems.push(`deliveryAddress.postcode: is required for ${countryCode}`);
   return problems;
 }
 
-const isEmpty = (value: Json | undefined) => value === undefined || value === null || String(value).trim() === '';
+const isEmpty = (value: Json | undefined) =>
+  value === undefined || value === null || String(value).trim() === '';
 
 /**
  * Returns a note for an order whose house number the service may not find, because it is in the street but not at its end; null if
@@ -222,7 +298,12 @@ const olderMembers = {
   'in v3 it is read-only': ['currency'],
   'name the warehouse by its code, in fulfillFrom': ['warehouseId', 'items.warehouseId'],
   'give the language and region in locale': ['languageId'],
-  'it is deprecated there': ['paymentMethodId', 'bankAccountNumber', 'bankAccountHolderName', 'bankAccountCityName'],
+  'it is deprecated there': [
+    'paymentMethodId',
+    'bankAccountNumber',
+    'bankAccountHolderName',
+    'bankAccountCityName',
+  ],
   'an address of v3 has no such member': ['deliveryAddress', 'billingAddress'].flatMap((name) =>
     ['ExtraName', 'Region', 'ExtraAddress'].flatMap((part) => [
       `${name}${part}`,
@@ -231,7 +312,10 @@ const olderMembers = {
   ),
 };
 const olderRefusals = Object.entries(olderMembers).flatMap(([remedy, names]) =>
-  names.map((name) => [name, `exists only in the older order operation, which this program does not call; ${remedy}`]),
+  names.map((name) => [
+    name,
+    `exists only in the older order operation, which this program does not call; ${remedy}`,
+  ]),
 );
 
 /** What every kind that creates an order has. */
@@ -243,11 +327,15 @@ export const creationRules = {
   // An attachment that goes with the order has the members of one that is sent alone.
   optional: (operations: Operations) => [
     ...(operations['v3.orders.create'].optional ?? []),
-    ...(operations['v3.orderAttachments.create'].optional ?? []).map((member) => `attachments.${member}`),
+    ...(operations['v3.orderAttachments.create'].optional ?? []).map(
+      (member) => `attachments.${member}`,
+    ),
   ],
   // The view order_overview reads it.
   notes: (operations: Operations) => ({
-    'x-house-number-countries': [...(operations['v3.orders.create'].houseNumberCountries ?? defaultCountries)],
+    'x-house-number-countries': [
+      ...(operations['v3.orders.create'].houseNumberCountries ?? defaultCountries),
+    ],
   }),
   notFoundMeansRoute: true,
   check: findOrderProblems,
@@ -261,12 +349,17 @@ export const creationRules = {
 };
 
 /** Sends a new order. */
-export async function sendOrder(payload: OrderPayload, context: PushContext, target?: PushTarget): Promise<PushResult> {
+export async function sendOrder(
+  payload: OrderPayload,
+  context: PushContext,
+  target?: PushTarget,
+): Promise<PushResult> {
   const ids = {
     orderTypeId: await findNamedId(payload, orderTypeMember, context),
     shippingMethodId: await findNamedId(payload, methodMember, context),
   };
-  const { 'v3.orders.create': options, 'v3.orderAttachments.create': attaching } = context.operations;
+  const { 'v3.orders.create': options, 'v3.orderAttachments.create': attaching } =
+    context.operations;
   const contentMember = pickGiven({ contentMember: attaching.contentMember });
   const body = buildOrderDocument(payload, ids, { ...contentMember, ...options });
   const answer = await context.send({ operation: 'v3.orders.create', body }, target);

@@ -19,7 +19,10 @@ export const orderRelease = defineKind<Record<string, never>>({
 async function releaseOrder(_payload: unknown, context: PushContext): Promise<PushResult> {
   const { reference, knownId } = context.row;
   try {
-    const answer = await context.send({ operation: 'v2.order.release', body: { externalOrderNumber: reference } });
+    const answer = await context.send({
+      operation: 'v2.order.release',
+      body: { externalOrderNumber: reference },
+    });
     if (isEmpty(answer)) {
       const problem = 'v2.order.release: the answer is empty, and the order is still on hold';
       return await checkReleased(context, makeUndecodableError(problem));

@@ -43,7 +43,10 @@ export const orderRename = defineKind<OrderRename>({
       find: findRenamedOrders,
       // The order that is found has the new number, which is all that the row asks for.
       differs: () => null,
-      resultOf: (resource, { externalOrderNumber }) => ({ orderId: readId(resource), externalOrderNumber }),
+      resultOf: (resource, { externalOrderNumber }) => ({
+        orderId: readId(resource),
+        externalOrderNumber,
+      }),
       whenAbsent: 'resend',
       doubtsRefusal: false,
       byTarget: true,
@@ -51,7 +54,10 @@ export const orderRename = defineKind<OrderRename>({
   },
 });
 
-async function renameOrder({ externalOrderNumber: number }: OrderRename, context: PushContext): Promise<PushResult> {
+async function renameOrder(
+  { externalOrderNumber: number }: OrderRename,
+  context: PushContext,
+): Promise<PushResult> {
   const found = await findOrderToRename(number, context);
   if (found.order.external_order_number === number) return toPushResult(found, null);
   await assertNumberUnused(number, context);
@@ -59,7 +65,10 @@ async function renameOrder({ externalOrderNumber: number }: OrderRename, context
   return toPushResult(renamed, renamed.note);
 }
 
-function toPushResult({ order, resource, escaped }: AnsweredOrder, note: string | null): PushResult {
+function toPushResult(
+  { order, resource, escaped }: AnsweredOrder,
+  note: string | null,
+): PushResult {
   const { id: orderId, external_order_number: externalOrderNumber } = order;
   const result = { orderId, externalOrderNumber, ...(note === null ? {} : { note }) };
   return { result, reading: { stream: orders, resource, escaped } };
@@ -120,14 +129,21 @@ async function findRenamedOrders(
     // If the service does not answer, the other rows are not looked up now. An unreadable answer concerns its order.
     const seen = failed ?? (await lookUpRow(row, targetIds.get(row.id), context));
     found.set(row.id, seen);
-    if (seen.seen === 'no answer' && seen.cause !== undefined && seen.cause.code !== 'undecodable') failed = seen;
+    if (seen.seen === 'no answer' && seen.cause !== undefined && seen.cause.code !== 'undecodable')
+      failed = seen;
   }
   return found;
 }
 
-async function lookUpRow(row: RenameRow, targetId: number | undefined, context: LookUpContext): Promise<LookUpResult> {
+async function lookUpRow(
+  row: RenameRow,
+  targetId: number | undefined,
+  context: LookUpContext,
+): Promise<LookUpResult> {
   try {
-    return targetId === undefined ? await searchBothNumbers(row, context) : await readTarget(row, targetId, context);
+    return targetId === undefined
+      ? await searchBothNumbers(row, context)
+      : await readTarget(row, targetId, context);
   } catch (error) {
     return toNoAnswer(error);
   }
@@ -139,17 +155,26 @@ async function readTarget(
   context: LookUpContext,
 ): Promise<LookUpResult> {
   const found = await readOrderById(context, id);
-  if (found === null) return { seen: 'several', why: `the service does not have the order ${id} any more` };
+  if (found === null)
+    return { seen: 'several', why: `the service does not have the order ${id} any more` };
   const number = found.order.external_order_number;
   if (number === wanted) {
-    const present = new Map((await readSentTarget(context.db, rowId))?.present.map((path) => [path, '']));
-    const { gone } = findLoss(present, listMembers(found.resource), ['externalOrderNumber', 'preferredShippingDate']);
+    const present = new Map(
+      (await readSentTarget(context.db, rowId))?.present.map((path) => [path, '']),
+    );
+    const { gone } = findLoss(present, listMembers(found.resource), [
+      'externalOrderNumber',
+      'preferredShippingDate',
+    ]);
     const loss = describeLoss({ gone, changed: [] });
     const lost = loss === null ? {} : { lost: describeLostMembers(loss) };
     return { seen: 'there', resource: found.resource, escaped: found.escaped, ...lost };
   }
   if (number === reference) return { seen: 'absent', basis: 'read', why: stillFormerNumber };
-  return { seen: 'several', why: `the order ${id} has the number ${number}, neither ${reference} nor ${wanted}` };
+  return {
+    seen: 'several',
+    why: `the order ${id} has the number ${number}, neither ${reference} nor ${wanted}`,
+  };
 }
 
 const stillFormerNumber = 'the order still has its former number; looked up again';
@@ -164,5 +189,8 @@ async function searchBothNumbers(
   };
   if (!(await isThere(wanted)) || (await isThere(reference)))
     return { seen: 'absent', basis: 'list', why: stillFormerNumber };
-  return { seen: 'several', why: `an order has the number ${wanted}, but it is not known whether it was ${reference}` };
+  return {
+    seen: 'several',
+    why: `an order has the number ${wanted}, but it is not known whether it was ${reference}`,
+  };
 }

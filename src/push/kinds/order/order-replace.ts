@@ -14,7 +14,14 @@ import {
 } from '../../kind.ts';
 import { type OrderPayload, orderPayload } from '../../payloads/order.ts';
 import { readSentTarget } from '../../sql/renames.ts';
-import { type FoundOrder, findOrder, orderInclude, readChangedOrder, readLines, readOrderById } from './find-order.ts';
+import {
+  type FoundOrder,
+  findOrder,
+  orderInclude,
+  readChangedOrder,
+  readLines,
+  readOrderById,
+} from './find-order.ts';
 import { findOrders, type RowToLookUp } from './look-up-orders.ts';
 import { creationRules, sendOrder, toCreateResult } from './order-payload.ts';
 import { changeNumber } from './order-state.ts';
@@ -62,8 +69,10 @@ async function replaceOrder(payload: OrderPayload, context: PushContext): Promis
   const number = row.reference;
   const formerNumber = makeFormerNumber(number, row.id);
   const targetId = (await readSentTarget(db, row.id))?.id ?? null;
-  const known = targetId === null ? await findOrder(context) : await readOrderById(context, targetId);
-  if (known === null) throw new NotFoundError(`the service does not have the order ${targetId} any more`);
+  const known =
+    targetId === null ? await findOrder(context) : await readOrderById(context, targetId);
+  if (known === null)
+    throw new NotFoundError(`the service does not have the order ${targetId} any more`);
   const { id } = known.order;
   let present: Omit<FoundOrder, 'today'> = known;
   if (known.order.external_order_number === number) {
@@ -79,15 +88,26 @@ async function replaceOrder(payload: OrderPayload, context: PushContext): Promis
     present = await readChangedOrder('v3.orders.cancel', answer, id, context);
   }
   const left =
-    readLines(present.resource).length === 0 ? 'items that the answer does not show' : describeOpenItems(present);
-  if (left !== '') throw await giveNumberBack(context, { ...known, ...present }, left, formerNumber);
-  return { ...(await createNew(payload, context, id, formerNumber)), reread: { stream: orders, id } };
+    readLines(present.resource).length === 0
+      ? 'items that the answer does not show'
+      : describeOpenItems(present);
+  if (left !== '')
+    throw await giveNumberBack(context, { ...known, ...present }, left, formerNumber);
+  return {
+    ...(await createNew(payload, context, id, formerNumber)),
+    reread: { stream: orders, id },
+  };
 }
 
 /** @throws NotFoundError if a shipment of the order exists: its items cannot be cancelled. Nothing was changed. */
-async function assertNotShipped({ order: { id } }: FoundOrder, context: PushContext): Promise<void> {
+async function assertNotShipped(
+  { order: { id } }: FoundOrder,
+  context: PushContext,
+): Promise<void> {
   const query = encodeQuery({ 'filter[orderId]': String(id) });
-  const { data } = await context.warehouse.list('v3.shipments.list', query, { signal: context.signal });
+  const { data } = await context.warehouse.list('v3.shipments.list', query, {
+    signal: context.signal,
+  });
   if (data.length === 0) return;
   throw new NotFoundError(
     `order ${context.row.reference} cannot be replaced, because shipment ${readId(data[0] ?? null)} has items of it.` +
@@ -158,7 +178,10 @@ async function findReplacements(
       const found = await readOrderById(context, targetId);
       replacedIds.set(row.id, targetId);
       if (found === null)
-        results.set(row.id, { seen: 'several', why: `the service does not have the order ${targetId} any more` });
+        results.set(row.id, {
+          seen: 'several',
+          why: `the service does not have the order ${targetId} any more`,
+        });
       else if (isCancelledAway(found, row)) created.push(row);
       else {
         const why = `the order ${targetId} is not replaced yet; looked up again`;
@@ -172,11 +195,15 @@ async function findReplacements(
     const replacedOrderId = replacedIds.get(id);
     if (result.seen !== 'there' || replacedOrderId === undefined) results.set(id, result);
     else if (readId(result.resource) === replacedOrderId)
-      results.set(id, { seen: 'unclear', why: 'the list still has the replaced order; looked up again' });
+      results.set(id, {
+        seen: 'unclear',
+        why: 'the list still has the replaced order; looked up again',
+      });
     else results.set(id, { ...result, alsoInResult: { replacedOrderId }, reread: replacedOrderId });
   }
   return results;
 }
 
 const isCancelledAway = (found: FoundOrder, { id, reference }: RowToLookUp) =>
-  found.order.external_order_number === makeFormerNumber(reference, id) && describeOpenItems(found) === '';
+  found.order.external_order_number === makeFormerNumber(reference, id) &&
+  describeOpenItems(found) === '';

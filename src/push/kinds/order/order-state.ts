@@ -5,7 +5,12 @@ import type { OrderRow } from '../../../pull/streams/orders.ts';
 import { toColumn } from '../../../service/decoding/fields.ts';
 import type { Resource } from '../../../service/decoding/jsonapi.ts';
 import { PayloadError, type PushContext } from '../../kind.ts';
-import { type AnsweredOrder, type FoundOrder, orderInclude, readChangedOrder } from './find-order.ts';
+import {
+  type AnsweredOrder,
+  type FoundOrder,
+  orderInclude,
+  readChangedOrder,
+} from './find-order.ts';
 import { assertKept, listMembers, selectRelationships } from './order-loss.ts';
 
 /** The attributes of an order that a change may name. An absent member keeps its value. */
@@ -33,7 +38,11 @@ const members = [
 /** Members that must not be null (docs/interface.md, 7.1 Fields). If the order does not show them, they are omitted. */
 const neverNull: ReadonlySet<string> = new Set(['externalOrderNumber', 'locale', 'onHold']);
 /** Members that an empty text erases (docs/interface.md, 7.1 Fields). Null erases the others. */
-const erasedByEmpty: ReadonlySet<string> = new Set(['reference', 'consumerReference', 'promotionCode']);
+const erasedByEmpty: ReadonlySet<string> = new Set([
+  'reference',
+  'consumerReference',
+  'promotionCode',
+]);
 
 /**
  * Returns the state to send: the order's current values with the change applied. An absent member keeps its value, null
@@ -77,7 +86,9 @@ function mergeMetadata(
   change: Readonly<Record<string, string | null | undefined>>,
 ): Record<string, unknown> {
   const merged = { ...current, ...change };
-  return Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== null && value !== undefined));
+  return Object.fromEntries(
+    Object.entries(merged).filter(([, value]) => value !== null && value !== undefined),
+  );
 }
 
 /** A change of an order, as the body of an update asks for it. */

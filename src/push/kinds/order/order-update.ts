@@ -49,7 +49,9 @@ const toTakenMember = (name: string) => name.replace(/Id$/, '') as TakenMember;
 
 /** Returns the shape of the members that the service takes. */
 const selectTakenShape = (taken: readonly TakenMember[]) =>
-  Object.fromEntries(Object.entries(takenShape).filter(([name]) => taken.includes(toTakenMember(name))));
+  Object.fromEntries(
+    Object.entries(takenShape).filter(([name]) => taken.includes(toTakenMember(name))),
+  );
 
 /** Returns, for each member that the service is not known to take, the reason and the ways out. */
 function describeUntaken(taken: readonly TakenMember[]): Record<string, string> {
@@ -104,9 +106,14 @@ export const orderUpdate = defineKind<OrderChange>({
   }),
 });
 
-async function findChangeProblems(change: JsonObject, context: CheckContext): Promise<readonly string[]> {
+async function findChangeProblems(
+  change: JsonObject,
+  context: CheckContext,
+): Promise<readonly string[]> {
   const isEmpty = Object.keys(change).length === 0;
-  return isEmpty ? ['payload: must name at least one member to change'] : findListProblems(change, context);
+  return isEmpty
+    ? ['payload: must name at least one member to change']
+    : findListProblems(change, context);
 }
 
 /** @throws PayloadError if the shipping method that the order keeps is not offered in its new warehouse */
@@ -116,7 +123,12 @@ async function assertOffered(
   context: CheckContext,
 ): Promise<void> {
   const shippingMethodId = order.preferred_shipping_method_id;
-  if (shippingMethodId === null || change.shippingMethod !== undefined || change.shippingMethodId !== undefined) return;
+  if (
+    shippingMethodId === null ||
+    change.shippingMethod !== undefined ||
+    change.shippingMethodId !== undefined
+  )
+    return;
   const problems = await findWarehouseProblems({ fulfillFrom, shippingMethodId }, context);
   if (problems.length > 0) throw new PayloadError(problems);
 }
@@ -130,7 +142,10 @@ async function updateOrder(change: OrderChange, context: PushContext): Promise<P
   const named = [...listNamedMembers(change), ...(note === null ? [] : ['preferredShippingDate'])];
   const changed = await sendUpdate(context, found, { attributes, ...taken }, named);
   const rules = context.operations['v3.orders.create'];
-  const doubt = change.deliveryAddress === undefined ? null : describeAddressDoubt(change.deliveryAddress, rules);
+  const doubt =
+    change.deliveryAddress === undefined
+      ? null
+      : describeAddressDoubt(change.deliveryAddress, rules);
   const notes = [note, doubt].filter((text) => text !== null);
   return {
     result: { orderId: order.id, ...(notes.length === 0 ? {} : { note: notes.join('; ') }) },
@@ -141,9 +156,16 @@ async function updateOrder(change: OrderChange, context: PushContext): Promise<P
 /** Returns the members of the order that a change names. Of its metadata, these are the members that it names. */
 function listNamedMembers({ metadata, ...change }: OrderChange): string[] {
   const names = Object.keys(change).map((name) =>
-    name.startsWith('shippingMethod') ? 'preferredShippingMethod' : name.startsWith('orderType') ? 'orderType' : name,
+    name.startsWith('shippingMethod')
+      ? 'preferredShippingMethod'
+      : name.startsWith('orderType')
+        ? 'orderType'
+        : name,
   );
-  const parts = metadata === null ? ['metadata'] : Object.keys(metadata ?? {}).map((name) => `metadata.${name}`);
+  const parts =
+    metadata === null
+      ? ['metadata']
+      : Object.keys(metadata ?? {}).map((name) => `metadata.${name}`);
   // The service may choose another default for another order type.
   const defaults = names.includes('orderType') ? ['allowPartialDelivery'] : [];
   return [...names, ...parts, ...defaults];
@@ -159,7 +181,9 @@ async function findTakenProblems(
 ): Promise<string[]> {
   return [
     ...(taken.includes('orderType') ? await findCodeProblems(change, optionalType, context) : []),
-    ...(taken.includes('shippingMethod') ? await findCodeProblems(change, methodMember, context) : []),
+    ...(taken.includes('shippingMethod')
+      ? await findCodeProblems(change, methodMember, context)
+      : []),
     ...(taken.includes('deliveryAddress')
       ? findAddressProblems(change.deliveryAddress, context.operations['v3.orders.create'])
       : []),
@@ -174,12 +198,16 @@ async function findTakenProblems(
 export async function buildTakenChange(
   change: TakenChange,
   context: CheckContext,
-): Promise<{ readonly relationships: Readonly<Record<string, object>>; readonly included: readonly object[] }> {
+): Promise<{
+  readonly relationships: Readonly<Record<string, object>>;
+  readonly included: readonly object[];
+}> {
   const orderTypeId = await findNamedId(change, optionalType, context);
   const shippingMethodId = await findNamedId(change, methodMember, context);
   const { relationships, included } = linkParts({ ...change, orderTypeId, shippingMethodId });
   const erasesMethod =
-    shippingMethodId === null && (change.shippingMethod === null || change.shippingMethodId === null);
+    shippingMethodId === null &&
+    (change.shippingMethod === null || change.shippingMethodId === null);
   const erased = {
     ...(change.pickUpPoint === null && { pickUpPoint: { data: null } }),
     ...(erasesMethod && { preferredShippingMethod: { data: null } }),

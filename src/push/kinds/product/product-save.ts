@@ -25,7 +25,8 @@ export const productSave = defineKind<Product>({
 });
 
 async function saveProduct(product: Product, context: PushContext): Promise<PushResult> {
-  if (await hasProduct(product, context)) return sendProduct('oldest.product.edit', product, context);
+  if (await hasProduct(product, context))
+    return sendProduct('oldest.product.edit', product, context);
   try {
     return await sendProduct('oldest.product.add', product, context);
   } catch (error) {
@@ -44,7 +45,11 @@ const isRefusal = (error: unknown): error is WarehouseError =>
  * Changes a product that could not be added.
  * @throws WarehouseError with both reasons if that is refused, too
  */
-async function changeInstead(added: WarehouseError, product: Product, context: PushContext): Promise<PushResult> {
+async function changeInstead(
+  added: WarehouseError,
+  product: Product,
+  context: PushContext,
+): Promise<PushResult> {
   try {
     return await sendProduct('oldest.product.edit', product, context);
   } catch (error) {
@@ -57,13 +62,19 @@ async function changeInstead(added: WarehouseError, product: Product, context: P
  * Returns true if the service has the product. Any result of the search counts, unless it names another sku, because its
  * form is assumed (docs/assumptions.md).
  */
-async function hasProduct({ barcode }: Product, { row, warehouse, signal }: PushContext): Promise<boolean> {
+async function hasProduct(
+  { barcode }: Product,
+  { row, warehouse, signal }: PushContext,
+): Promise<boolean> {
   try {
     const body = { Sku: row.reference, Barcode: barcode ?? null };
     const found = await warehouse.ask({ operation: 'oldest.product.search', body }, { signal });
     const sku = isObject(found) ? (found.sku ?? found.Sku) : undefined;
     // A product with the same barcode but another sku is another product. The service may write a sku in another case.
-    return found !== null && (typeof sku !== 'string' || sku.toLowerCase() === row.reference.toLowerCase());
+    return (
+      found !== null &&
+      (typeof sku !== 'string' || sku.toLowerCase() === row.reference.toLowerCase())
+    );
   } catch (error) {
     if (hasCode(error, 'nok')) return false;
     throw error;

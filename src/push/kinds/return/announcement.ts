@@ -6,7 +6,11 @@
 import type { Operation } from '../../../../config/operations.ts';
 import { makeUndecodableError } from '../../../core/errors.ts';
 import { isObject } from '../../../core/json.ts';
-import { authorization, authorizationItem, authorizations } from '../../../pull/streams/authorizations.ts';
+import {
+  authorization,
+  authorizationItem,
+  authorizations,
+} from '../../../pull/streams/authorizations.ts';
 import { shipmentItem } from '../../../pull/streams/shipments.ts';
 import type { RowOf } from '../../../service/decoding/fields.ts';
 import {
@@ -30,7 +34,12 @@ import { pickGiven } from '../../payload.ts';
 import type { ReturnPayload } from '../../payloads/return.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
 
-const reasonMember: CodedMember = { list: 'returnReasons', byCode: 'reason', byId: 'reasonId', required: true };
+const reasonMember: CodedMember = {
+  list: 'returnReasons',
+  byCode: 'reason',
+  byId: 'reasonId',
+  required: true,
+};
 
 /** The operations whose bodies are built here. Each has its own switches. */
 export const creation = 'v3.returnMerchandiseAuthorizations.create';
@@ -61,14 +70,24 @@ export async function announceReturn(
     const list = (names: readonly (number | string)[]) => names.slice(0, maxProblems).join(', ');
     const held = list([...products].map(([itemId, item]) => `${itemId} (${item.sku})`));
     const named = list(missing.map(({ shipmentItemId }) => shipmentItemId));
-    throw new NotFoundError(`shipment ${shipmentId} has no item ${named}; its items are ${held || 'none'}`);
+    throw new NotFoundError(
+      `shipment ${shipmentId} has no item ${named}; its items are ${held || 'none'}`,
+    );
   }
   const operation = id === null ? creation : replacement;
   const place = context.operations[operation].included;
-  const body = toReturnDocument(payload, { reference: context.row.reference, id, products, reasonIds, place });
+  const body = toReturnDocument(payload, {
+    reference: context.row.reference,
+    id,
+    products,
+    reasonIds,
+    place,
+  });
   const answer = await context.send({ operation, ...(id !== null && { path: { id } }), body });
   const isReplaced = id !== null && isEmpty(answer);
-  const document = isReplaced ? await readReplaced(id, context) : decodeDocument(operation, answer.body, 'single');
+  const document = isReplaced
+    ? await readReplaced(id, context)
+    : decodeDocument(operation, answer.body, 'single');
   return readAnnouncement(operation, document, id);
 }
 
@@ -87,7 +106,10 @@ export function toReturnDocument(
   { reference, id, products, reasonIds, place }: ReturnFacts,
 ): object {
   const included = (items ?? []).map(
-    ({ shipmentItemId, quantity: pieces, reason, externalReference, metadata: itemMetadata }, index) => {
+    (
+      { shipmentItemId, quantity: pieces, reason, externalReference, metadata: itemMetadata },
+      index,
+    ) => {
       const item = products.get(shipmentItemId);
       const link = (type: string, to: number | null | undefined) =>
         to === null || to === undefined ? undefined : { data: { id: to, type } };
@@ -116,7 +138,9 @@ export function toReturnDocument(
     attributes: pickGiven({ externalReference: reference, comments, metadata }),
     relationships: {
       shipment: { data: { id: shipmentId, type: 'shipment' } },
-      returnMerchandiseAuthorizationItems: { data: included.map((item) => ({ id: item.id, type: itemType })) },
+      returnMerchandiseAuthorizationItems: {
+        data: included.map((item) => ({ id: item.id, type: itemType })),
+      },
     },
   };
   return place === 'top' ? { data, included } : { data: { ...data, included } };
@@ -134,7 +158,8 @@ export async function findReturnProblems(
   for (const [index, item] of (Array.isArray(items) ? items : []).entries()) {
     if (problems.length > maxProblems) break;
     if (!isObject(item)) continue;
-    for (const problem of await findCodeProblems(item, member, context, `items[${index}].`)) problems.push(problem);
+    for (const problem of await findCodeProblems(item, member, context, `items[${index}].`))
+      problems.push(problem);
   }
   return problems;
 }
@@ -147,7 +172,10 @@ async function readShipmentItems(
   const query = encodeQuery({ include: ['shipmentItems'] });
   const document = await warehouse.get('v3.shipments.get', shipmentId, query, { signal });
   if (document === null) throw new NotFoundError(`the service has no shipment ${shipmentId}`);
-  const resource = addIncluded(document.data[0] ?? null, indexIncluded(document.included)) as Resource;
+  const resource = addIncluded(
+    document.data[0] ?? null,
+    indexIncluded(document.included),
+  ) as Resource;
   return new Map(readIncluded(resource, shipmentItem).map((item) => [item.id, item]));
 }
 
@@ -157,16 +185,24 @@ async function readShipmentItems(
  */
 async function readReplaced(id: number, { warehouse, signal }: PushContext): Promise<Document> {
   const query = encodeQuery({ include: authorizations.include });
-  const document = await warehouse.get('v3.returnMerchandiseAuthorizations.get', id, query, { signal });
+  const document = await warehouse.get('v3.returnMerchandiseAuthorizations.get', id, query, {
+    signal,
+  });
   if (document !== null) return document;
-  throw makeUndecodableError(`${replacement}: the answer is empty, and the service does not have the return ${id}`);
+  throw makeUndecodableError(
+    `${replacement}: the answer is empty, and the service does not have the return ${id}`,
+  );
 }
 
 /**
  * Reads the answer.
  * @param replaced id of the announcement that was replaced; null if it is a new one
  */
-function readAnnouncement(operation: string, document: Document, replaced: number | null): PushResult {
+function readAnnouncement(
+  operation: string,
+  document: Document,
+  replaced: number | null,
+): PushResult {
   const [read] = readResources(document, authorization, operation);
   if (read === undefined || (replaced !== null && read.row.id !== replaced))
     throw makeUndecodableError(`${operation}: the answer describes another return`);

@@ -41,7 +41,8 @@ async function createLabel(payload: Label, context: PushContext): Promise<PushRe
   });
   const answer = await context.send({ operation, path: { shipmentId }, query });
   const label = decodeEnvelope(operation, answer.body);
-  if (label === null) throw new NotFoundError(`the service made no label for shipment ${shipmentId}`);
+  if (label === null)
+    throw new NotFoundError(`the service made no label for shipment ${shipmentId}`);
   if (!isObject(label)) throw makeUndecodableError(`${operation}: the answer has no label`);
   return { result: label, reread: { stream: shipments, id: shipmentId } };
 }

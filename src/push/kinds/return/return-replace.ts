@@ -1,7 +1,12 @@
 import type { z } from 'zod';
 import { defineKind } from '../../kind.ts';
 import { returnReplacement } from '../../payloads/return.ts';
-import { announceReturn, findAnnouncedId, findReturnProblems, replacement } from './announcement.ts';
+import {
+  announceReturn,
+  findAnnouncedId,
+  findReturnProblems,
+  replacement,
+} from './announcement.ts';
 
 /** Replaces an announcement of a return (docs/interface.md, 11.4 Operations). */
 export const returnReplace = defineKind<z.infer<typeof returnReplacement>>({

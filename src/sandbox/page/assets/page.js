@@ -5,7 +5,8 @@ const shown = new Map();
 /** Returns whether the reader is busy in a part, so that it must not be replaced. */
 function isInUse(part) {
   const selection = getSelection();
-  const isSelected = selection !== null && !selection.isCollapsed && part.contains(selection.anchorNode);
+  const isSelected =
+    selection !== null && !selection.isCollapsed && part.contains(selection.anchorNode);
   return isSelected || part.contains(document.activeElement);
 }
 
@@ -27,7 +28,8 @@ async function update() {
       for (const [id, markup] of Object.entries(await answer.json())) replacePart(id, markup);
     }
   } catch {
-    document.getElementById('clock').textContent = 'The sandbox does not answer: the values below are old.';
+    document.getElementById('clock').textContent =
+      'The sandbox does not answer: the values below are old.';
     shown.delete('clock');
   }
   setTimeout(update, 1_000);

@@ -11,7 +11,8 @@ events.onmessage = ({ data }) => {
     const place = focused === null ? -1 : [...part.querySelectorAll(focusable)].indexOf(focused);
     const open = [...part.querySelectorAll('details')].map((details) => details.open);
     part.innerHTML = markup;
-    for (const [index, details] of part.querySelectorAll('details').entries()) details.open = open[index] === true;
+    for (const [index, details] of part.querySelectorAll('details').entries())
+      details.open = open[index] === true;
     if (place >= 0) part.querySelectorAll(focusable)[place]?.focus();
   }
 };
@@ -22,7 +23,8 @@ let disconnected;
 const showDisconnected = () => {
   const headline = document.getElementById('headline');
   if (headline !== null)
-    headline.innerHTML = '<h1 class="bad">Not connected</h1><p>The values below are old. Reload the page.</p>';
+    headline.innerHTML =
+      '<h1 class="bad">Not connected</h1><p>The values below are old. Reload the page.</p>';
 };
 
 events.onopen = () => {

@@ -9,7 +9,11 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 const pull = usePuller(database, sandbox);
-const lostAnswer = { operation: 'v3.orders.create', count: 1, effect: { noAnswer: true, afterEffect: true } } as const;
+const lostAnswer = {
+  operation: 'v3.orders.create',
+  count: 1,
+  effect: { noAnswer: true, afterEffect: true },
+} as const;
 /** A service whose filter finds no number with a comma, and which takes a number twice. */
 const careless = { decodesBeforeSplit: true, repeatedNumbers: true };
 
@@ -45,7 +49,11 @@ describe('an order that the filter of the service cannot find', () => {
   test('is found in the list of the day that its row names', async () => {
     await sandbox.switches(careless);
     await sandbox.faults(lostAnswer);
-    const id = await outbox.insert('order.create', 'A,1', orderPayload('A,1', { orderedOn: '2020-02-29' }));
+    const id = await outbox.insert(
+      'order.create',
+      'A,1',
+      orderPayload('A,1', { orderedOn: '2020-02-29' }),
+    );
     await outbox.pushRounds(5);
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
     expect(await sandbox.orderNumbers()).toEqual(['A,1']);
@@ -57,7 +65,9 @@ describe('an order that the filter of the service cannot find', () => {
     const id = await outbox.insert('order.create', 'A,1', orderPayload('A,1'));
     await outbox.push(short);
     // Simulates two absences that were believed.
-    await database.query("update fulfilment.outbox set status = 'pending', next_attempt_at = now(), absences = 2");
+    await database.query(
+      "update fulfilment.outbox set status = 'pending', next_attempt_at = now(), absences = 2",
+    );
     await outbox.push(short);
     expect(await countPosts()).toBe(2);
     await outbox.pushRounds(5);
@@ -68,7 +78,8 @@ describe('an order that the filter of the service cannot find', () => {
   test('is dead if another program made it otherwise, and done if it made the same', async () => {
     await sandbox.switches({ decodesBeforeSplit: true });
     const rows = [];
-    for (const number of ['A,1', 'A,2']) rows.push(await outbox.insert('order.create', number, orderPayload(number)));
+    for (const number of ['A,1', 'A,2'])
+      rows.push(await outbox.insert('order.create', number, orderPayload(number)));
     await outbox.push(short);
     await database.query('truncate fulfilment.orders cascade');
     await database.query("update fulfilment.outbox set status = 'cancelled', result = null");
@@ -109,12 +120,19 @@ describe('an order that was not carried out', () => {
     await outbox.pushRounds(2);
     // The third look-up finds nothing by the number, and cannot read the list.
     await sandbox.clearFaults();
-    await sandbox.faults({ operation: 'v3.orders.list', after: 1, count: 9, effect: { status: 404 } });
+    await sandbox.faults({
+      operation: 'v3.orders.list',
+      after: 1,
+      count: 9,
+      effect: { status: 404 },
+    });
     await outbox.push(short);
     expect(await outbox.row(id)).toMatchObject({
       status: 'unknown',
       attempts: 1,
-      last_error: expect.stringMatching(/^not found by its number, which proves nothing yet; .*404/),
+      last_error: expect.stringMatching(
+        /^not found by its number, which proves nothing yet; .*404/,
+      ),
     });
     await sandbox.clearFaults();
     await outbox.hurry();
@@ -128,7 +146,11 @@ describe('an order that was not carried out', () => {
     await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { noAnswer: true } });
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.pushRounds(2);
-    await sandbox.faults({ operation: 'v3.orders.list', count: 9, effect: { set: [{ path: ['data'], value: [] }] } });
+    await sandbox.faults({
+      operation: 'v3.orders.list',
+      count: 9,
+      effect: { set: [{ path: ['data'], value: [] }] },
+    });
     await outbox.push(short);
     expect(await outbox.row(id)).toMatchObject({
       status: 'unknown',
@@ -141,11 +163,18 @@ test('an order that existed before the row is its result if the lines agree, wit
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await outbox.push(short);
   const [{ result } = { result: null }] = await outbox.rows();
-  const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { reference: 'other' }));
+  const id = await outbox.insert(
+    'order.create',
+    'SO-1',
+    orderPayload('SO-1', { reference: 'other' }),
+  );
   await outbox.pushRounds(2);
   expect(await outbox.row(id)).toMatchObject({
     status: 'done',
-    result: { ...result, note: expect.stringContaining('only articles and quantities were compared') },
+    result: {
+      ...result,
+      note: expect.stringContaining('only articles and quantities were compared'),
+    },
   });
 });
 
@@ -161,6 +190,8 @@ test('an order that our tables had before the first send is compared with the ro
   await outbox.pushRounds(2);
   expect(await outbox.row(id)).toMatchObject({
     status: 'dead',
-    last_error: expect.stringContaining('the service already has one that no attempt of this row created'),
+    last_error: expect.stringContaining(
+      'the service already has one that no attempt of this row created',
+    ),
   });
 });

@@ -11,7 +11,11 @@ const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 const pull = usePuller(database, sandbox);
 
-const lostAnswer = { operation: 'v3.orders.create', count: 1, effect: { noAnswer: true, afterEffect: true } } as const;
+const lostAnswer = {
+  operation: 'v3.orders.create',
+  count: 1,
+  effect: { noAnswer: true, afterEffect: true },
+} as const;
 const lostRequest = { operation: 'v3.orders.create', count: 1, effect: { reset: true } } as const;
 /** Every list lags longer than a test takes. */
 const lag = { operation: 'v3.*', effect: { lagMs: 600_000 } } as const;
@@ -25,7 +29,8 @@ const lookUpAt = async (...ages: number[]) => {
     await outbox.push(short);
   }
 };
-const readLags = () => database.query<{ ms: number }>('select longest_ms as ms from sync.list_lags');
+const readLags = () =>
+  database.query<{ ms: number }>('select longest_ms as ms from sync.list_lags');
 
 describe('an order whose answer is lost while the lists lag', () => {
   test('is not sent again, and is found when the lists show it', async () => {
@@ -34,7 +39,9 @@ describe('an order whose answer is lost while the lists lag', () => {
     const id = await insertOrder('SO-1');
     await outbox.push(short);
     await lookUpAt(91, 121, 200, 230);
-    expect(await outbox.rows('id = $1', [id])).toMatchObject([{ status: 'unknown', attempts: 1, absences: 0 }]);
+    expect(await outbox.rows('id = $1', [id])).toMatchObject([
+      { status: 'unknown', attempts: 1, absences: 0 },
+    ]);
     await sandbox.clearFaults();
     await lookUpAt(260);
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
@@ -50,7 +57,9 @@ describe('an order whose answer is lost while the lists lag', () => {
     await sandbox.clearFaults();
     await pull('pull-orders');
     await sandbox.faults(lag);
-    await database.query("update fulfilment.outbox set status = 'pending', next_attempt_at = now(), absences = 2");
+    await database.query(
+      "update fulfilment.outbox set status = 'pending', next_attempt_at = now(), absences = 2",
+    );
     await outbox.push(short);
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
     expect(await countPosts()).toBe(1);
@@ -88,8 +97,12 @@ describe('an order that was not carried out', () => {
     const place = await sandbox.lastPlace();
     await lookUpAt(61, 91);
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
-    const asked = (await sandbox.requests(place)).filter(({ query }) => query?.includes('externalOrderNumber'));
-    expect(asked.map(({ query }) => decodeURIComponent(query ?? '').includes('SO-1,SO-2'))).toEqual([true, true]);
+    const asked = (await sandbox.requests(place)).filter(({ query }) =>
+      query?.includes('externalOrderNumber'),
+    );
+    expect(asked.map(({ query }) => decodeURIComponent(query ?? '').includes('SO-1,SO-2'))).toEqual(
+      [true, true],
+    );
   });
 
   test('is sent again after five minutes if nothing shows how old the list is', async () => {
@@ -99,13 +112,18 @@ describe('an order that was not carried out', () => {
     const id = await insertOrder('SO-1');
     await outbox.push(short);
     await lookUpAt(61, 200, 299);
-    expect(await outbox.rows('id = $1', [id])).toMatchObject([{ status: 'unknown', attempts: 1, absences: 0 }]);
+    expect(await outbox.rows('id = $1', [id])).toMatchObject([
+      { status: 'unknown', attempts: 1, absences: 0 },
+    ]);
     await lookUpAt(300, 331);
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
   });
 
   test.each([
-    ['was renamed since', () => outbox.insert('order.rename', 'SO-2', { externalOrderNumber: 'SO-9' })],
+    [
+      'was renamed since',
+      () => outbox.insert('order.rename', 'SO-2', { externalOrderNumber: 'SO-9' }),
+    ],
     ['was marked as done by a person', markDone],
   ])('is not believed absent because of a later order that %s', async (_name, change) => {
     await sandbox.faults(lostRequest);
@@ -116,13 +134,17 @@ describe('an order that was not carried out', () => {
     await change(later);
     await outbox.push(short);
     await lookUpAt(61, 91);
-    expect(await outbox.rows('id = $1', [id])).toMatchObject([{ status: 'unknown', attempts: 1, absences: 0 }]);
+    expect(await outbox.rows('id = $1', [id])).toMatchObject([
+      { status: 'unknown', attempts: 1, absences: 0 },
+    ]);
   });
 });
 
 /** Leaves a row as it is after a person marked it as done: no attempt of it was successful. */
 async function markDone(id: number): Promise<void> {
-  await database.query("delete from sync.outbox_attempts where outbox_id = $1 and step = 'sent'", [id]);
+  await database.query("delete from sync.outbox_attempts where outbox_id = $1 and step = 'sent'", [
+    id,
+  ]);
 }
 
 /** Makes an order whose answer was lost, and that was refused as taken when it was sent again; the lists lag. */
@@ -130,7 +152,9 @@ async function makeTakenOrder(): Promise<number> {
   await sandbox.faults(lostAnswer, lag);
   const id = await insertOrder('SO-1');
   await outbox.push(short);
-  await database.query("update fulfilment.outbox set status = 'pending', next_attempt_at = now(), absences = 2");
+  await database.query(
+    "update fulfilment.outbox set status = 'pending', next_attempt_at = now(), absences = 2",
+  );
   await outbox.push(short);
   expect(await countPosts()).toBe(2);
   return id;
@@ -138,7 +162,10 @@ async function makeTakenOrder(): Promise<number> {
 
 /** Lets a row grow older than PUSH_MAX_AGE, and looks it up. */
 async function outgrowMaxAge(id: number): Promise<void> {
-  await database.query("update fulfilment.outbox set limits_from = now() - interval '4 days' where id = $1", [id]);
+  await database.query(
+    "update fulfilment.outbox set limits_from = now() - interval '4 days' where id = $1",
+    [id],
+  );
   await lookUpAt(400_000);
 }
 
@@ -147,7 +174,12 @@ describe('an order that is refused as taken after a lost answer', () => {
     const id = await makeTakenOrder();
     await lookUpAt(100, 400, 4_000, 4_040, 4_080);
     expect(await outbox.rows('id = $1', [id])).toMatchObject([
-      { status: 'unknown', attempts: 2, next_attempt_at: expect.any(Date), refused_as: 'perhaps taken' },
+      {
+        status: 'unknown',
+        attempts: 2,
+        next_attempt_at: expect.any(Date),
+        refused_as: 'perhaps taken',
+      },
     ]);
     await outgrowMaxAge(id);
     expect(await outbox.row(id)).toMatchObject({ status: 'unknown', next_attempt_at: null });
@@ -166,7 +198,10 @@ describe('an order that is refused as taken after a lost answer', () => {
     await sandbox.clearFaults();
     await pull('pull-orders');
     await outbox.push(short);
-    expect(await outbox.row(id)).toMatchObject({ status: 'done', result: { orderId: expect.any(Number) } });
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'done',
+      result: { orderId: expect.any(Number) },
+    });
   });
 
   test.each([
@@ -181,7 +216,9 @@ describe('an order that is refused as taken after a lost answer', () => {
     await lookUpAt(300, 331);
     await outbox.push(short);
     await lookUpAt(400, 440, 4_000, 4_040);
-    expect(await outbox.rows('id = $1', [id])).toMatchObject([{ status: 'unknown', attempts: 2, absences: 0 }]);
+    expect(await outbox.rows('id = $1', [id])).toMatchObject([
+      { status: 'unknown', attempts: 2, absences: 0 },
+    ]);
     await sandbox.clearFaults();
     await insertOrder('SO-2');
     await outbox.push(short);
@@ -195,11 +232,19 @@ describe('an order that is refused as taken after a lost answer', () => {
     await outbox.push(short);
     await outgrowMaxAge(id);
     await database.query('update fulfilment.outbox set next_attempt_at = null where id = $1', [id]);
-    await actOnOutbox(database.db, 'retry', { ids: [id] }, { by: 'anna', followUps: { kinds: [], of: () => [] } });
+    await actOnOutbox(
+      database.db,
+      'retry',
+      { ids: [id] },
+      { by: 'anna', followUps: { kinds: [], of: () => [] } },
+    );
     await outbox.push(short);
     expect(await countPosts()).toBe(2);
     await lookUpAt(400, 440);
-    expect(await outbox.row(id)).toMatchObject({ status: 'unknown', next_attempt_at: expect.any(Date) });
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'unknown',
+      next_attempt_at: expect.any(Date),
+    });
     await sandbox.clearFaults();
     await lookUpAt(500);
     expect(await outbox.row(id)).toMatchObject({ status: 'done' });
@@ -211,7 +256,11 @@ describe('other kinds while the lists lag', () => {
     await insertOrder('SO-1');
     await outbox.push(short);
     await sandbox.faults({ ...lostAnswer, after: 0 }, lag);
-    const id = await outbox.insert('order.replace', 'SO-1', orderPayload('SO-1', { reference: 'new' }));
+    const id = await outbox.insert(
+      'order.replace',
+      'SO-1',
+      orderPayload('SO-1', { reference: 'new' }),
+    );
     await outbox.push(short);
     await database.query(
       "update fulfilment.outbox set status = 'pending', next_attempt_at = now(), absences = 2 where id = $1",
@@ -219,13 +268,20 @@ describe('other kinds while the lists lag', () => {
     );
     await outbox.push(short);
     await lookUpAt(100, 400, 4_000, 4_040, 4_080);
-    expect(await outbox.row(id)).toMatchObject({ status: 'unknown', attempts: 2, next_attempt_at: expect.any(Date) });
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'unknown',
+      attempts: 2,
+      next_attempt_at: expect.any(Date),
+    });
     await outgrowMaxAge(id);
     expect(await outbox.row(id)).toMatchObject({ status: 'unknown', next_attempt_at: null });
     await sandbox.clearFaults();
     await pull('pull-orders');
     await outbox.push(short);
-    expect(await outbox.row(id)).toMatchObject({ status: 'done', result: { replacedOrderId: expect.any(Number) } });
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'done',
+      result: { replacedOrderId: expect.any(Number) },
+    });
   });
 
   test('an order.rename that waits for a person is done when the tables show its new number', async () => {
@@ -236,7 +292,11 @@ describe('other kinds while the lists lag', () => {
     await outbox.push(short);
     const renameElsewhere = async (externalOrderNumber: string) => {
       const [order] = await database.query<{ id: number }>('select id from fulfilment.orders');
-      await sandbox.call('POST', '/_sandbox/rename', { client: 'default', orderId: order?.id, externalOrderNumber });
+      await sandbox.call('POST', '/_sandbox/rename', {
+        client: 'default',
+        orderId: order?.id,
+        externalOrderNumber,
+      });
     };
     await renameElsewhere('SO-3');
     await lookUpAt(100);
@@ -248,9 +308,16 @@ describe('other kinds while the lists lag', () => {
   });
 
   test('an inbound_packing_slip.create is undecided after five minutes, and is done when the tables have the slip', async () => {
-    const payload = { expectedIn: 'AMS', expectedOn: '2026-05-11', items: [{ sku: 'MUG-BLUE', quantity: 40 }] };
+    const payload = {
+      expectedIn: 'AMS',
+      expectedOn: '2026-05-11',
+      items: [{ sku: 'MUG-BLUE', quantity: 40 }],
+    };
     const operation = 'v3.inboundPackingSlips.create';
-    await sandbox.faults({ operation, count: 1, effect: { noAnswer: true, afterEffect: true } }, lag);
+    await sandbox.faults(
+      { operation, count: 1, effect: { noAnswer: true, afterEffect: true } },
+      lag,
+    );
     const id = await outbox.insert('inbound_packing_slip.create', 'PO-1', payload);
     await outbox.push(short);
     await lookUpAt(91, 121, 299);

@@ -13,7 +13,11 @@ const createOrder = async () => {
   await outbox.insert(
     'order.create',
     'SO-1',
-    orderPayload('SO-1', { shippingMethod: 'PARCEL', pickUpPoint: { code: 'PUP-1' }, metadata: { extra1: 'gift' } }),
+    orderPayload('SO-1', {
+      shippingMethod: 'PARCEL',
+      pickUpPoint: { code: 'PUP-1' },
+      metadata: { extra1: 'gift' },
+    }),
   );
   await outbox.push();
 };
@@ -32,28 +36,35 @@ test('an update that erases what its row does not name is dead, and the tables s
   await createOrder();
   expect(await readOrder()).toMatchObject(whole);
   await sandbox.switches({ omittedRelationships: 'erase' });
-  const [mark] = await database.query<{ seq: number }>('select coalesce(max(seq), 0) as seq from fulfilment.changes');
+  const [mark] = await database.query<{ seq: number }>(
+    'select coalesce(max(seq), 0) as seq from fulfilment.changes',
+  );
   const id = await outbox.insert('order.update', 'SO-1', { reference: 'call first' });
   const behind = await outbox.insert('order.release', 'SO-1');
   await outbox.push();
   const row = await outbox.row(id);
   expect(row).toMatchObject({ status: 'dead', attempts: 1, written_at: expect.any(Date) });
-  expect(row.last_error).toMatch(/^the service carried the update out, but erased preferredShippingMethod, delivery/);
+  expect(row.last_error).toMatch(
+    /^the service carried the update out, but erased preferredShippingMethod, delivery/,
+  );
   expect(row.last_error).toContain('deliveryAddress.street1');
   expect(row.last_error).toContain('pickUpPoint.code');
   expect(row.last_error).not.toContain('Keizersgracht');
   expect(await outbox.row(behind)).toMatchObject({ status: 'pending' });
   expect(await readOrder()).toMatchObject({ reference: 'call first', ...blank });
-  const changed = await database.query('select entity, operation from fulfilment.changes where seq > $1 order by seq', [
-    mark?.seq,
-  ]);
+  const changed = await database.query(
+    'select entity, operation from fulfilment.changes where seq > $1 order by seq',
+    [mark?.seq],
+  );
   expect(changed).toContainEqual({ entity: 'orders', operation: 'updated' });
 });
 
 test('the switch sendsRelationships sends back what the row does not name', async () => {
   await createOrder();
   await sandbox.switches({ omittedRelationships: 'erase' });
-  const env = { WAREHOUSE_OPERATIONS_FILE: writeSwitches({ 'v3.orders.update': { sendsRelationships: true } }) };
+  const env = {
+    WAREHOUSE_OPERATIONS_FILE: writeSwitches({ 'v3.orders.update': { sendsRelationships: true } }),
+  };
   const id = await outbox.insert('order.update', 'SO-1', { reference: 'call first' });
   await outbox.push(env);
   expect(await outbox.row(id)).toMatchObject({ status: 'done', last_error: null });
@@ -63,7 +74,11 @@ test('the switch sendsRelationships sends back what the row does not name', asyn
 test('what an attempt without an answer erased is not forgotten by the next one', async () => {
   await createOrder();
   await sandbox.switches({ omittedRelationships: 'erase' });
-  await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { noAnswer: true, afterEffect: true } });
+  await sandbox.faults({
+    operation: 'v3.orders.update',
+    count: 1,
+    effect: { noAnswer: true, afterEffect: true },
+  });
   const id = await outbox.insert('order.update', 'SO-1', { reference: 'call first' });
   await outbox.push(short);
   await outbox.hurry();
@@ -76,7 +91,11 @@ test('what an attempt without an answer erased is not forgotten by the next one'
 test('a rename that erases something is dead, also if its answer is lost', async () => {
   await createOrder();
   await sandbox.switches({ omittedRelationships: 'erase' });
-  await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { noAnswer: true, afterEffect: true } });
+  await sandbox.faults({
+    operation: 'v3.orders.update',
+    count: 1,
+    effect: { noAnswer: true, afterEffect: true },
+  });
   const id = await outbox.insert('order.rename', 'SO-1', { externalOrderNumber: 'SO-2' });
   await outbox.push(short);
   await outbox.hurry();
@@ -93,7 +112,10 @@ test('an answer without the included resources is checked by reading the order',
     count: 1,
     effect: { set: [{ path: ['data', 'included'], value: [] }] },
   });
-  const id = await outbox.insert('order.update', 'SO-1', { reference: 'call first', metadata: { extra1: null } });
+  const id = await outbox.insert('order.update', 'SO-1', {
+    reference: 'call first',
+    metadata: { extra1: null },
+  });
   await outbox.push();
   expect(await outbox.row(id)).toMatchObject({ status: 'done', last_error: null });
 });

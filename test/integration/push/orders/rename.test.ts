@@ -15,22 +15,37 @@ const createOrder = async (number: string) => {
   await outbox.insert('order.create', number, orderPayload(number, { reference: 'old' }));
   await outbox.push();
 };
-const insertRename = (from: string, to: string) => outbox.insert('order.rename', from, { externalOrderNumber: to });
+const insertRename = (from: string, to: string) =>
+  outbox.insert('order.rename', from, { externalOrderNumber: to });
 const readNumbers = async () =>
-  (await database.query('select external_order_number as n from fulfilment.orders order by id')).map(({ n }) => n);
+  (
+    await database.query('select external_order_number as n from fulfilment.orders order by id')
+  ).map(({ n }) => n);
 const countUpdates = () => sandbox.count('v3.orders.update');
 /** Renames at the service, as somebody else does. */
 const renameElsewhere = async (externalOrderNumber: string) => {
-  const [order] = await database.query<{ id: number }>('select id from fulfilment.orders order by id');
-  await sandbox.call('POST', '/_sandbox/rename', { client: 'default', orderId: order?.id, externalOrderNumber });
+  const [order] = await database.query<{ id: number }>(
+    'select id from fulfilment.orders order by id',
+  );
+  await sandbox.call('POST', '/_sandbox/rename', {
+    client: 'default',
+    orderId: order?.id,
+    externalOrderNumber,
+  });
 };
 
 test('a rename gives the order its new number and keeps everything else', async () => {
   await createOrder('SO-1');
   const id = await insertRename('SO-1', 'SO-2');
   await outbox.push();
-  const [order] = await database.query('select id, external_order_number, reference, email from fulfilment.orders');
-  expect(order).toMatchObject({ external_order_number: 'SO-2', reference: 'old', email: 'anna@example.com' });
+  const [order] = await database.query(
+    'select id, external_order_number, reference, email from fulfilment.orders',
+  );
+  expect(order).toMatchObject({
+    external_order_number: 'SO-2',
+    reference: 'old',
+    email: 'anna@example.com',
+  });
   expect(await outbox.row(id)).toMatchObject({
     status: 'done',
     attempts: 1,
@@ -43,7 +58,10 @@ test('a rename of an order that already has the new number is done without a req
   await renameElsewhere('SO-2');
   const id = await insertRename('SO-1', 'SO-2');
   await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({ status: 'done', result: { externalOrderNumber: 'SO-2' } });
+  expect(await outbox.row(id)).toMatchObject({
+    status: 'done',
+    result: { externalOrderNumber: 'SO-2' },
+  });
   // The tables have the new number now. The lane still tells which order it was.
   const again = await insertRename('SO-1', 'SO-2');
   await outbox.push();
@@ -64,7 +82,11 @@ describe('a rename whose outcome is unknown', () => {
     await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect });
     const id = await insertRename('SO-1', 'SO-2');
     await outbox.push(short);
-    expect(await outbox.row(id)).toMatchObject({ status: 'unknown', attempts: 1, written_at: expect.any(Date) });
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'unknown',
+      attempts: 1,
+      written_at: expect.any(Date),
+    });
     const place = await sandbox.lastPlace();
     await outbox.hurry();
     await outbox.push(short);
@@ -86,7 +108,11 @@ describe('a rename whose outcome is unknown', () => {
     await outbox.hurry();
     await outbox.push(short);
     expect(await outbox.rows('id = $1', [id])).toMatchObject([
-      { status: 'unknown', absences: 1, last_error: 'the order still has its former number; looked up again' },
+      {
+        status: 'unknown',
+        absences: 1,
+        last_error: 'the order still has its former number; looked up again',
+      },
     ]);
     expect(await countUpdates()).toBe(1);
     await outbox.hurry();
@@ -107,7 +133,9 @@ describe('a rename whose outcome is unknown', () => {
     expect(await outbox.row(id)).toMatchObject({
       status: 'unknown',
       next_attempt_at: null,
-      last_error: expect.stringMatching(/^the order \d+ has the number SO-3, neither SO-1 nor SO-2\. /),
+      last_error: expect.stringMatching(
+        /^the order \d+ has the number SO-3, neither SO-1 nor SO-2\. /,
+      ),
     });
   });
 
@@ -117,13 +145,22 @@ describe('a rename whose outcome is unknown', () => {
     const id = await insertRename('SO-1', 'SO-2');
     const pushing = outbox.push();
     await waitFor('the request', async () => (await countUpdates()) === 1);
-    const [target] = await database.query('select target_id from sync.outbox_targets where outbox_id = $1', [id]);
+    const [target] = await database.query(
+      'select target_id from sync.outbox_targets where outbox_id = $1',
+      [id],
+    );
     const [order] = await database.query('select id from fulfilment.orders');
     expect(target).toEqual({ target_id: order?.id });
     // As if the worker were gone: its late answer settles nothing, because another claim number is in the row.
-    await database.query("update fulfilment.outbox set lease_until = now() - interval '1 second' where id = $1", [id]);
+    await database.query(
+      "update fulfilment.outbox set lease_until = now() - interval '1 second' where id = $1",
+      [id],
+    );
     await takeOverClaims(database.db, 'another', { 'order.rename': 'look up' }, '?');
-    await database.query("update fulfilment.outbox set claim_no = nextval('sync.read_no') where id = $1", [id]);
+    await database.query(
+      "update fulfilment.outbox set claim_no = nextval('sync.read_no') where id = $1",
+      [id],
+    );
     expect(await outbox.row(id)).toMatchObject({ status: 'unknown' });
     await pushing;
     await outbox.hurry();
@@ -156,7 +193,9 @@ describe('a rename of a restored database that does not know the order', () => {
     expect(await outbox.row(id)).toMatchObject({
       status: 'unknown',
       next_attempt_at: null,
-      last_error: expect.stringMatching(/^an order has the number SO-2, but it is not known whether it was SO-1\. /),
+      last_error: expect.stringMatching(
+        /^an order has the number SO-2, but it is not known whether it was SO-1\. /,
+      ),
     });
   });
 });
@@ -174,7 +213,8 @@ describe('rows around a rename', () => {
     await outbox.push();
     expect(await outbox.row(behind)).toMatchObject({
       status: 'dead',
-      last_error: 'the order SO-1 was renamed to SO-2; cancel this row and insert it with the reference SO-2',
+      last_error:
+        'the order SO-1 was renamed to SO-2; cancel this row and insert it with the reference SO-2',
     });
   });
 
@@ -196,18 +236,28 @@ describe('rows around a rename', () => {
 
   test.each([
     [500, 'unknown', /^the number SO-2 belongs to another order, which order\.rename gave it\. /],
-    [422, 'dead', /^v3\.orders\.create: answered 422.*; the number SO-2 belongs to another order, which order\.rename/],
-  ])('an order.create answered %i does not take a renamed order for its own', async (status, becomes, error) => {
-    await createOrder('SO-1');
-    await insertRename('SO-1', 'SO-2');
-    await outbox.push();
-    await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { status } });
-    const create = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
-    await outbox.push();
-    if (becomes === 'unknown') await outbox.hurry();
-    await outbox.push();
-    expect(await outbox.row(create)).toMatchObject({ status: becomes, last_error: expect.stringMatching(error) });
-  });
+    [
+      422,
+      'dead',
+      /^v3\.orders\.create: answered 422.*; the number SO-2 belongs to another order, which order\.rename/,
+    ],
+  ])(
+    'an order.create answered %i does not take a renamed order for its own',
+    async (status, becomes, error) => {
+      await createOrder('SO-1');
+      await insertRename('SO-1', 'SO-2');
+      await outbox.push();
+      await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { status } });
+      const create = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+      await outbox.push();
+      if (becomes === 'unknown') await outbox.hurry();
+      await outbox.push();
+      expect(await outbox.row(create)).toMatchObject({
+        status: becomes,
+        last_error: expect.stringMatching(error),
+      });
+    },
+  );
 
   test.each(['former', 'new'])(
     'an order.create refused because of a former number is dead if the list finds the order by its %s number',
@@ -222,7 +272,11 @@ describe('rows around a rename', () => {
         { operation: 'v3.orders.create', effect: { status: 422 } },
         { operation: 'v3.orders.list', effect: { set: [{ path: ['data'], value: data }] } },
       );
-      const create = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { reference: 'old' }));
+      const create = await outbox.insert(
+        'order.create',
+        'SO-1',
+        orderPayload('SO-1', { reference: 'old' }),
+      );
       await outbox.push();
       expect(await outbox.row(create)).toMatchObject({
         status: 'dead',
@@ -238,22 +292,29 @@ describe('rows around a rename', () => {
     const update = await outbox.insert('order.update', 'SO-2', { reference: 'new' });
     await outbox.push();
     const waiting = `row ${rename} (order.rename of SO-1) gives the order the number SO-2 and is pending; this row waits for it`;
-    expect(await outbox.row(update)).toMatchObject({ status: 'pending', attempts: 0, last_error: waiting });
+    expect(await outbox.row(update)).toMatchObject({
+      status: 'pending',
+      attempts: 0,
+      last_error: waiting,
+    });
     const [row] = await database.query(
       "select next_attempt_at - now() < interval '16 seconds' as soon from fulfilment.outbox where id = $1",
       [update],
     );
     expect(row).toEqual({ soon: true });
-    const [open] = await database.query('select because from fulfilment.outbox_open where id = $1', [update]);
+    const [open] = await database.query(
+      'select because from fulfilment.outbox_open where id = $1',
+      [update],
+    );
     expect(open).toEqual({ because: waiting });
     await database.query('select fulfilment.outbox_cancel($1)', [dead]);
     await outbox.push();
     await outbox.hurry();
     await outbox.push();
     expect(await outbox.row(update)).toMatchObject({ status: 'done', attempts: 1 });
-    expect(await database.query('select external_order_number, reference from fulfilment.orders')).toEqual([
-      { external_order_number: 'SO-2', reference: 'new' },
-    ]);
+    expect(
+      await database.query('select external_order_number, reference from fulfilment.orders'),
+    ).toEqual([{ external_order_number: 'SO-2', reference: 'new' }]);
   });
 
   test('a rename waits for an earlier rename that frees its new number', async () => {
@@ -279,7 +340,11 @@ describe('rows around a rename', () => {
 
   test('a rename is dead if an unfinished order.create waits under the new number', async () => {
     await createOrder('SO-1');
-    const create = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2', { locale: undefined }));
+    const create = await outbox.insert(
+      'order.create',
+      'SO-2',
+      orderPayload('SO-2', { locale: undefined }),
+    );
     await outbox.push();
     const rename = await insertRename('SO-1', 'SO-2');
     await outbox.push();
@@ -295,12 +360,19 @@ describe('rows around a rename', () => {
 
 describe('rows that are inserted together and name the same numbers', () => {
   /** Inserts rows of these kinds, each with its reference; a rename names its new number, too. */
-  const insertAll = async (rows: readonly (readonly [kind: string, reference: string, to?: string])[]) => {
+  const insertAll = async (
+    rows: readonly (readonly [kind: string, reference: string, to?: string])[],
+  ) => {
     for (const [kind, reference, to] of rows) {
       if (kind === 'order.rename') await insertRename(reference, to ?? '');
       else if (['order.create', 'order.replace'].includes(kind))
         await outbox.insert(kind, reference, orderPayload(reference, { reference: 'new' }));
-      else await outbox.insert(kind, reference, kind === 'order.update' ? { reference: 'changed' } : {});
+      else
+        await outbox.insert(
+          kind,
+          reference,
+          kind === 'order.update' ? { reference: 'changed' } : {},
+        );
     }
   };
   const settle = async () => {
@@ -309,7 +381,8 @@ describe('rows that are inserted together and name the same numbers', () => {
       await outbox.hurry();
     }
   };
-  const readStates = async () => (await outbox.rows()).map(({ kind, status }) => `${kind} ${status}`);
+  const readStates = async () =>
+    (await outbox.rows()).map(({ kind, status }) => `${kind} ${status}`);
 
   test.each([
     [
@@ -384,7 +457,10 @@ describe('rows that are inserted together and name the same numbers', () => {
     await createOrder('SO-1');
     await insertAll(rows);
     await settle();
-    expect(await readStates()).toEqual(['order.create done', ...rows.map(([kind]) => `${kind} done`)]);
+    expect(await readStates()).toEqual([
+      'order.create done',
+      ...rows.map(([kind]) => `${kind} done`),
+    ]);
   });
 
   test.each(['order.create', 'order.replace'])(
@@ -397,7 +473,9 @@ describe('rows that are inserted together and name the same numbers', () => {
       await outbox.push();
       expect(await outbox.row(rename)).toMatchObject({
         status: 'dead',
-        last_error: expect.stringContaining(`SO-2 is the number of row ${user} (${kind}), which is dead; choose`),
+        last_error: expect.stringContaining(
+          `SO-2 is the number of row ${user} (${kind}), which is dead; choose`,
+        ),
       });
     },
   );

@@ -1,6 +1,12 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { operations } from '../../../../src/sandbox/operations/all.ts';
-import { type Answer, describeOperation, readOne, titles, useClient } from '../../../helpers/client.ts';
+import {
+  type Answer,
+  describeOperation,
+  readOne,
+  titles,
+  useClient,
+} from '../../../helpers/client.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
 
 /** Tests of the operations that docs/interface.md does not name, but clients of similar services use. */
@@ -22,7 +28,10 @@ describeOperation('oldest.stock.bulk', () => {
   test('answers the stock of all articles; physical stock has what is still to be shipped', async () => {
     const all = await ask('true');
     const { products } = (
-      await sandbox.call<{ clients: { products: { sku: string }[] }[] }>('GET', '/_sandbox/state?lists=products')
+      await sandbox.call<{ clients: { products: { sku: string }[] }[] }>(
+        'GET',
+        '/_sandbox/state?lists=products',
+      )
     ).clients[0] ?? { products: [] };
     expect(all.map(({ sku }) => sku)).toEqual(products.map(({ sku }) => sku));
     expect(all[0]).toEqual({ sku: 'MUG-BLUE', name: 'Mug, blue', stock: 800, physicalStock: 800 });
@@ -38,7 +47,12 @@ describeOperation('oldest.stock.bulk', () => {
   test('answers with false what has changed since the last call of this client', async () => {
     expect((await ask('false')).length).toBe((await ask('true')).length);
     expect(await ask('false')).toEqual([]);
-    await sandbox.call('POST', '/_sandbox/stock', { client: 'default', sku: 'MUG-RED', warehouse: 'AMS', quantity: 7 });
+    await sandbox.call('POST', '/_sandbox/stock', {
+      client: 'default',
+      sku: 'MUG-RED',
+      warehouse: 'AMS',
+      quantity: 7,
+    });
     await client.ask('oldest.product.add', { body: { Sku: 'NEW', Name: 'New' } });
     expect(await ask('false')).toEqual([
       { sku: 'MUG-RED', name: 'Mug, red', stock: 407, physicalStock: 407 },
@@ -49,7 +63,10 @@ describeOperation('oldest.stock.bulk', () => {
 
   test('refuses anything but true and false', async () => {
     const { body } = await client.ask('oldest.stock.bulk', { path: { all: 'some' } });
-    expect(body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('true or false') });
+    expect(body).toMatchObject({
+      messageCode: 'NOK',
+      message: expect.stringContaining('true or false'),
+    });
   });
 });
 
@@ -63,7 +80,8 @@ describeOperation('oldest.shipment.search', () => {
     const [first] = readRows(await client.ask('v2.shipment.list'));
     const { id, externalOrderNumber } = first as Row;
     const expected = (await client.ask('v2.shipment.search', { body: { id } })).body.result;
-    const find = async (parts: object) => (await client.ask('oldest.shipment.search', parts)).body.result;
+    const find = async (parts: object) =>
+      (await client.ask('oldest.shipment.search', parts)).body.result;
     expect(expected).toMatchObject([{ id }]);
     expect(await find({ body: { Id: id } })).toEqual(expected);
     expect(await find({ form: { Id: String(id) } })).toEqual(expected);
@@ -78,7 +96,9 @@ describeOperation('v2.shipment.get', () => {
   test('answers one shipment in the form of the lists, or all of them', async () => {
     const listed = readRows(await client.ask('v2.shipment.list'));
     expect(readRows(await client.ask('v2.shipment.get'))).toEqual(listed);
-    expect(readRows(await client.ask('v2.shipment.get', { query: `id=${listed[2]?.id}` }))).toEqual([listed[2]]);
+    expect(readRows(await client.ask('v2.shipment.get', { query: `id=${listed[2]?.id}` }))).toEqual(
+      [listed[2]],
+    );
     expect(readRows(await client.ask('v2.shipment.get', { query: 'id=1' }))).toEqual([]);
   });
 });
@@ -97,7 +117,8 @@ describeOperation('v2.shipment.byOrderType', () => {
 describeOperation('v2.shipment.sync', () => {
   beforeEach(seedShipments);
 
-  const sync = async (...ids: number[]) => (await client.ask('v2.shipment.sync', { body: { ids } })).body;
+  const sync = async (...ids: number[]) =>
+    (await client.ask('v2.shipment.sync', { body: { ids } })).body;
 
   test('takes shipments out of the v2 lists, and out of nothing else', async () => {
     const [first = 0, second = 0, ...rest] = await listIds();
@@ -108,23 +129,33 @@ describeOperation('v2.shipment.sync', () => {
     const both = [{ orderTypes: [31, 32] }, {}];
     for (const body of both)
       expect(toIds(readRows(await client.ask('v2.shipment.byOrderType', { body })))).toEqual(rest);
-    expect(toIds(readRows(await client.ask('v2.shipment.get', { query: `id=${first}` })))).toEqual([first]);
-    expect(toIds(readRows(await client.ask('v2.shipment.search', { body: { id: first } })))).toEqual([first]);
+    expect(toIds(readRows(await client.ask('v2.shipment.get', { query: `id=${first}` })))).toEqual([
+      first,
+    ]);
+    expect(
+      toIds(readRows(await client.ask('v2.shipment.search', { body: { id: first } }))),
+    ).toEqual([first]);
     expect((await client.ask('v3.shipments.list')).body.data).toHaveLength(rest.length + 2);
   });
 
   test('acknowledges nothing if a shipment does not exist', async () => {
     const before = await listIds();
     const answer = await sync(before[0] ?? 0, 1);
-    expect(answer).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('1'), result: null });
+    expect(answer).toMatchObject({
+      messageCode: 'NOK',
+      message: expect.stringContaining('1'),
+      result: null,
+    });
     expect(await listIds()).toEqual(before);
   });
 });
 
 describeOperation('v2.product.search', () => {
   test('answers what the oldest search answers; an unknown product is NOK', async () => {
-    const find = async (sku: string) => (await client.ask('v2.product.search', { query: `sku=${sku}` })).body;
-    const { result } = (await client.ask('oldest.product.search', { body: { Sku: 'MUG-BLUE' } })).body;
+    const find = async (sku: string) =>
+      (await client.ask('v2.product.search', { query: `sku=${sku}` })).body;
+    const { result } = (await client.ask('oldest.product.search', { body: { Sku: 'MUG-BLUE' } }))
+      .body;
     expect(await find('MUG-BLUE')).toMatchObject({ messageCode: 'OK', result });
     expect(await find('none')).toMatchObject({ messageCode: 'NOK', result: null });
   });
@@ -169,7 +200,9 @@ describe('members of the oldest order add', () => {
   test('the pick-up point is stored as that of a v2 order; extra names are accepted', async () => {
     const { body } = await client.ask('oldest.order.add', { body: order });
     const query = 'include=pickUpPoint';
-    const made = readOne(await client.ask('v3.orders.get', { path: { id: Number(body.result) }, query }));
+    const made = readOne(
+      await client.ask('v3.orders.get', { path: { id: Number(body.result) }, query }),
+    );
     expect(made.included?.map(({ attributes }) => attributes)).toEqual([
       { id: '8004-NL-101', name: 'Bookshop', houseNumber: 3 },
     ]);
@@ -184,7 +217,10 @@ describe('members of the oldest order add', () => {
 
   test('a strict sandbox refuses them by name', async () => {
     const { body } = await strictClient.ask('oldest.order.add', { body: order });
-    expect(body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('PickUpPointId') });
+    expect(body).toMatchObject({
+      messageCode: 'NOK',
+      message: expect.stringContaining('PickUpPointId'),
+    });
   });
 });
 
@@ -193,12 +229,19 @@ test('only a lenient sandbox answers where a package can be followed', async () 
     await control.seed(1);
     const [listed] = readRows(await asker.ask('v2.shipment.list'));
     const [resource] = (await asker.ask('v3.shipments.list')).body.data;
-    const [collo] = (listed as Row).shippedColli as { packageNumber: string; trackTraceUrl?: string }[];
+    const [collo] = (listed as Row).shippedColli as {
+      packageNumber: string;
+      trackTraceUrl?: string;
+    }[];
     return [collo?.trackTraceUrl, resource?.attributes.tracking, collo?.packageNumber];
   };
   const [url, tracking, number] = await readAddresses(client, sandbox);
   expect([url, tracking]).toEqual([`https://carrier.example/track/${number}`, { url }]);
-  expect(await readAddresses(strictClient, strictSandbox)).toEqual([undefined, undefined, expect.any(String)]);
+  expect(await readAddresses(strictClient, strictSandbox)).toEqual([
+    undefined,
+    undefined,
+    expect.any(String),
+  ]);
 });
 
 test('a product is found by the barcode that it was added or changed with', async () => {
@@ -209,12 +252,18 @@ test('a product is found by the barcode that it was added or changed with', asyn
   expect(await find('8712345678906')).toMatchObject({ sku: 'MUG-XL', barcode: '8712345678906' });
   await client.ask('oldest.product.edit', { body: { ...mug, Barcode: '4006381333931' } });
   await client.ask('oldest.product.edit', { body: mug });
-  expect([await find('8712345678906'), await find('4006381333931')]).toMatchObject([null, { sku: 'MUG-XL' }]);
+  expect([await find('8712345678906'), await find('4006381333931')]).toMatchObject([
+    null,
+    { sku: 'MUG-XL' },
+  ]);
 });
 
 test('calls of similar services that are not served are refused with the reason', async () => {
   const { status, body } = await client.fetch('POST', '/purchaseOrder/add', { body: {} });
-  expect([status, titles({ status, body, date: '' })]).toEqual([404, expect.stringContaining('interface.md does not')]);
+  expect([status, titles({ status, body, date: '' })]).toEqual([
+    404,
+    expect.stringContaining('interface.md does not'),
+  ]);
 });
 
 test('a strict sandbox has no operations that the interface does not name', async () => {

@@ -18,7 +18,9 @@ const read = (sandbox = lenientSandbox) =>
 /** Returns code, member, shape and count of each finding, in the order of code and member. */
 async function readRows(sandbox = lenientSandbox) {
   const { findings } = await read(sandbox);
-  const rows = findings.map(({ code, member, shape, count }) => `${code} | ${member} | ${shape} | ${count}`);
+  const rows = findings.map(
+    ({ code, member, shape, count }) => `${code} | ${member} | ${shape} | ${count}`,
+  );
   return rows.sort();
 }
 
@@ -41,7 +43,10 @@ const v2Order = {
 
 test('findings name what a body has beyond the interface, with types and without values', async () => {
   expect((await lenient.json('/v2/order/add', v2Order)).body.messageCode).toBe('OK');
-  expect((await lenient.json('/v2/order/add', { ...v2Order, externalOrderNumber: 'F-2' })).body.messageCode).toBe('OK');
+  expect(
+    (await lenient.json('/v2/order/add', { ...v2Order, externalOrderNumber: 'F-2' })).body
+      .messageCode,
+  ).toBe('OK');
   expect(await readRows()).toEqual([
     'date_with_space | preferredShippingDate | YYYY-MM-DD hh:mm:ss | 2',
     'deprecated_call |  | POST /v2/order/add | 2',
@@ -55,7 +60,11 @@ test('findings name what a body has beyond the interface, with types and without
   const { findings } = await read();
   expect(JSON.stringify(findings)).not.toMatch(/Anna|NL00BANK|Vries|F-1/);
   const call = findings.find(({ code }) => code === 'deprecated_call');
-  expect(call).toMatchObject({ client: 'default', operation: 'v2.order.add', advice: 'Call POST /v3/orders' });
+  expect(call).toMatchObject({
+    client: 'default',
+    operation: 'v2.order.add',
+    advice: 'Call POST /v3/orders',
+  });
   expect(Date.parse(call?.lastAt ?? '')).toBeGreaterThanOrEqual(Date.parse(call?.firstAt ?? ''));
 });
 
@@ -97,7 +106,9 @@ test('track-trace more than once an hour and settings more than once a day are f
     await strict.get(path);
   }
   const { findings } = await read(strictSandbox);
-  const rows = findings.map(({ operation, code, count, advice }) => `${operation} ${code} ${count} ${advice}`);
+  const rows = findings.map(
+    ({ operation, code, count, advice }) => `${operation} ${code} ${count} ${advice}`,
+  );
   expect(rows.sort()).toEqual([
     'common.settings.get too_often 1 Call it at most once a day, and keep the lists',
     'v2.shipment.trackTrace too_often 1 Call it at most once an hour',
@@ -105,7 +116,9 @@ test('track-trace more than once an hour and settings more than once a day are f
 });
 
 test('invented names cannot fill the list: what is beyond the limit is only counted', async () => {
-  const invented = Object.fromEntries(Array.from({ length: 400 }, (_, index) => [`${'n'.repeat(200)}${index}`, 1]));
+  const invented = Object.fromEntries(
+    Array.from({ length: 400 }, (_, index) => [`${'n'.repeat(200)}${index}`, 1]),
+  );
   const names = Object.fromEntries(Array.from({ length: 400 }, (_, index) => [`n${index}`, 1]));
   await lenient.json('/product/search', { Sku: 'A', ...invented });
   const merged = (await read()).findings;

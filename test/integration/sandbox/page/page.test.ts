@@ -2,7 +2,11 @@ import { describe, expect, test } from 'vitest';
 import { address, line, orderBody, useClient } from '../../../helpers/client.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
 
-const sandbox = useSandbox(['default', 'other'], { ...quiet, strict: false, unknownProducts: 'accept' });
+const sandbox = useSandbox(['default', 'other'], {
+  ...quiet,
+  strict: false,
+  unknownProducts: 'accept',
+});
 const client = useClient(sandbox);
 
 const load = async (path = '/') => {
@@ -58,10 +62,12 @@ test('the page shows orders first, and addresses of requests as people read them
 test('the page escapes what clients send and what the address says', async () => {
   const included = [line(hostile), address('d', { city: hostile }), address('b')];
   const attributes = { reference: hostile, [hostile]: 1 };
-  const place = async () => (await load(`/_sandbox/page/requests/${await sandbox.lastPlace()}`)).text;
-  expect((await client.ask('v3.orders.create', { body: orderBody(hostile, { attributes, included }) })).status).toBe(
-    200,
-  );
+  const place = async () =>
+    (await load(`/_sandbox/page/requests/${await sandbox.lastPlace()}`)).text;
+  expect(
+    (await client.ask('v3.orders.create', { body: orderBody(hostile, { attributes, included }) }))
+      .status,
+  ).toBe(200);
   const pages = [await place()];
   await client.fetch('GET', `/v3/${hostile}?${hostile}`);
   pages.push(await place());
@@ -76,7 +82,10 @@ test('the page escapes what clients send and what the address says', async () =>
     headers: { accept: 'text/html', referer: `${sandbox.url.origin}/?q=${hostile}` },
     body: new URLSearchParams({ [hostile]: hostile }),
   });
-  expect([refused.status, await refused.text()]).toEqual([400, expect.not.stringContaining('<script>')]);
+  expect([refused.status, await refused.text()]).toEqual([
+    400,
+    expect.not.stringContaining('<script>'),
+  ]);
 });
 
 test('the page loads nothing from elsewhere, and no other page may frame it', async () => {
@@ -85,6 +94,8 @@ test('the page loads nothing from elsewhere, and no other page may frame it', as
   expect(policy).toContain("default-src 'none'");
   expect(policy).toContain("frame-ancestors 'none'");
   expect(policy).not.toContain('unsafe');
-  for (const [, path = ''] of text.matchAll(/(?:src|href)="([^"]*)"/g)) expect(path).toMatch(/^(\/(?!\/)|data:,$|#)/);
-  for (const path of ['/_sandbox/page.css', '/_sandbox/page.js']) expect((await load(path)).status).toBe(200);
+  for (const [, path = ''] of text.matchAll(/(?:src|href)="([^"]*)"/g))
+    expect(path).toMatch(/^(\/(?!\/)|data:,$|#)/);
+  for (const path of ['/_sandbox/page.css', '/_sandbox/page.js'])
+    expect((await load(path)).status).toBe(200);
 });

@@ -57,19 +57,34 @@ test('with a token everything except probes, login and assets requires it', asyn
     ]);
   }
   expect((await visitor.get('/nowhere', { accept: '*/*' })).status).toBe(401);
-  for (const path of ['/livez', '/login', '/assets/page.css', '/assets/page.js', '/assets/icon.svg'])
+  for (const path of [
+    '/livez',
+    '/login',
+    '/assets/page.css',
+    '/assets/page.js',
+    '/assets/icon.svg',
+  ])
     expect([path, (await visitor.get(path)).status]).toEqual([path, 200]);
   // This worker has not started, but the probe answers.
   expect((await visitor.get('/readyz')).status).toBe(503);
   for (const path of guarded.filter((one) => one !== '/events' && one !== '/outbox/1'))
-    expect([path, (await visitor.get(path, { authorization: `Bearer ${token}` })).status]).toEqual([path, 200]);
+    expect([path, (await visitor.get(path, { authorization: `Bearer ${token}` })).status]).toEqual([
+      path,
+      200,
+    ]);
 });
 
 test('login sets a cookie that scripts cannot read, and leads back; logout ends the session', async () => {
   const { visitor, port } = await admin({ ADMIN_TOKEN: token });
-  const answer = await visitor.post('/login', { token, next: '/outbox?status=dead' }, '/login?next=/outbox');
+  const answer = await visitor.post(
+    '/login',
+    { token, next: '/outbox?status=dead' },
+    '/login?next=/outbox',
+  );
   expect([answer.status, answer.headers.get('location')]).toEqual([303, '/outbox?status=dead']);
-  const [cookie = ''] = answer.headers.getSetCookie().filter((line) => line.startsWith('fulfilment_session='));
+  const [cookie = ''] = answer.headers
+    .getSetCookie()
+    .filter((line) => line.startsWith('fulfilment_session='));
   expect(cookie).toMatch(/; HttpOnly/);
   expect(cookie).toMatch(/; SameSite=Lax/);
   expect(cookie).not.toContain(token);
@@ -80,7 +95,9 @@ test('login sets a cookie that scripts cannot read, and leads back; logout ends 
   const [, value = ''] = /^[^=]+=([^;]+)/.exec(cookie) ?? [];
   expect((await forged(value)).status).toBe(200);
   expect((await forged(value.replace(/session\.\d/, 'session.9'))).status).toBe(303);
-  const { fulfilment_csrf: other = '' } = Object.fromEntries([['fulfilment_csrf', visitor.cookie('fulfilment_csrf')]]);
+  const { fulfilment_csrf: other = '' } = Object.fromEntries([
+    ['fulfilment_csrf', visitor.cookie('fulfilment_csrf')],
+  ]);
   expect((await forged(other)).status).toBe(303);
   expect((await forged(`session.${Date.now() + 1e9}.abc`)).status).toBe(303);
 
@@ -107,7 +124,8 @@ test('after ten wrong tokens an address is refused, even with the right one; ses
   const { visitor, port, logged } = await admin({ ADMIN_TOKEN: token });
   await visitor.post('/login', { token }, '/login');
   const stranger = new Visitor(`http://127.0.0.1:${port}`);
-  const bearer = async (given: string) => (await stranger.get('/metrics', { authorization: `Bearer ${given}` })).status;
+  const bearer = async (given: string) =>
+    (await stranger.get('/metrics', { authorization: `Bearer ${given}` })).status;
   for (let attempt = 0; attempt < 10; attempt++) expect(await bearer(`wrong-${attempt}`)).toBe(401);
   expect(await bearer('wrong-again')).toBe(429);
   expect(await bearer(token)).toBe(429);
@@ -123,7 +141,8 @@ test('a form without its token, or with the token of another browser, changes no
   const stranger = new Visitor(`http://127.0.0.1:${port}`);
   const fields = { client: 'default', job: 'pull-orders' };
   expect((await visitor.post('/schedules/pause', fields)).status).toBe(403);
-  const foreign = /name="_csrf" value="([^"]+)"/.exec(await (await stranger.get('/schedules')).text())?.[1] ?? '';
+  const foreign =
+    /name="_csrf" value="([^"]+)"/.exec(await (await stranger.get('/schedules')).text())?.[1] ?? '';
   await visitor.get('/schedules');
   expect((await visitor.post('/schedules/pause', { ...fields, _csrf: foreign })).status).toBe(403);
   expect(await database.query('select * from sync.pauses')).toEqual([]);
@@ -141,7 +160,9 @@ test('headers forbid foreign scripts, frames and caches', async () => {
     await login.get('/assets/page.css'),
   ] as const;
   for (const other of others)
-    expect(other.headers.get('content-security-policy')).toBe(headers.get('content-security-policy'));
+    expect(other.headers.get('content-security-policy')).toBe(
+      headers.get('content-security-policy'),
+    );
   expect(headers.get('content-security-policy')).toBe(
     "default-src 'none';script-src 'self';style-src 'self';img-src 'self';connect-src 'self';form-action 'self';base-uri 'none';frame-ancestors 'none'",
   );
@@ -149,7 +170,9 @@ test('headers forbid foreign scripts, frames and caches', async () => {
   expect(headers.get('x-content-type-options')).toBe('nosniff');
   // Otherwise browsers would hide the origin of our own forms.
   expect(headers.get('referrer-policy')).toBe('same-origin');
-  expect((await visitor.get('/queues')).headers.get('content-security-policy')).toContain("script-src 'self';");
+  expect((await visitor.get('/queues')).headers.get('content-security-policy')).toContain(
+    "script-src 'self';",
+  );
 });
 
 test('the board of the queues is read-only', async () => {
@@ -161,9 +184,17 @@ test('the board of the queues is read-only', async () => {
 
 test('each address of the board answers a browser with a page, also one that does not exist', async () => {
   const { visitor } = await admin();
-  const paths = ['/queues/queue/poll', '/queues/queue/poll/1', '/queues/job-schedulers', '/queues/nowhere'];
+  const paths = [
+    '/queues/queue/poll',
+    '/queues/queue/poll/1',
+    '/queues/job-schedulers',
+    '/queues/nowhere',
+  ];
   for (const path of paths) {
     const answer = await fetch(`${visitor.base}${path}`, { headers: { accept: 'text/html' } });
-    expect([path, answer.headers.get('content-type')]).toEqual([path, expect.stringContaining('text/html')]);
+    expect([path, answer.headers.get('content-type')]).toEqual([
+      path,
+      expect.stringContaining('text/html'),
+    ]);
   }
 });

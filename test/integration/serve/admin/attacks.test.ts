@@ -33,8 +33,13 @@ const post = (path: string, length: number, headers = '') =>
 test('the number of half-sent requests is bounded, and /livez still answers', async () => {
   const { visitor, port } = await admin({ ADMIN_TOKEN: token });
   const half = [`${post('/login', 4_000)}token=x`, post('/login', 4_000).slice(0, 40), ''];
-  const sent = Array.from({ length: 400 }, (_, index) => send(port, half[index % half.length] ?? ''));
-  await waitFor('most of them to be closed', () => sockets.filter(({ closed }) => closed).length >= 400 - 128);
+  const sent = Array.from({ length: 400 }, (_, index) =>
+    send(port, half[index % half.length] ?? ''),
+  );
+  await waitFor(
+    'most of them to be closed',
+    () => sockets.filter(({ closed }) => closed).length >= 400 - 128,
+  );
   // They were closed in favour of newer ones, and not answered 408 after the time limit.
   expect(sent.filter(({ answer }) => answer() === '').length).toBeGreaterThan(200);
   expect((await visitor.get('/livez')).status).toBe(200);
@@ -77,7 +82,10 @@ test('sessions hold at every worker, and end when the stored secret is deleted',
 });
 
 test('a logout ends the session at every worker, also for a copy of its cookie', async () => {
-  const [first, second] = [await admin({ ADMIN_TOKEN: token }), await admin({ ADMIN_TOKEN: token })];
+  const [first, second] = [
+    await admin({ ADMIN_TOKEN: token }),
+    await admin({ ADMIN_TOKEN: token }),
+  ];
   await first.visitor.post('/login', { token }, '/login');
   const cookie = `fulfilment_session=${first.visitor.cookie('fulfilment_session')}`;
   const visit = async () => (await new Visitor(second.visitor.base).get('/', { cookie })).status;
@@ -90,7 +98,9 @@ test('a session ends after an hour without a request, and the stream of events d
   const { visitor } = await admin({ ADMIN_TOKEN: token });
   await visitor.post('/login', { token }, '/login');
   const letPass = (minutes: number) =>
-    database.query(`update sync.admin_sessions set used_at = used_at - interval '${minutes} minutes'`);
+    database.query(
+      `update sync.admin_sessions set used_at = used_at - interval '${minutes} minutes'`,
+    );
   await letPass(59);
   expect((await visitor.get('/')).status).toBe(200);
   await letPass(59);
@@ -123,7 +133,8 @@ test('a form that is loaded right after the start is accepted, even if the secre
 test('the token of a form is refused in another session of the same browser', async () => {
   const { visitor } = await admin({ ADMIN_TOKEN: token });
   await visitor.post('/login', { token }, '/login');
-  const form = /name="_csrf" value="([^"]+)"/.exec(await (await visitor.get('/schedules')).text())?.[1] ?? '';
+  const form =
+    /name="_csrf" value="([^"]+)"/.exec(await (await visitor.get('/schedules')).text())?.[1] ?? '';
   await visitor.post('/login', { token }, '/login');
   const fields = { client: 'default', job: 'pull-orders', _csrf: form };
   expect((await visitor.post('/schedules/pause', fields)).status).toBe(403);
@@ -138,7 +149,10 @@ test('behind TLS the session cookie is bound to this host', async () => {
     method: 'POST',
     redirect: 'manual',
     body: new URLSearchParams({ token, _csrf: form }),
-    headers: { 'x-forwarded-proto': 'https', cookie: `fulfilment_csrf=${visitor.cookie('fulfilment_csrf')}` },
+    headers: {
+      'x-forwarded-proto': 'https',
+      cookie: `fulfilment_csrf=${visitor.cookie('fulfilment_csrf')}`,
+    },
   });
   const [cookie] = answer.headers.getSetCookie().filter((line) => line.includes('session'));
   expect(cookie).toMatch(/^__Host-fulfilment_session=.*; Path=\/; HttpOnly; Secure/);

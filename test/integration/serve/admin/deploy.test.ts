@@ -6,7 +6,8 @@ import { useDatabase } from '../../../helpers/database.ts';
 
 const database = useDatabase();
 const admin = useAdmin(database);
-const read = (name: string) => readFileSync(new URL(`../../../../${name}`, import.meta.url), 'utf8');
+const read = (name: string) =>
+  readFileSync(new URL(`../../../../${name}`, import.meta.url), 'utf8');
 
 interface Rule {
   readonly alert: string;
@@ -35,7 +36,9 @@ test('alerts and dashboard name only metrics and labels that exist', async () =>
   const registry = await metrics.read(async (all) => all);
   const known = await registry.getMetricsAsJSON();
   const findMetric = (name: string) =>
-    known.find((metric) => metric.name === name.replace(/_(bucket|count|sum)$/, '') || metric.name === name);
+    known.find(
+      (metric) => metric.name === name.replace(/_(bucket|count|sum)$/, '') || metric.name === name,
+    );
   const labelNames = (name: string) => {
     const metric = registry.getSingleMetric(findMetric(name)?.name ?? '') as unknown as
       | { labelNames?: string[] }
@@ -50,7 +53,9 @@ test('alerts and dashboard name only metrics and labels that exist', async () =>
   const used = expressions.flatMap(parseMetrics);
   expect(used.length).toBeGreaterThan(45);
   expect(used.filter(({ name }) => findMetric(name) === undefined)).toEqual([]);
-  expect(used.filter(({ name, labels }) => labels.some((label) => !labelNames(name).includes(label)))).toEqual([]);
+  expect(
+    used.filter(({ name, labels }) => labels.some((label) => !labelNames(name).includes(label))),
+  ).toEqual([]);
   // The labels that an expression groups by exist, too.
   for (const expr of expressions)
     for (const [, labels = '', name = ''] of expr.matchAll(
@@ -60,6 +65,8 @@ test('alerts and dashboard name only metrics and labels that exist', async () =>
         expr,
         labels
           .split(', ')
-          .filter((label) => label !== 'le' && label !== 'instance' && !labelNames(name).includes(label)),
+          .filter(
+            (label) => label !== 'le' && label !== 'instance' && !labelNames(name).includes(label),
+          ),
       ]).toEqual([expr, []]);
 });

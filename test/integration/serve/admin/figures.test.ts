@@ -58,7 +58,11 @@ async function rollUp(db: Database = database.db): Promise<void> {
 async function readSums(client: string, minutes: 5 | 60 = 5): Promise<Record<string, number>> {
   const from = new Date(Date.now() - 2 * 86_400_000);
   const sums: Record<string, number> = {};
-  for (const { measure, part, value } of await readFigures(database.db, client, { minutes, stepMinutes: 60, from }))
+  for (const { measure, part, value } of await readFigures(database.db, client, {
+    minutes,
+    stepMinutes: 60,
+    from,
+  }))
     sums[`${measure} ${part}`.trim()] = (sums[`${measure} ${part}`.trim()] ?? 0) + value;
   return sums;
 }
@@ -75,8 +79,17 @@ describe('a roll-up', () => {
     const a = { 'rows orders': 7, 'pushes done': 1, 'pushes unknown': 1, 'waits 39': 1 };
     for (const minutes of [5, 60] as const) {
       expect(await readSums('a', minutes)).toEqual(a);
-      expect(await readSums('b', minutes)).toEqual({ 'rows orders': 5, 'pushes done': 1, 'waits 39': 1 });
-      expect(await readSums('', minutes)).toEqual({ ...a, 'rows orders': 12, 'pushes done': 2, 'waits 39': 2 });
+      expect(await readSums('b', minutes)).toEqual({
+        'rows orders': 5,
+        'pushes done': 1,
+        'waits 39': 1,
+      });
+      expect(await readSums('', minutes)).toEqual({
+        ...a,
+        'rows orders': 12,
+        'pushes done': 2,
+        'waits 39': 2,
+      });
     }
   });
 
@@ -99,7 +112,11 @@ describe('a roll-up', () => {
     await recordRun('a', '2 minutes', 7);
     await recordPush('a', '150 seconds', ['done']);
     await rollUp();
-    expect(await readSums('a')).toMatchObject({ 'rows orders': 7, 'pushes done': 1, 'waits 39': 1 });
+    expect(await readSums('a')).toMatchObject({
+      'rows orders': 7,
+      'pushes done': 1,
+      'waits 39': 1,
+    });
   });
 
   test('makes up for an outage, and forgets what no chart shows', async () => {
@@ -116,7 +133,9 @@ describe('a roll-up', () => {
     await database.query(`
       insert into fulfilment.outbox (client, kind, reference, created_at)
       values ('a', 'order.create', 'SO-1', now() - interval '90 seconds'), ('b', 'order.create', 'SO-1', now())`);
-    await database.query(`update sync.jobs set last_success_at = now() - interval '1 hour' where client = 'b'`);
+    await database.query(
+      `update sync.jobs set last_success_at = now() - interval '1 hour' where client = 'b'`,
+    );
     await rollUp();
     expect((await readSums('a')).oldest_pending).toBeCloseTo(90, -1);
     expect((await readSums('')).oldest_pending).toBeCloseTo(90, -1);
@@ -139,7 +158,9 @@ describe('a roll-up', () => {
       analyze`);
     await rollUp();
     // Marks say which attempts are new. Those of an outage keep the id of the mark before it.
-    await database.query('update sync.figure_marks set attempt_id = (select max(id) from sync.outbox_attempts)');
+    await database.query(
+      'update sync.figure_marks set attempt_id = (select max(id) from sync.outbox_attempts)',
+    );
     const { executed, end } = await watchPlans(database);
     try {
       await recordPush('a', '1 minute', ['done']);

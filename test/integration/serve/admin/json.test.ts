@@ -7,18 +7,24 @@ import { useDatabase } from '../../../helpers/database.ts';
 
 const database = useDatabase();
 const admin = useAdmin(database);
-const tokens = { ADMIN_TOKEN: 'an-operator-token-that-is-long-enough', ADMIN_VIEWER_TOKEN: 'v'.repeat(40) };
+const tokens = {
+  ADMIN_TOKEN: 'an-operator-token-that-is-long-enough',
+  ADMIN_VIEWER_TOKEN: 'v'.repeat(40),
+};
 const json = { accept: 'application/json' };
 
 /** Addresses of all pages, with what their paths and queries need. */
 const addresses = pages.map(({ path }) => {
-  const query = path === '/order' ? '?client=default&number=SO-1' : path === '/orders' ? '?q=SO-1' : '';
+  const query =
+    path === '/order' ? '?client=default&number=SO-1' : path === '/orders' ? '?q=SO-1' : '';
   return `${path.replace('{id}', '1')}${query}`;
 });
 
 /** Stores something for each page to show. */
 async function fill(): Promise<void> {
-  await registerClients(database.db, [{ client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
+  await registerClients(database.db, [
+    { client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' },
+  ]);
   await database.query(`
     insert into fulfilment.outbox (kind, reference, payload, status, next_attempt_at, finished_at, last_error)
       values ('order.create', 'SO-1', '{"email": "jan@example.com"}', 'dead', null, now(), 'answered 422: «say "Jan"»');
@@ -46,11 +52,9 @@ describe('every page as JSON', () => {
     await fill();
     const { visitor } = await admin();
     const answer = await visitor.get(address, json);
-    expect([answer.status, answer.headers.get('content-type'), answer.headers.get('vary')]).toEqual([
-      200,
-      expect.stringContaining('application/json'),
-      expect.stringContaining('accept'),
-    ]);
+    expect([answer.status, answer.headers.get('content-type'), answer.headers.get('vary')]).toEqual(
+      [200, expect.stringContaining('application/json'), expect.stringContaining('accept')],
+    );
     expect(await answer.json()).toBeTypeOf('object');
     expect(String((await visitor.get(address)).headers.get('content-type'))).not.toContain('json');
   });
@@ -58,12 +62,26 @@ describe('every page as JSON', () => {
   test('has the data of the page', async () => {
     await fill();
     const { visitor } = await admin();
-    const ask = async (address: string) => (await (await visitor.get(address, json)).json()) as unknown;
-    expect(await ask('/')).toMatchObject({ streams: [{ missing: 2, recentRows: [3, 1] }, {}], outbox: [{ dead: 1 }] });
-    expect(await ask('/outbox/1')).toMatchObject({ payload: { email: '•••' }, history: [{ became: 'dead' }] });
-    expect(await ask('/runs?status=failed')).toMatchObject({ runs: [{ id: 1, error: 'away' }], hasMore: false });
-    expect(await ask('/schedules')).toMatchObject({ jobs: [{ pause: { forEveryClient: true } }, { pause: null }] });
-    expect(await ask('/orders?q=SO-1')).toMatchObject({ orders: [{ number: 'SO-1', foundBy: ['order number'] }] });
+    const ask = async (address: string) =>
+      (await (await visitor.get(address, json)).json()) as unknown;
+    expect(await ask('/')).toMatchObject({
+      streams: [{ missing: 2, recentRows: [3, 1] }, {}],
+      outbox: [{ dead: 1 }],
+    });
+    expect(await ask('/outbox/1')).toMatchObject({
+      payload: { email: '•••' },
+      history: [{ became: 'dead' }],
+    });
+    expect(await ask('/runs?status=failed')).toMatchObject({
+      runs: [{ id: 1, error: 'away' }],
+      hasMore: false,
+    });
+    expect(await ask('/schedules')).toMatchObject({
+      jobs: [{ pause: { forEveryClient: true } }, { pause: null }],
+    });
+    expect(await ask('/orders?q=SO-1')).toMatchObject({
+      orders: [{ number: 'SO-1', foundBy: ['order number'] }],
+    });
   });
 
   test('gives a viewer no words of the service, and nobody else anything', async () => {

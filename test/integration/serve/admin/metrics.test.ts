@@ -14,11 +14,16 @@ const admin = useAdmin(database);
 const client = 'default';
 
 /** Reads /metrics, and returns the values by name and labels, as they are written. */
-async function scrape(visitor: { get: (path: string) => Promise<Response> }): Promise<Map<string, number>> {
+async function scrape(visitor: {
+  get: (path: string) => Promise<Response>;
+}): Promise<Map<string, number>> {
   const text = await (await visitor.get('/metrics')).text();
   const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
   return new Map(
-    lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ')))]),
+    lines.map((line) => [
+      line.slice(0, line.lastIndexOf(' ')),
+      Number(line.slice(line.lastIndexOf(' '))),
+    ]),
   );
 }
 
@@ -60,14 +65,20 @@ describe('/metrics', () => {
     work.onExchange(client, { operation: 'v3.orders.list', status: 'timeout', durationMs: 30_000 });
     const totals = { ...newTotals(), pages: 2, fetched: 150, created: 3, quarantined: 1 };
     work.onRun(client, 'pull-orders', { status: 'done', totals, leaseKey: 1 }, 1_200);
-    work.onRun(client, 'pull-orders', { status: 'skipped', reason: 'overlap', because: '', dueAt: null }, 1);
+    work.onRun(
+      client,
+      'pull-orders',
+      { status: 'skipped', reason: 'overlap', because: '', dueAt: null },
+      1,
+    );
     work.onSettled(settlement, 'order.create');
     work.onSettled(settlement, 'made.up');
     const values = await scrape(visitor);
     const found = [...values].filter(
       ([name]) =>
-        /^fulfilment_(requests_total|runs_total|pages|fetched|rows_total|push_attempts)/.test(name) &&
-        values.get(name) !== 0,
+        /^fulfilment_(requests_total|runs_total|pages|fetched|rows_total|push_attempts)/.test(
+          name,
+        ) && values.get(name) !== 0,
     );
     expect(Object.fromEntries(found)).toEqual({
       'fulfilment_requests_total{client="default",status="2xx"}': 1,
@@ -83,7 +94,9 @@ describe('/metrics', () => {
       'fulfilment_push_attempts_total{client="default",kind="unknown",step="looked_up",outcome="done"}': 1,
     });
     expect(
-      values.get('fulfilment_request_duration_seconds_bucket{le="0.05",operation="v3.orders.list",status="2xx"}'),
+      values.get(
+        'fulfilment_request_duration_seconds_bucket{le="0.05",operation="v3.orders.list",status="2xx"}',
+      ),
     ).toBe(1);
     expect(values.get('fulfilment_worker_sweep_age_seconds')).toBeGreaterThan(0);
     expect([...values.keys()].some((name) => name.startsWith('nodejs_eventloop_lag_'))).toBe(true);
@@ -123,18 +136,31 @@ describe('/metrics', () => {
     const values = await scrape(visitor);
     const orders = 'client="default",stream="orders"';
     expect(values.get(`fulfilment_stream_lag_seconds{${orders}}`)).toBeCloseTo(7_200, -1);
-    expect(values.get('fulfilment_job_late_seconds{client="default",job="pull-orders"}')).toBeGreaterThan(4_000);
-    expect(values.get('fulfilment_job_late_seconds{client="default",job="pull-shipments"}')).toBe(0);
-    expect(values.get('fulfilment_job_consecutive_failures{client="default",job="pull-orders"}')).toBe(3);
+    expect(
+      values.get('fulfilment_job_late_seconds{client="default",job="pull-orders"}'),
+    ).toBeGreaterThan(4_000);
+    expect(values.get('fulfilment_job_late_seconds{client="default",job="pull-shipments"}')).toBe(
+      0,
+    );
+    expect(
+      values.get('fulfilment_job_consecutive_failures{client="default",job="pull-orders"}'),
+    ).toBe(3);
     expect(values.get(`fulfilment_quarantine_rows{${orders}}`)).toBe(1);
     expect(values.get('fulfilment_outbox_rows{client="default",status="pending"}')).toBe(1);
     // Other alerts cover dead and undecided rows.
     expect(values.get('fulfilment_outbox_oldest_seconds{client="default"}')).toBeCloseTo(90, -1);
-    expect(values.get('fulfilment_paused_seconds{client="default",job="push-outbox"}')).toBeCloseTo(600, -1);
+    expect(values.get('fulfilment_paused_seconds{client="default",job="push-outbox"}')).toBeCloseTo(
+      600,
+      -1,
+    );
     expect(values.get('fulfilment_lookback_days')).toBe(7);
     expect(values.get('fulfilment_outbox_rows{client="unknown",status="pending"}')).toBe(50);
-    expect(values.get('fulfilment_push_held{client="default",kind="",code="breaker_open"}')).toBe(1);
-    expect(values.get('fulfilment_gate_opens_in_seconds{client="default",gate="track-trace"}')).toBeCloseTo(1_800, -1);
+    expect(values.get('fulfilment_push_held{client="default",kind="",code="breaker_open"}')).toBe(
+      1,
+    );
+    expect(
+      values.get('fulfilment_gate_opens_in_seconds{client="default",gate="track-trace"}'),
+    ).toBeCloseTo(1_800, -1);
     expect(values.get('fulfilment_gate_spent{client="default",gate="track-trace"}')).toBe(1);
     expect(values.get('fulfilment_database_up')).toBe(1);
     expect([...values.keys()].join()).not.toContain('made-up');
@@ -150,7 +176,9 @@ describe('/readyz', () => {
     await database.query(
       `update sync.jobs set last_success_at = now() - interval '2 days' where job = 'pull-shipments'`,
     );
-    await database.query(`insert into sync.pauses (client, job, by) values ('', 'pull-shipments', 'me')`);
+    await database.query(
+      `insert into sync.pauses (client, job, by) values ('', 'pull-shipments', 'me')`,
+    );
     const { visitor } = await admin();
     const answer = await (await visitor.get('/readyz')).json();
     const since = expect.stringMatching(/^\d{4}-.*Z$/);
@@ -172,8 +200,13 @@ describe('while the database is unreachable', () => {
     const away = connectDatabase('postgres://postgres@127.0.0.1:9/none', pino({ level: 'silent' }));
     const { visitor } = await admin({}, away.db);
     const page = await visitor.get('/outbox');
-    expect([page.status, await page.text()]).toEqual([503, expect.stringContaining('The database cannot be reached')]);
-    expect(await (await visitor.get('/readyz')).json()).toMatchObject({ database: 'cannot be read' });
+    expect([page.status, await page.text()]).toEqual([
+      503,
+      expect.stringContaining('The database cannot be reached'),
+    ]);
+    expect(await (await visitor.get('/readyz')).json()).toMatchObject({
+      database: 'cannot be read',
+    });
     expect((await scrape(visitor)).get('fulfilment_database_up')).toBe(0);
     await away.close();
   });
@@ -183,14 +216,19 @@ describe('while the database is unreachable', () => {
     const silent = createServer((socket) => sockets.push(socket));
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
     const { port } = silent.address() as AddressInfo;
-    const away = connectDatabase(`postgres://postgres@127.0.0.1:${port}/none`, pino({ level: 'silent' }));
+    const away = connectDatabase(
+      `postgres://postgres@127.0.0.1:${port}/none`,
+      pino({ level: 'silent' }),
+    );
     const { visitor } = await admin({}, away.db);
     let hasGivenUp = false;
     const query = sql`select 1`.execute(away.db).catch(() => {
       hasGivenUp = true;
     });
     expect((await scrape(visitor)).get('fulfilment_database_up')).toBe(0);
-    expect(await (await visitor.get('/readyz')).json()).toMatchObject({ database: 'cannot be read' });
+    expect(await (await visitor.get('/readyz')).json()).toMatchObject({
+      database: 'cannot be read',
+    });
     // A query that was sent before still waits.
     expect(hasGivenUp).toBe(false);
     silent.close();
@@ -204,6 +242,9 @@ test('an internal error is shown as an internal error, and is logged', async () 
   const { visitor, logged } = await admin();
   await database.query('alter table fulfilment.outbox rename to away');
   const answer = await visitor.get('/outbox');
-  expect([answer.status, await answer.text()]).toEqual([500, expect.stringContaining('in the log of the worker')]);
+  expect([answer.status, await answer.text()]).toEqual([
+    500,
+    expect.stringContaining('in the log of the worker'),
+  ]);
   expect(logged.some((line) => line.includes('admin_failed') && line.includes('42P01'))).toBe(true);
 });

@@ -89,7 +89,10 @@ describe('the timeline of an order', () => {
 
   test('shows no personal data: neither names nor addresses, payloads nor tracking addresses', async () => {
     await storeOrder();
-    const tokens = { ADMIN_TOKEN: 'an-operator-token-that-is-long-enough', ADMIN_VIEWER_TOKEN: 'a'.repeat(40) };
+    const tokens = {
+      ADMIN_TOKEN: 'an-operator-token-that-is-long-enough',
+      ADMIN_VIEWER_TOKEN: 'a'.repeat(40),
+    };
     const { visitor } = await admin(tokens);
     const ask = async (token: string, accept: string) =>
       (await visitor.get(path, { authorization: `Bearer ${token}`, accept })).text();
@@ -122,12 +125,20 @@ describe('the timeline of an order', () => {
     expect((await visitor.get('/order')).status).toBe(400);
     expect((await visitor.get(`/orders?q=${'x'.repeat(201)}`)).status).toBe(400);
     const nasty = '"><script>alert(1)</script>';
-    await database.query(`insert into fulfilment.outbox (kind, reference) values ('order.create', $1)`, [nasty]);
-    await registerClients(database.db, [{ client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
+    await database.query(
+      `insert into fulfilment.outbox (kind, reference) values ('order.create', $1)`,
+      [nasty],
+    );
+    await registerClients(database.db, [
+      { client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' },
+    ]);
     const query = new URLSearchParams({ q: nasty }).toString();
     const found = await visitor.get(`/orders?${query}`);
     expect(found.status).toBe(303);
-    for (const address of [found.headers.get('location') ?? '', `/orders?q=${encodeURIComponent('<script>')}`])
+    for (const address of [
+      found.headers.get('location') ?? '',
+      `/orders?q=${encodeURIComponent('<script>')}`,
+    ])
       expect(await (await visitor.get(address)).text()).not.toContain('<script>alert');
   });
 
@@ -152,8 +163,17 @@ describe('the timeline of an order', () => {
     const { executed, end } = await watchPlans(database);
     try {
       const { visitor } = await admin({}, database.open(2));
-      for (const text of ['SO-1', '7', 'https://carrier.example/3S1?zip=1234AB', 'RET-1', 'NONE', 'jan@example.com'])
-        expect((await visitor.get(`/orders?${new URLSearchParams({ q: text }).toString()}`)).status).toBeLessThan(400);
+      for (const text of [
+        'SO-1',
+        '7',
+        'https://carrier.example/3S1?zip=1234AB',
+        'RET-1',
+        'NONE',
+        'jan@example.com',
+      ])
+        expect(
+          (await visitor.get(`/orders?${new URLSearchParams({ q: text }).toString()}`)).status,
+        ).toBeLessThan(400);
       expect((await visitor.get(path)).status).toBe(200);
     } finally {
       end();
@@ -170,7 +190,10 @@ describe('the search for an order', () => {
     await database.query(`
       insert into fulfilment.orders (client, id, external_order_number, email, raw, read_no)
       values ('default', 6, 'SO-2', 'Jan@Example.com', '{}', 1), ('other', 5, 'SO-3', 'eva@example.com', '{}', 1)`);
-    const tokens = { ADMIN_TOKEN: 'an-operator-token-that-is-long-enough', ADMIN_VIEWER_TOKEN: 'a'.repeat(40) };
+    const tokens = {
+      ADMIN_TOKEN: 'an-operator-token-that-is-long-enough',
+      ADMIN_VIEWER_TOKEN: 'a'.repeat(40),
+    };
     const { visitor, logged } = await admin(tokens);
     await visitor.post('/login', { token: tokens.ADMIN_TOKEN }, '/login');
     for (const from of ['/', '/orders'])
@@ -179,16 +202,28 @@ describe('the search for an order', () => {
       );
     const several = await visitor.post('/orders', { q: 'jan@example.com' }, '/orders');
     const page = await several.text();
-    expect([several.status, page.includes('SO-1'), page.includes('SO-2')]).toEqual([200, true, true]);
+    expect([several.status, page.includes('SO-1'), page.includes('SO-2')]).toEqual([
+      200,
+      true,
+      true,
+    ]);
     expect(page).toContain('e-mail address');
     expect(page).not.toMatch(/jan@example\.com/i);
     const one = await visitor.post('/orders', { q: 'EVA@example.com' }, '/');
-    expect([one.status, one.headers.get('location')]).toEqual([303, '/order?client=other&number=SO-3']);
+    expect([one.status, one.headers.get('location')]).toEqual([
+      303,
+      '/order?client=other&number=SO-3',
+    ]);
     expect(logged.join('')).not.toMatch(/@example\.com/i);
-    const headers = { authorization: `Bearer ${tokens.ADMIN_VIEWER_TOKEN}`, accept: 'application/json' };
+    const headers = {
+      authorization: `Bearer ${tokens.ADMIN_VIEWER_TOKEN}`,
+      accept: 'application/json',
+    };
     const asViewer = await fetch(new URL('/orders?q=jan@example.com', visitor.base), { headers });
     expect(await asViewer.json()).toEqual({ orders: [], hasMore: false });
-    const search = await fetch(new URL('/orders', visitor.base), { headers: { ...headers, accept: 'text/html' } });
+    const search = await fetch(new URL('/orders', visitor.base), {
+      headers: { ...headers, accept: 'text/html' },
+    });
     expect(await search.text()).not.toMatch(/method="post" action="\/orders"/);
   });
 
@@ -204,7 +239,9 @@ describe('the search for an order', () => {
     ['the code of its parcel', 'https://carrier.example/3S1?zip=1234AB'],
   ])('leads to the timeline by %s', async (_what, text) => {
     await storeOrder();
-    const answer = await (await admin()).visitor.get(`/orders?${new URLSearchParams({ q: text }).toString()}`);
+    const answer = await (await admin()).visitor.get(
+      `/orders?${new URLSearchParams({ q: text }).toString()}`,
+    );
     expect([answer.status, answer.headers.get('location')]).toEqual([303, path]);
   });
 });

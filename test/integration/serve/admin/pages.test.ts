@@ -7,7 +7,11 @@ import { useDatabase } from '../../../helpers/database.ts';
 const database = useDatabase();
 const admin = useAdmin(database);
 
-const order = { externalOrderNumber: 'SO-1', email: 'jan@example.com', items: [{ sku: 'MUG', quantity: 1 }] };
+const order = {
+  externalOrderNumber: 'SO-1',
+  email: 'jan@example.com',
+  items: [{ sku: 'MUG', quantity: 1 }],
+};
 
 /** Inserts an outbox row with this status, and returns its id. */
 async function insertRow(
@@ -29,9 +33,15 @@ async function insertRow(
 }
 
 const readAudit = () =>
-  database.query<{ action: string; detail: string }>('select action, client, detail, by from sync.audit order by id');
+  database.query<{ action: string; detail: string }>(
+    'select action, client, detail, by from sync.audit order by id',
+  );
 const readStatus = async (id: number) =>
-  (await database.query<{ status: string }>('select status from fulfilment.outbox where id = $1', [id]))[0]?.status;
+  (
+    await database.query<{ status: string }>('select status from fulfilment.outbox where id = $1', [
+      id,
+    ])
+  )[0]?.status;
 
 describe('the page of an outbox row', () => {
   test('says why the row is dead, masks its payload, and records in the audit who reveals it', async () => {
@@ -45,7 +55,12 @@ describe('the page of an outbox row', () => {
     const revealed = await visitor.post(`/outbox/${id}/reveal`, {}, `/outbox/${id}`);
     expect(await revealed.text()).toContain('jan@example.com');
     expect(await readAudit()).toMatchObject([
-      { action: 'outbox_reveal', client: 'default', detail: `outbox row ${id}`, by: 'page 127.0.0.1' },
+      {
+        action: 'outbox_reveal',
+        client: 'default',
+        detail: `outbox row ${id}`,
+        by: 'page 127.0.0.1',
+      },
     ]);
   });
 
@@ -61,7 +76,9 @@ describe('the page of an outbox row', () => {
       expect(page).toContain('orderId');
       expect(page).not.toContain('CANARY');
     }
-    expect(await (await visitor.post(`/outbox/${id}/reveal`, {}, `/outbox/${id}`)).text()).toContain('CANARY.pdf');
+    expect(
+      await (await visitor.post(`/outbox/${id}/reveal`, {}, `/outbox/${id}`)).text(),
+    ).toContain('CANARY.pdf');
   });
 
   test('retries, replaces, marks as done and cancels a row, each with an entry in the audit', async () => {
@@ -84,26 +101,67 @@ describe('the page of an outbox row', () => {
         fields[action as keyof typeof fields],
         `/outbox/${id}`,
       );
-      expect([action, answer.status, answer.headers.get('location')]).toEqual([action, 303, `/outbox/${id}`]);
+      expect([action, answer.status, answer.headers.get('location')]).toEqual([
+        action,
+        303,
+        `/outbox/${id}`,
+      ]);
     }
-    expect(await Promise.all(Object.values(ids).map(readStatus))).toEqual(['pending', 'pending', 'done', 'cancelled']);
+    expect(await Promise.all(Object.values(ids).map(readStatus))).toEqual([
+      'pending',
+      'pending',
+      'done',
+      'cancelled',
+    ]);
     expect(
-      await database.query('select result, payload from fulfilment.outbox where id in ($1, $2) order by id', [
-        ids.replace,
-        ids.done,
-      ]),
+      await database.query(
+        'select result, payload from fulfilment.outbox where id in ($1, $2) order by id',
+        [ids.replace, ids.done],
+      ),
     ).toMatchObject([{ payload: { externalOrderNumber: 'B' } }, { result: { orderId: 7 } }]);
     expect((await readAudit()).map(({ action, detail }) => [action, detail])).toEqual(
       Object.entries(ids).map(([action, id]) => [`outbox_${action}`, `outbox row ${id}`]),
     );
-    expect(await (await visitor.get(`/outbox/${ids.cancel}`)).text()).toContain('The row is cancelled');
+    expect(await (await visitor.get(`/outbox/${ids.cancel}`)).text()).toContain(
+      'The row is cancelled',
+    );
   });
 
-  test.each<[string, 'dead' | 'unknown' | 'pending', string, Record<string, string>, number, string]>([
-    ['a retry of an unknown row without a confirmation', 'unknown', 'retry', {}, 400, 'is not ticked'],
-    ['a payload that is not JSON', 'dead', 'replace', { payload: '{' }, 400, 'payload must be a JSON object'],
-    ['a payload that a worker would refuse', 'dead', 'replace', { payload: '{"locale": 7}' }, 400, 'locale'],
-    ['a payload for a row that may have been carried out', 'unknown', 'replace', { payload: '{}' }, 409, 'is unknown'],
+  test.each<
+    [string, 'dead' | 'unknown' | 'pending', string, Record<string, string>, number, string]
+  >([
+    [
+      'a retry of an unknown row without a confirmation',
+      'unknown',
+      'retry',
+      {},
+      400,
+      'is not ticked',
+    ],
+    [
+      'a payload that is not JSON',
+      'dead',
+      'replace',
+      { payload: '{' },
+      400,
+      'payload must be a JSON object',
+    ],
+    [
+      'a payload that a worker would refuse',
+      'dead',
+      'replace',
+      { payload: '{"locale": 7}' },
+      400,
+      'locale',
+    ],
+    [
+      'a payload for a row that may have been carried out',
+      'unknown',
+      'replace',
+      { payload: '{}' },
+      409,
+      'is unknown',
+    ],
   ])('refuses %s', async (_what, status, action, fields, code, words) => {
     const { visitor } = await admin();
     const id = await insertRow(status);
@@ -158,7 +216,10 @@ test('the page follows a retried row until it settles, and says that it failed a
   );
   const page = await read();
   expect(page).toContain('The row was made due, but it failed again. The reason is below.');
-  expect(page.match(/<div>(checked|sent)<\/div>/g)).toEqual(['<div>checked</div>', '<div>checked</div>']);
+  expect(page.match(/<div>(checked|sent)<\/div>/g)).toEqual([
+    '<div>checked</div>',
+    '<div>checked</div>',
+  ]);
   expect(page).not.toContain('http-equiv="refresh"');
   await database.query(`update sync.outbox_attempts set at = at - interval '1 hour'`);
   expect(await read()).not.toContain('failed again');
@@ -175,7 +236,9 @@ test('a refused replacement keeps the text, names the place, and can be stored a
   expect(broken).not.toContain('Store it anyway');
   expect(await (await replace({ payload: '{"locale": 7}' })).text()).toContain('Store it anyway');
   expect((await replace({ payload: '{"locale": 7}', sure: 'on' })).status).toBe(303);
-  const history = await database.query<{ by: string }>(`select by from sync.outbox_attempts where step = 'replaced'`);
+  const history = await database.query<{ by: string }>(
+    `select by from sync.outbox_attempts where step = 'replaced'`,
+  );
   expect(history).toEqual([{ by: 'page 127.0.0.1' }]);
 });
 
@@ -217,7 +280,10 @@ test('no page turns the text of a row into markup', async () => {
     `insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker) values ('default', 'orders', '1', $1, $1, '{}', $1)`,
     [nasty],
   );
-  await database.query(`insert into sync.audit (by, action, client, detail) values ($1, $1, $1, $1)`, [nasty]);
+  await database.query(
+    `insert into sync.audit (by, action, client, detail) values ($1, $1, $1, $1)`,
+    [nasty],
+  );
   for (const path of [
     '/',
     '/outbox',
@@ -239,7 +305,8 @@ test('no page turns the text of a row into markup', async () => {
 
 describe('/schedules', () => {
   const client = 'default';
-  const setUp = () => ensureJobs(database.db, [{ client, job: 'pull-orders', stream: 'orders', due: 'never' }]);
+  const setUp = () =>
+    ensureJobs(database.db, [{ client, job: 'pull-orders', stream: 'orders', due: 'never' }]);
   const jobs = () => database.query('select due_at <= now() as due from sync.jobs');
 
   test('pauses a job, resumes it, and requests a run', async () => {
@@ -283,7 +350,12 @@ describe('/runs', () => {
     await ensureJobs(
       database.db,
       ['a', 'b'].flatMap((client) =>
-        ['orders', 'shipments'].map((stream) => ({ client, job: `pull-${stream}`, stream, due: null })),
+        ['orders', 'shipments'].map((stream) => ({
+          client,
+          job: `pull-${stream}`,
+          stream,
+          due: null,
+        })),
       ),
     );
     await database.query(`
@@ -292,7 +364,8 @@ describe('/runs', () => {
         case when n % 50 = 0 then 'failed' else 'done' end, now(), case when n % 50 = 0 then 'away' end
       from generate_series(1, 300) n`);
     const { visitor } = await admin();
-    const listRuns = async (query: string) => numbers(await (await visitor.get(`/runs?${query}`)).text());
+    const listRuns = async (query: string) =>
+      numbers(await (await visitor.get(`/runs?${query}`)).text());
     const all = await listRuns('');
     expect([all.length, all[0], all.at(-1)]).toEqual([25, 300, 276]);
     expect(await (await visitor.get('/runs')).text()).toContain('href="/runs?before=276"');

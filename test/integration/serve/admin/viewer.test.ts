@@ -9,7 +9,17 @@ const start = useAdmin(database);
 const token = 'an-operator-token-that-is-long-enough';
 const viewerToken = 'a-viewer-token-that-is-long-enough-too';
 const tokens = { ADMIN_TOKEN: token, ADMIN_VIEWER_TOKEN: viewerToken };
-const pages = ['/', '/outbox', '/outbox/1', '/runs', '/schedules', '/quarantine', '/audit', '/queues', '/metrics'];
+const pages = [
+  '/',
+  '/outbox',
+  '/outbox/1',
+  '/runs',
+  '/schedules',
+  '/quarantine',
+  '/audit',
+  '/queues',
+  '/metrics',
+];
 const actions = [
   ['/outbox/1/retry', {}],
   ['/outbox/1/done', { sure: 'on' }],
@@ -29,35 +39,46 @@ async function prepare(): Promise<void> {
      values ('order.create', 'SO-1', $1, 'dead', null, now(), 'answered 422: «Anna de Vries is unknown»')`,
     [JSON.stringify(orderPayload('SO-1'))],
   );
-  await database.query("insert into sync.jobs (client, job, due_at) values ('default', 'pull-orders', now())");
+  await database.query(
+    "insert into sync.jobs (client, job, due_at) values ('default', 'pull-orders', now())",
+  );
 }
 const readAudit = () => database.query<{ by: string }>('select by from sync.audit order by id');
 
 describe('a viewer', () => {
-  test.each(['bearer', 'login'] as const)('reads every page, finds no form and changes nothing: %s', async (access) => {
-    await prepare();
-    const { visitor } = await start(tokens);
-    const headers: Record<string, string> = access === 'bearer' ? { authorization: `Bearer ${viewerToken}` } : {};
-    if (access === 'login') expect((await visitor.post('/login', { token: viewerToken }, '/login')).status).toBe(303);
-    for (const path of pages) {
-      const answer = await visitor.get(path, headers);
-      expect([path, answer.status]).toEqual([path, 200]);
-      const text = await answer.text();
-      expect(text).not.toMatch(/anna@example\.com|de Vries/);
-      expect(text.replace(/<form method="post" action="\/logout">/, '')).not.toContain('method="post"');
-    }
-    for (const [path, fields] of actions) {
-      const body = new URLSearchParams(fields);
-      const answer =
-        access === 'bearer'
-          ? await fetch(new URL(path, visitor.base), { method: 'POST', body, headers })
-          : await visitor.post(path, fields, '/');
-      expect([path, answer.status]).toEqual([path, 403]);
-      expect(await answer.text()).toContain('ADMIN_VIEWER_TOKEN may only read');
-    }
-    expect(await readAudit()).toEqual([]);
-    expect(await database.query('select status from fulfilment.outbox')).toEqual([{ status: 'dead' }]);
-  });
+  test.each(['bearer', 'login'] as const)(
+    'reads every page, finds no form and changes nothing: %s',
+    async (access) => {
+      await prepare();
+      const { visitor } = await start(tokens);
+      const headers: Record<string, string> =
+        access === 'bearer' ? { authorization: `Bearer ${viewerToken}` } : {};
+      if (access === 'login')
+        expect((await visitor.post('/login', { token: viewerToken }, '/login')).status).toBe(303);
+      for (const path of pages) {
+        const answer = await visitor.get(path, headers);
+        expect([path, answer.status]).toEqual([path, 200]);
+        const text = await answer.text();
+        expect(text).not.toMatch(/anna@example\.com|de Vries/);
+        expect(text.replace(/<form method="post" action="\/logout">/, '')).not.toContain(
+          'method="post"',
+        );
+      }
+      for (const [path, fields] of actions) {
+        const body = new URLSearchParams(fields);
+        const answer =
+          access === 'bearer'
+            ? await fetch(new URL(path, visitor.base), { method: 'POST', body, headers })
+            : await visitor.post(path, fields, '/');
+        expect([path, answer.status]).toEqual([path, 403]);
+        expect(await answer.text()).toContain('ADMIN_VIEWER_TOKEN may only read');
+      }
+      expect(await readAudit()).toEqual([]);
+      expect(await database.query('select status from fulfilment.outbox')).toEqual([
+        { status: 'dead' },
+      ]);
+    },
+  );
 
   test('can log out; an operator finds the forms', async () => {
     await prepare();
@@ -89,7 +110,10 @@ test.each([
 });
 
 describe('behind a reverse proxy', () => {
-  const proxied = { ADMIN_TRUSTED_PROXIES: '127.0.0.1, ::1', ADMIN_USER_HEADER: 'X-Forwarded-User' };
+  const proxied = {
+    ADMIN_TRUSTED_PROXIES: '127.0.0.1, ::1',
+    ADMIN_USER_HEADER: 'X-Forwarded-User',
+  };
   test('the audit names the user and the address behind the proxy', async () => {
     await prepare();
     const { visitor } = await start({ ADMIN_TOKEN: token, ...proxied });
@@ -108,18 +132,29 @@ describe('behind a reverse proxy', () => {
 
   test('only a trusted proxy can name a user or an address', async () => {
     await prepare();
-    const { visitor } = await start({ ADMIN_TOKEN: token, ...proxied, ADMIN_TRUSTED_PROXIES: '10.0.0.0/8' });
+    const { visitor } = await start({
+      ADMIN_TOKEN: token,
+      ...proxied,
+      ADMIN_TRUSTED_PROXIES: '10.0.0.0/8',
+    });
     await visitor.post('/login', { token }, '/login');
     const headers = { 'x-forwarded-for': '203.0.113.7', 'x-forwarded-user': 'anna' };
-    await visitor.post('/schedules/pause', { client: 'default', job: 'pull-orders' }, '/schedules', headers);
+    await visitor.post(
+      '/schedules/pause',
+      { client: 'default', job: 'pull-orders' },
+      '/schedules',
+      headers,
+    );
     expect(await readAudit()).toEqual([{ by: 'page 127.0.0.1' }]);
   });
 
   test('wrong tokens are counted by the address behind the proxy', async () => {
     const { visitor } = await start({ ADMIN_TOKEN: token, ...proxied });
     const tryToken = async (address: string, given: string) =>
-      (await visitor.get('/runs', { 'x-forwarded-for': address, authorization: `Bearer ${given}` })).status;
-    for (let tries = 0; tries < 10; tries++) expect(await tryToken('203.0.113.7', 'wrong')).toBe(401);
+      (await visitor.get('/runs', { 'x-forwarded-for': address, authorization: `Bearer ${given}` }))
+        .status;
+    for (let tries = 0; tries < 10; tries++)
+      expect(await tryToken('203.0.113.7', 'wrong')).toBe(401);
     expect(await tryToken('203.0.113.7', token)).toBe(429);
     expect(await tryToken('203.0.113.8', token)).toBe(200);
   });
@@ -128,14 +163,21 @@ describe('behind a reverse proxy', () => {
     await prepare();
     const { visitor } = await start({ ADMIN_TOKEN: token, ADMIN_BASE_PATH: '/warehouse/sync/' });
     const base = '/warehouse/sync';
-    for (const path of ['/livez', `${base}/livez`]) expect((await visitor.get(path)).status).toBe(200);
+    for (const path of ['/livez', `${base}/livez`])
+      expect((await visitor.get(path)).status).toBe(200);
     const refused = await visitor.get(`${base}/outbox?status=dead`);
     expect(refused.headers.get('location')).toBe(`${base}/login?next=%2Foutbox%3Fstatus%3Ddead`);
-    const login = await visitor.post(`${base}/login`, { token, next: '/outbox?status=dead' }, `${base}/login`);
+    const login = await visitor.post(
+      `${base}/login`,
+      { token, next: '/outbox?status=dead' },
+      `${base}/login`,
+    );
     expect(login.headers.get('location')).toBe(`${base}/outbox?status=dead`);
     for (const path of pages.slice(0, -2)) {
       const text = await (await visitor.get(`${base}${path}`)).text();
-      const addresses = [...text.matchAll(/ (?:href|src|action)="([^"#][^"]*)"/g)].map(([, address]) => address);
+      const addresses = [...text.matchAll(/ (?:href|src|action)="([^"#][^"]*)"/g)].map(
+        ([, address]) => address,
+      );
       expect(addresses.length).toBeGreaterThan(5);
       expect(addresses.filter((address) => !address?.startsWith(`${base}/`))).toEqual([]);
       expect(text).not.toContain(`${base}${base}`);

@@ -5,7 +5,13 @@ import { orderPayload } from '../../../helpers/order-payload.ts';
 
 const database = useDatabase();
 const api = useApi(database);
-const reads = ['/v1/outbox/1', '/v1/changes', '/v1/orders?number=1', '/v1/orders/1', '/v1/shipments/1'];
+const reads = [
+  '/v1/outbox/1',
+  '/v1/changes',
+  '/v1/orders?number=1',
+  '/v1/orders/1',
+  '/v1/shipments/1',
+];
 
 test('every route needs a token of the file with the right', async () => {
   const { as } = await api();
@@ -35,9 +41,15 @@ test('every route needs a token of the file with the right', async () => {
 
 test('a row of another client is not there', async () => {
   const { call, as } = await api();
-  await database.query(`insert into fulfilment.outbox (client, kind, reference) values ('other', 'order.cancel', 'A')`);
+  await database.query(
+    `insert into fulfilment.outbox (client, kind, reference) values ('other', 'order.cancel', 'A')`,
+  );
   expect((await call('/v1/outbox/1')).status).toBe(404);
-  expect((await as('other')('/v1/outbox/1')).json).toMatchObject({ client: 'other', status: 'pending', payload: {} });
+  expect((await as('other')('/v1/outbox/1')).json).toMatchObject({
+    client: 'other',
+    status: 'pending',
+    payload: {},
+  });
 });
 
 test('a token that sends too fast is told when to continue', async () => {
@@ -58,11 +70,22 @@ test('before the worker has started, requests are refused for now', async () => 
 test('requests are logged with the name of the token, and without values and bodies', async () => {
   const { call, as, logged } = await api();
   await call('/v1/orders?number=SECRET-1');
-  await call('/v1/outbox', { kind: 'order.create', reference: 'SECRET-2', payload: { email: 'SECRET-3' } });
+  await call('/v1/outbox', {
+    kind: 'order.create',
+    reference: 'SECRET-2',
+    payload: { email: 'SECRET-3' },
+  });
   await as('SECRET-4')('/v1/changes');
   const lines = logged.map((line) => JSON.parse(line) as Record<string, unknown>);
   expect(lines).toMatchObject([
-    { event: 'api_request', token: 'erp', client: 'default', method: 'GET', route: '/v1/orders', status: 200 },
+    {
+      event: 'api_request',
+      token: 'erp',
+      client: 'default',
+      method: 'GET',
+      route: '/v1/orders',
+      status: 200,
+    },
     { event: 'api_request', token: 'erp', method: 'POST', route: '/v1/outbox', status: 422 },
     { event: 'api_request', status: 401 },
   ]);
@@ -72,11 +95,17 @@ test('requests are logged with the name of the token, and without values and bod
 
 test('unknown addresses, methods and types of bodies are problems', async () => {
   const { call } = await api();
-  expect((await call('/v2')).json).toMatchObject({ status: 404, detail: expect.stringContaining('/openapi.json') });
+  expect((await call('/v2')).json).toMatchObject({
+    status: 404,
+    detail: expect.stringContaining('/openapi.json'),
+  });
   const posted = await call('/v1/changes', {});
   expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
   const asText = await call('/v1/outbox', '{}', { 'content-type': 'text/plain' });
-  expect([asText.status, asText.json.detail]).toEqual([415, expect.stringContaining('Content-Type: application/json')]);
+  expect([asText.status, asText.json.detail]).toEqual([
+    415,
+    expect.stringContaining('Content-Type: application/json'),
+  ]);
   expect((await call('/v1/outbox', '{"kind"')).json).toMatchObject({
     status: 400,
     detail: expect.stringContaining('JSON'),

@@ -39,18 +39,26 @@ async function sendHalf(port: number, token: string, bytes: number) {
   return seen;
 }
 
-const makeRow = (reference: string) => ({ kind: 'order.create', reference, payload: orderPayload(reference) });
+const makeRow = (reference: string) => ({
+  kind: 'order.create',
+  reference,
+  payload: orderPayload(reference),
+});
 
 test('half-sent bodies of a token count as what was received, and others insert', async () => {
   const { server, as } = await api();
   for (let count = 0; count < 4; count++) await sendHalf(server.port, 'slow', 1_000);
-  const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => as('other')('/v1/outbox', makeRow(`A${n}`))));
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, (_, n) => as('other')('/v1/outbox', makeRow(`A${n}`))),
+  );
   expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 202));
 });
 
 test('a token that sends too much at once is refused, and others are not', async () => {
   const { server, as } = await api();
-  const bodies = await Promise.all([1, 2, 3].map(() => sendHalf(server.port, 'slow', 15 * megabyte)));
+  const bodies = await Promise.all(
+    [1, 2, 3].map(() => sendHalf(server.port, 'slow', 15 * megabyte)),
+  );
   await waitFor('a refusal', () => bodies.some(({ isClosed }) => isClosed), 60_000);
   const refused = bodies.filter(({ isClosed }) => isClosed);
   expect(refused).toHaveLength(1);
@@ -68,7 +76,10 @@ test('more idle connections without a token than are kept open refuse nobody', a
   for (let count = 0; count < 5; count++) {
     expect((await call('/v1/changes', undefined, { connection: 'close' })).status).toBe(200);
   }
-  await waitFor('the oldest to be closed', () => sockets[0]?.destroyed === true || sockets[0]?.readableEnded === true);
+  await waitFor(
+    'the oldest to be closed',
+    () => sockets[0]?.destroyed === true || sockets[0]?.readableEnded === true,
+  );
   expect(sockets.at(-1)?.destroyed).toBe(false);
 });
 

@@ -30,7 +30,9 @@ test('/openapi.json needs no token, is valid, and is docs/openapi.json', async (
     'post /v1/outbox/check',
   ]);
   const fixed = { ...json, info: { ...json.info, version: '' } };
-  await expect(`${JSON.stringify(fixed, null, 2)}\n`).toMatchFileSnapshot('../../../../docs/openapi.json');
+  await expect(`${JSON.stringify(fixed, null, 2)}\n`).toMatchFileSnapshot(
+    '../../../../docs/openapi.json',
+  );
 });
 
 test('the commands of docs/api.md succeed', async () => {
@@ -46,10 +48,14 @@ test('the commands of docs/api.md succeed', async () => {
     const env = { ...process.env, API: `http://127.0.0.1:${server.port}`, TOKEN: 'erp', ID: '1' };
     const answers = [];
     for (const line of lines) {
-      const { stdout } = await promisify(execFile)('sh', ['-c', line.replace(/^curl/, 'curl --silent')], {
-        env,
-        cwd: folder,
-      });
+      const { stdout } = await promisify(execFile)(
+        'sh',
+        ['-c', line.replace(/^curl/, 'curl --silent')],
+        {
+          env,
+          cwd: folder,
+        },
+      );
       answers.push(JSON.parse(stdout));
     }
     expect(answers).toMatchObject([

@@ -27,13 +27,17 @@ const hostile: readonly [string, () => string][] = [
   ['an order type of 10 MB', () => makeBody('[]').replace('"B2C"', `"${'x'.repeat(10_000_000)}"`)],
   ['a kind of 10 MB', () => `{"kind":"${'x'.repeat(10_000_000)}","reference":"A"}`],
   ['a time of 10 MB', () => makeTimed(`2026-11-26T00:00:00.${'0'.repeat(10_000_000)}Z`)],
-  ['a time that only the database refuses', () => makeTimed('2026-11-26T00:00:00.0000000000000001+23:59')],
+  [
+    'a time that only the database refuses',
+    () => makeTimed('2026-11-26T00:00:00.0000000000000001+23:59'),
+  ],
   ['a document of blanks', () => makeDocument('A '.repeat(7_900_000))],
   ['a text of escaped quotes', () => makeDocument('\\"'.repeat(7_900_000))],
 ];
 const wrongItem =
   '{"sku":1,"quantity":"a","price":true,"vat":true,"name":1,"metadata":{"reference":1,"extra6":1},"fulfillFrom":1}';
-const makeTimed = (time: string) => `{"kind":"order.cancel","reference":"A","payload":{},"notBefore":"${time}"}`;
+const makeTimed = (time: string) =>
+  `{"kind":"order.cancel","reference":"A","payload":{},"notBefore":"${time}"}`;
 const makeDocument = (content: string) =>
   `{"kind":"order_attachment.create","reference":"A","payload":{"filename":"a","content":"${content}"}}`;
 
@@ -46,7 +50,10 @@ test.each(hostile)('%s: refused in few words, for little work', async (_what, ma
   const before = process.cpuUsage();
   const answer = await call('/v1/outbox', body);
   const { user } = process.cpuUsage(before);
-  expect([answer.status, answer.headers.get('content-type')]).toEqual([422, 'application/problem+json']);
+  expect([answer.status, answer.headers.get('content-type')]).toEqual([
+    422,
+    'application/problem+json',
+  ]);
   expect(answer.json.problems?.length ?? 0).toBeLessThanOrEqual(101);
   expect(answer.text.length).toBeLessThan(64 * 1024);
   // Microseconds of work of this process, which other processes do not make longer.

@@ -6,12 +6,18 @@ import { orderPayload } from '../../../helpers/order-payload.ts';
 
 const database = useDatabase();
 const api = useApi(database);
-const makeRow = (reference: string) => ({ kind: 'order.create', reference, payload: orderPayload(reference) });
+const makeRow = (reference: string) => ({
+  kind: 'order.create',
+  reference,
+  payload: orderPayload(reference),
+});
 const key = (value: string) => ({ 'idempotency-key': value });
 const readReferences = async () =>
-  (await database.query<{ reference: string }>('select reference from fulfilment.outbox order by id')).map(
-    (row) => row.reference,
-  );
+  (
+    await database.query<{ reference: string }>(
+      'select reference from fulfilment.outbox order by id',
+    )
+  ).map((row) => row.reference);
 
 test('a row is stored as an INSERT stores it, with every digit, and read again', async () => {
   const { call } = await api();
@@ -32,7 +38,11 @@ test('a row is stored as an INSERT stores it, with every digit, and read again',
     },
   ]);
   const row = await call(`/v1/outbox/${answer.json.id}`);
-  expect(outboxRow.strict().parse(row.json)).toMatchObject({ status: 'pending', reference: 'A', history: [] });
+  expect(outboxRow.strict().parse(row.json)).toMatchObject({
+    status: 'pending',
+    reference: 'A',
+    history: [],
+  });
   expect(row.text).toContain('9.9500000000000000001');
 });
 
@@ -41,7 +51,9 @@ test('an array is inserted in its order, or not at all', async () => {
   const answer = await call('/v1/outbox', ['A', 'B', 'C'].map(makeRow));
   expect(answer.status).toBe(202);
   const ids = newIds.parse(answer.json) as { id: number }[];
-  expect(ids.map(({ id }) => id)).toEqual(ids.map(({ id }) => id).toSorted((one, other) => one - other));
+  expect(ids.map(({ id }) => id)).toEqual(
+    ids.map(({ id }) => id).toSorted((one, other) => one - other),
+  );
   expect(await readReferences()).toEqual(['A', 'B', 'C']);
   const wrong = { ...makeRow('E'), payload: { ...orderPayload('E'), currency: 'EUR', items: [] } };
   const refused = await call('/v1/outbox', [makeRow('D'), wrong]);
@@ -78,12 +90,14 @@ test('everything that is wrong with a row is named, and nothing is inserted', as
     422,
     expect.stringContaining('500'),
   ]);
-  expect(await problems({ ...makeRow('A'), payload: { ...orderPayload('A'), email: 'a\0b' } })).toEqual([
-    422,
-    expect.stringContaining('NUL'),
-  ]);
+  expect(
+    await problems({ ...makeRow('A'), payload: { ...orderPayload('A'), email: 'a\0b' } }),
+  ).toEqual([422, expect.stringContaining('NUL')]);
   expect(await problems({ ...makeRow('A\0') })).toEqual([422, expect.any(String)]);
-  const huge = await call('/v1/outbox', { ...makeRow('A'), payload: { text: 'x'.repeat(17 * 1024 * 1024) } });
+  const huge = await call('/v1/outbox', {
+    ...makeRow('A'),
+    payload: { text: 'x'.repeat(17 * 1024 * 1024) },
+  });
   expect(huge.status).toBe(413);
   expect(await readReferences()).toEqual([]);
 });
@@ -96,7 +110,9 @@ test('codes are compared with the stored lists, and a new list counts at once', 
       [id, code],
     );
   await addType(1, 'B2B');
-  expect((await call('/v1/outbox', makeRow('A'))).json.problems).toEqual([expect.stringContaining('B2C')]);
+  expect((await call('/v1/outbox', makeRow('A'))).json.problems).toEqual([
+    expect.stringContaining('B2C'),
+  ]);
   await addType(2, 'B2C');
   expect((await call('/v1/outbox', makeRow('A'))).status).toBe(202);
 });
@@ -107,22 +123,31 @@ test('the same key with the same body answers with the same ids, and with anothe
   const again = await call('/v1/outbox', [makeRow('A'), makeRow('B')], key('k'));
   expect([again.status, again.json]).toEqual([202, first.json]);
   const changed = await call('/v1/outbox', [makeRow('A')], key('k'));
-  expect([changed.status, changed.json.detail]).toEqual([422, expect.stringContaining('Idempotency-Key')]);
+  expect([changed.status, changed.json.detail]).toEqual([
+    422,
+    expect.stringContaining('Idempotency-Key'),
+  ]);
   // A row that a worker would refuse by now is not checked again.
   await database.query(`
     insert into fulfilment.setting_options (client, list, id, code, name, raw) values ('default', 'orderTypes', 1, 'X', 'X', '{}')`);
-  expect((await call('/v1/outbox', [makeRow('A'), makeRow('B')], key('k'))).json).toEqual(first.json);
+  expect((await call('/v1/outbox', [makeRow('A'), makeRow('B')], key('k'))).json).toEqual(
+    first.json,
+  );
   expect(await readReferences()).toEqual(['A', 'B']);
   await database.query('delete from fulfilment.setting_options');
   // Keys of other tokens and other clients are others.
   for (const token of ['writer', 'other'])
-    expect((await as(token)('/v1/outbox', [makeRow('A'), makeRow('B')], key('k'))).json).not.toEqual(first.json);
+    expect(
+      (await as(token)('/v1/outbox', [makeRow('A'), makeRow('B')], key('k'))).json,
+    ).not.toEqual(first.json);
   expect(await readReferences()).toHaveLength(6);
 });
 
 test('of twenty requests at once with one key, one inserts', async () => {
   const { call } = await api();
-  const answers = await Promise.all(Array.from({ length: 20 }, () => call('/v1/outbox', makeRow('A'), key('k'))));
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, () => call('/v1/outbox', makeRow('A'), key('k'))),
+  );
   expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
   expect(answers[0]?.status).toBe(202);
   expect(await readReferences()).toEqual(['A']);

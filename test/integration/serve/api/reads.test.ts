@@ -16,7 +16,12 @@ const readOne = async <T>(query: string) =>
 
 test('each read answers with the row of the tables, as its schema says, and other clients get 404', async () => {
   await sandbox.advance(20 * 86_400);
-  for (const job of ['refresh-settings', 'pull-shipments', 'pull-orders', 'pull-return-items'] as const)
+  for (const job of [
+    'refresh-settings',
+    'pull-shipments',
+    'pull-orders',
+    'pull-return-items',
+  ] as const)
     done(await pull(job));
   await database.query(`
     insert into fulfilment.stock_levels (client, sku, stock, asked_at) values ('default', 'MUG/A', 7, now());
@@ -38,7 +43,11 @@ test('each read answers with the row of the tables, as its schema says, and othe
   for (const path of reads) {
     const found = await call(`/v1/${path}`);
     const schema = schemas.entityRow(path.split('/')[0] as EntityName).strict();
-    expect([path, found.status, schema.safeParse(found.json).error]).toEqual([path, 200, undefined]);
+    expect([path, found.status, schema.safeParse(found.json).error]).toEqual([
+      path,
+      200,
+      undefined,
+    ]);
     expect([path, (await as('other')(`/v1/${path}`)).status]).toEqual([path, 404]);
   }
   const order = await call(`/v1/orders/${ids.order}`);
@@ -57,7 +66,9 @@ test('a row is read by the largest id that the service may give', async () => {
   await database.query(`
     insert into fulfilment.orders (client, id, raw, read_no) values ('default', ${Number.MAX_SAFE_INTEGER}, '{}', 1)`);
   const { call } = await api();
-  expect((await call(`/v1/orders/${Number.MAX_SAFE_INTEGER}`)).json).toMatchObject({ id: Number.MAX_SAFE_INTEGER });
+  expect((await call(`/v1/orders/${Number.MAX_SAFE_INTEGER}`)).json).toMatchObject({
+    id: Number.MAX_SAFE_INTEGER,
+  });
 });
 
 test('the feed has only the changes of the client, and leads over those of others', async () => {
@@ -74,10 +85,18 @@ test('the feed has only the changes of the client, and leads over those of other
   const first = await call('/v1/changes?after=0&limit=2');
   expect(schemas.changes.parse(first.json)).toMatchObject({ next: 2, has_more: true });
   const second = await call('/v1/changes?after=2&limit=500');
-  expect(second.json).toMatchObject({ changes: [{ seq: 3, changed_columns: ['state'] }], next: 5_002, has_more: true });
+  expect(second.json).toMatchObject({
+    changes: [{ seq: 3, changed_columns: ['state'] }],
+    next: 5_002,
+    has_more: true,
+  });
   const third = await call('/v1/changes?after=5002');
   expect(third.json).toMatchObject({ changes: [{ seq: 5_005 }], next: 5_005, has_more: false });
-  expect((await call('/v1/changes?after=5005')).json).toEqual({ changes: [], next: 5_005, has_more: false });
+  expect((await call('/v1/changes?after=5005')).json).toEqual({
+    changes: [],
+    next: 5_005,
+    has_more: false,
+  });
   expect((await as('other')('/v1/changes?limit=1')).json).toMatchObject({ changes: [{ seq: 4 }] });
   for (const query of ['after=-1', 'after=x', 'limit=0', 'limit=1001'])
     expect([query, (await call(`/v1/changes?${query}`)).status]).toEqual([query, 400]);
@@ -89,7 +108,10 @@ test('a place in the feed that was pruned or never used is gone, with the place 
     update sync.feed_mark set pruned_until = 1`);
   const { call } = await api();
   const answer = await call('/v1/changes?after=0');
-  expect([answer.status, answer.headers.get('content-type')]).toEqual([410, 'application/problem+json']);
+  expect([answer.status, answer.headers.get('content-type')]).toEqual([
+    410,
+    'application/problem+json',
+  ]);
   expect(answer.json).toMatchObject({
     status: 410,
     detail: expect.stringContaining('no longer all kept'),

@@ -39,19 +39,31 @@ const cases: readonly [string, string, number][] = [
   ['a number that is too long', get(`/v1/orders?number=${'x'.repeat(9_000)}`), 400],
   ['a number that is given twice', get('/v1/orders?number=1&number=2'), 400],
   ['an address that is too long', get(`/v1/orders?number=${'x'.repeat(20_000)}`), 431],
-  ['headers that are too long', get('/v1/changes', `${withToken}\r\nx: ${'x'.repeat(20_000)}`), 431],
+  [
+    'headers that are too long',
+    get('/v1/changes', `${withToken}\r\nx: ${'x'.repeat(20_000)}`),
+    431,
+  ],
   ['no HTTP', 'hello\r\n\r\n', 400],
   ['no host', get('/v1/changes', 'connection: close'), 401],
   ['an unknown address', get('/v2/orders'), 404],
   ['an unknown table', get('/v1/leases/1'), 404],
   ['a NUL character', get('/v1/stock_levels/%00'), 422],
-  ['a method that the address does not take', `DELETE /v1/outbox/1 HTTP/1.1\r\n${withToken}\r\n\r\n`, 405],
+  [
+    'a method that the address does not take',
+    `DELETE /v1/outbox/1 HTTP/1.1\r\n${withToken}\r\n\r\n`,
+    405,
+  ],
   ['a method that nobody knows', `BREW /v1/outbox HTTP/1.1\r\n${withToken}\r\n\r\n`, 400],
   ['a request for a tunnel', `CONNECT x.test:443 HTTP/1.1\r\n${withToken}\r\n\r\n`, 405],
   ['a body of another type', post('content-type: text/plain\r\ncontent-length: 2', '{}'), 415],
   ['a body without a type', post('content-length: 2', '{}'), 415],
   ['no body', post('content-type: application/json\r\ncontent-length: 0'), 400],
-  ['a body that is too large', post('content-type: application/json\r\ncontent-length: 99999999'), 413],
+  [
+    'a body that is too large',
+    post('content-type: application/json\r\ncontent-length: 99999999'),
+    413,
+  ],
   ['a length that is no number', post('content-type: application/json\r\ncontent-length: x'), 400],
   ['an expectation', post('expect: 200-ok\r\ncontent-length: 0'), 417],
 ];
@@ -59,13 +71,19 @@ const cases: readonly [string, string, number][] = [
 test.each(cases)('%s: a problem document', async (_what, request, status) => {
   const { server } = await api();
   const answer = await send(server.port, request);
-  expect(answer).toEqual({ status, type: 'application/problem+json', body: expect.objectContaining({ status }) });
+  expect(answer).toEqual({
+    status,
+    type: 'application/problem+json',
+    body: expect.objectContaining({ status }),
+  });
   expect(answer.body.detail.length).toBeGreaterThan(10);
 });
 
 test('a table that the ERP has locked: 503 with words, soon', async () => {
   const { call } = await api();
-  await database.query(`insert into fulfilment.orders (client, id, raw, read_no) values ('default', 7, '{}', 1)`);
+  await database.query(
+    `insert into fulfilment.orders (client, id, raw, read_no) values ('default', 7, '{}', 1)`,
+  );
   await database
     .open(1)
     .transaction()
@@ -73,7 +91,11 @@ test('a table that the ERP has locked: 503 with words, soon', async () => {
       await sql`lock table fulfilment.orders in access exclusive mode`.execute(trx);
       const read = await call('/v1/orders/7');
       expect([read.status, read.json.detail]).toEqual([503, expect.stringContaining('has locked')]);
-      const inserted = await call('/v1/outbox', { kind: 'order.create', reference: 'A', payload: orderPayload('A') });
+      const inserted = await call('/v1/outbox', {
+        kind: 'order.create',
+        reference: 'A',
+        payload: orderPayload('A'),
+      });
       expect(inserted.status).toBe(202);
     });
   expect((await call('/v1/orders/7')).json).toMatchObject({ id: 7, items: [] });
